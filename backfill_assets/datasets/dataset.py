@@ -1,0 +1,161 @@
+"""What a dataset is: the declaration from which builds, gates, Dagster assets, plans and docs are derived.
+
+A dataset is a few :class:`Step` objects. A step builds one or more tables that are always published together
+(``bronze_sales`` and ``quarantine_sales``). How it computes them is a :class:`Version`: versions stand side by
+side and one is declared current, so that history can be rebuilt with the new logic, and put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pandera.pyspark import DataFrameModel
+    from pyspark.sql import Column, DataFrame
+
+Layer = Literal["raw", "bronze", "quarantine", "fact", "report"]
+Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
+Metric = int | str | Decimal | None
+Metrics = Mapping[str, Metric]
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The days of another table that one day of a step is computed from: ``day+first .. day+last``.
+
+    Offsets are in days and never positive: a day is a function of itself and of reference data as of that day.
+    """
+
+    table: str
+    first: int = 0
+    last: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.first <= self.last <= 0:
+            raise InvalidRequest(f"A step cannot read {self.table} at days {self.first}..{self.last} of its own day.")
+
+    def days(self, of: DayRange) -> DayRange:
+        """The days of ``table`` that building the days ``of`` reads."""
+        return DayRange(of.first + timedelta(days=self.first), of.last + timedelta(days=self.last))
+
+
+@dataclass(frozen=True)
+class DayFacts:
+    """What a day rule may look at: this day's metrics, and those of the tables it was built from (as published)."""
+
+    own: Metrics
+    upstream: Mapping[str, Metrics] = field(default_factory=dict)
+    companions: Mapping[str, Metrics] = field(default_factory=dict)
+    """Metrics of the other tables of the same step (``quarantine_sales`` for ``bronze_sales``)."""
+
+
+@dataclass(frozen=True)
+class RuleOutcome:
+    """The verdict of one rule on one day of one table, with what a person needs to act on it."""
+
+    rule: str
+    dimension: Dimension
+    passed: bool
+    observed: str
+    expected: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
+class DayRule:
+    """A gate on a whole day. Its aggregates join the table's single ``groupBy(day)``; its judgement is pure."""
+
+    name: str
+    dimension: Dimension
+    description: str
+    judge: Callable[[DayFacts], RuleOutcome]
+    aggregates: Callable[[], Mapping[str, Column]] = dict
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Delta table partitioned by ``day``; its pandera model is its contract."""
+
+    name: str
+    layer: Layer
+    description: str
+    contract: type[DataFrameModel]
+    key: tuple[str, ...]
+    rules: tuple[DayRule, ...] = ()
+
+
+@dataclass(frozen=True)
+class Version:
+    """One way to compute a step: a pure function from the rows of what it reads to the rows of its tables."""
+
+    name: str
+    description: str
+    reads: tuple[Reads, ...]
+    transform: Callable[[Mapping[str, DataFrame]], Mapping[str, DataFrame]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A landing folder with one folder an arrival day, holding gzipped JSON lines whose values are all text."""
+
+    name: str
+    event_day_field: str
+    key_fields: tuple[str, ...]
+    version_field: str
+    fields: tuple[str, ...]
+    personal_fields: tuple[str, ...] = ()
+    supersession_window_days: int = 0
+    """Newer versions of a row that belong to another day are looked for this many days around."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Tables that are built and published together, by one of several versions of the logic.
+
+    A step with a ``source`` appends what arrived on a day (raw); every other step replaces whole days.
+    """
+
+    tables: tuple[Table, ...]
+    versions: tuple[Version, ...] = ()
+    current: str = ""
+    source: Source | None = None
+
+    @property
+    def name(self) -> str:
+        return self.tables[0].name
+
+    def version(self, name: str | None = None) -> Version:
+        """The version called ``name``, or the current one; raises :class:`InvalidRequest` for ``v9``."""
+        wanted = name or self.current
+        for version in self.versions:
+            if version.name == wanted:
+                return version
+        known = ", ".join(v.name for v in self.versions) or "none"
+        raise InvalidRequest(f"{self.name} has no version {wanted!r}.", hint=f"Versions: {known}.")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A named chain of steps from landed files to what people read, in build order."""
+
+    name: str
+    description: str
+    owners: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(table for step in self.steps for table in step.tables)
+
+    def step_of(self, table: str) -> Step:
+        for step in self.steps:
+            if any(t.name == table for t in step.tables):
+                return step
+        raise InvalidRequest(f"The dataset {self.name} has no table {table!r}.")

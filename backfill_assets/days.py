@@ -1,0 +1,88 @@
+"""UTC calendar days and contiguous ranges of them: the unit in which history is kept and rebuilt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from backfill_assets.errors import InvalidRequest
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def parse_day(text: str) -> date:
+    """Parse ``YYYY-MM-DD``; anything else, also a day that does not exist, raises :class:`InvalidRequest`."""
+    try:
+        if _DAY.fullmatch(text):
+            return date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise InvalidRequest(f"{text!r} is not a day.", hint="Write days as YYYY-MM-DD, for example 2017-03-01.")
+
+
+@dataclass(frozen=True, order=True)
+class DayRange:
+    """A contiguous, inclusive range of UTC days, written ``2017-03-01..2017-05-29``."""
+
+    first: date
+    last: date
+
+    def __post_init__(self) -> None:
+        if self.last < self.first:
+            raise InvalidRequest(
+                f"The day range {self.first}..{self.last} ends before it starts.",
+                hint=f"Did you mean {self.last}..{self.first}?",
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> DayRange:
+        """Parse ``A..B``, or a single day ``A``."""
+        first, dots, last = text.partition("..")
+        return cls(parse_day(first), parse_day(last if dots else first))
+
+    @classmethod
+    def of(cls, day: date) -> DayRange:
+        return cls(day, day)
+
+    def __str__(self) -> str:
+        return f"{self.first}..{self.last}"
+
+    def __len__(self) -> int:
+        return (self.last - self.first).days + 1
+
+    def __iter__(self) -> Iterator[date]:
+        return (self.first + timedelta(days=n) for n in range(len(self)))
+
+    def __contains__(self, day: object) -> bool:
+        return isinstance(day, date) and self.first <= day <= self.last
+
+    def widened(self, *, before: int = 0, after: int = 0) -> DayRange:
+        return DayRange(self.first - timedelta(days=before), self.last + timedelta(days=after))
+
+    def split(self, length: int) -> list[DayRange]:
+        """Consecutive ranges of at most ``length`` days that together are this range."""
+        if length < 1:
+            raise InvalidRequest(f"A range cannot be split into pieces of {length} days.")
+        starts = range(0, len(self), length)
+        return [
+            DayRange(self.first + timedelta(days=n), min(self.first + timedelta(days=n + length - 1), self.last))
+            for n in starts
+        ]
+
+
+def contiguous(days: Iterable[date]) -> list[DayRange]:
+    """The fewest ranges that cover exactly ``days``, in order."""
+    ranges: list[DayRange] = []
+    for day in sorted(set(days)):
+        if ranges and ranges[-1].last + timedelta(days=1) == day:
+            ranges[-1] = DayRange(ranges[-1].first, day)
+        else:
+            ranges.append(DayRange.of(day))
+    return ranges
+
+
+def last_ended_day(now_utc_date: date) -> date:
+    """The newest day whose arrivals are complete: yesterday, in UTC."""
+    return now_utc_date - timedelta(days=1)

@@ -1,0 +1,35 @@
+"""The project's exceptions: few, with a common base, and each says what to do next."""
+
+from __future__ import annotations
+
+
+class BackfillError(Exception):
+    """Base of every error this project raises on purpose.
+
+    ``message`` names the thing, the day, the file and line; ``hint`` says what a person can do next.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}\n  -> {hint}")
+        self.message = message
+        self.hint = hint
+
+
+class InvalidRequest(BackfillError):
+    """What was asked for cannot be meant: a malformed day, a reversed range, an unknown table or version."""
+
+
+class SourceUnreadable(BackfillError):
+    """A landed file is missing, damaged, or changed after it was read."""
+
+
+class GateFailed(BackfillError):
+    """Staged days did not pass their gates; nothing was published."""
+
+
+class PublicationRefused(BackfillError):
+    """A publication would break a promise (schema, overlap with an active file, an expired rollback window)."""
+
+
+class LakehouseUnusable(BackfillError):
+    """The lakehouse folder, Java, Spark or its JARs are not in a state to work with."""
