@@ -1,0 +1,182 @@
+"""The landing zone: where source systems leave files, one folder an arrival day.
+
+``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``. Names that start with ``.`` or ``_`` and names that end in ``.tmp``
+or ``.part`` are unfinished or private and ignored. Anything else that is not in its place is refused by name:
+a folder that is silently skipped is lost data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from backfill_assets.days import parse_day
+from backfill_assets.errors import InvalidRequest, SourceUnreadable
+
+SUFFIX = ".jsonl.gz"
+Delivery = Literal["missing", "empty", "landed"]
+
+_SOURCE = re.compile(r"[a-z][a-z0-9_]*")
+_CHUNK = 1 << 16
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, order=True)
+class LandedFile:
+    """One file as it was when it was listed; ``path`` is relative to the landing zone, ``size`` in bytes."""
+
+    source: str
+    arrival_day: date
+    path: str
+    size: int
+    content_hash: str
+
+    @property
+    def position(self) -> tuple[str, int]:
+        """What a publication records so that this file counts once: an id, and 63 bits of its content's SHA-256."""
+        return f"landed:{self.source}:{self.path}", int(self.content_hash[:16], 16) >> 1
+
+
+@dataclass(frozen=True)
+class LandingZone:
+    """Lists and checks landed files; never writes. Every error is a :class:`SourceUnreadable` that names the path."""
+
+    root: Path
+
+    def files(self, source: str, days: Iterable[date]) -> tuple[LandedFile, ...]:
+        """The files of ``source`` that arrived on ``days``, in order of day and path, hashed as they are now."""
+        present = self._day_folders(source)
+        return tuple(
+            self._landed(source, day, path)
+            for day in sorted(set(days) & present.keys())
+            for path in self._data_files(present[day])
+        )
+
+    def days(self, source: str) -> tuple[date, ...]:
+        """The arrival days that ``source`` has a folder for, oldest first."""
+        return tuple(sorted(self._day_folders(source)))
+
+    def delivery(self, source: str, day: date) -> Delivery:
+        """``missing``: no folder, nothing was delivered yet; ``empty``: a folder without files; else ``landed``."""
+        folder = self._day_folders(source).get(day)
+        if folder is None:
+            return "missing"
+        return "landed" if self._data_files(folder) else "empty"
+
+    def locate(self, file: LandedFile) -> Path:
+        """Where ``file`` is on disk, with the symlink and existence checks of a listing."""
+        return self._inside(self.root / file.path)
+
+    def verify_unchanged(self, file: LandedFile) -> None:
+        """Raise if ``file`` no longer has the content it was listed with."""
+        if _sha256(self.locate(file)) != file.content_hash:
+            raise SourceUnreadable(
+                f"{file.path} changed after it was read.",
+                hint="Landed files are final: put it back as it was, and land corrections as a new file.",
+            )
+
+    def verify_readable(self, file: LandedFile) -> None:
+        """Raise, with the byte offset, if ``file`` is not whole gzip to its last byte; no bytes at all is zero rows."""
+        with self.locate(file).open("rb") as stream:
+            problem = _first_gzip_problem(stream)
+        if problem:
+            raise SourceUnreadable(
+                f"{file.path}: {problem}.",
+                hint="Nothing of it was read. Land the whole file again, or move it out of the landing zone.",
+            )
+
+    def _day_folders(self, source: str) -> dict[date, Path]:
+        if not _SOURCE.fullmatch(source):
+            raise InvalidRequest(f"{source!r} is not the name of a source.", hint="For example: sales, fx_rates.")
+        folder = self._inside(self.root / source)
+        if not folder.is_dir():
+            raise SourceUnreadable(
+                f"The landing zone {self.root} has no folder {source!r}.",
+                hint="Point --landing at the right place, or put data there with `backfill sample`.",
+            )
+        return {self._day_of(entry): entry for entry in _visible(folder)}
+
+    def _day_of(self, entry: Path) -> date:
+        try:
+            day = parse_day(entry.name)
+        except InvalidRequest:
+            day = None
+        if day is None or not self._inside(entry).is_dir():
+            raise SourceUnreadable(
+                f"{self._relative(entry)} is not the folder of a day.",
+                hint="Name it YYYY-MM-DD, or hide it from ingestion with a leading '_'.",
+            )
+        return day
+
+    def _data_files(self, folder: Path) -> list[Path]:
+        entries = list(_visible(folder))
+        for entry in entries:
+            if not entry.name.endswith(SUFFIX) or not self._inside(entry).is_file():
+                raise SourceUnreadable(
+                    f"{self._relative(entry)} is not a {SUFFIX} file.",
+                    hint="Land gzipped JSON lines, or hide it from ingestion with a leading '_'.",
+                )
+        return entries
+
+    def _landed(self, source: str, day: date, path: Path) -> LandedFile:
+        return LandedFile(source, day, self._relative(path), path.stat().st_size, _sha256(path))
+
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
+
+    def _inside(self, path: Path) -> Path:
+        if not path.resolve().is_relative_to(self.root.resolve()):
+            raise SourceUnreadable(
+                f"{self._relative(path)} is a link that leads out of the landing zone.",
+                hint="Copy the file into the landing zone.",
+            )
+        if path.is_symlink() and not path.exists():
+            raise SourceUnreadable(f"{self._relative(path)} is a link to nothing.", hint="Remove it, or restore its target.")
+        return path
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    for entry in sorted(folder.iterdir()):
+        if not entry.name.startswith((".", "_")) and not entry.name.endswith((".tmp", ".part")):
+            yield entry
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise SourceUnreadable(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _first_gzip_problem(stream: BinaryIO) -> str | None:
+    """What is wrong with a gzip stream of one or more members, or None; reads it once, in bounded memory."""
+    member, in_member, offset = zlib.decompressobj(_GZIP_WINDOW), False, 0
+    while chunk := stream.read(_CHUNK):
+        while chunk:
+            before = member.copy()
+            try:
+                member.decompress(chunk)
+            except zlib.error:
+                return f"undecodable gzip at byte {offset + _good_bytes(before, chunk)}"
+            in_member = not member.eof
+            offset += len(chunk) - len(member.unused_data)
+            chunk = member.unused_data
+            if member.eof:
+                member = zlib.decompressobj(_GZIP_WINDOW)
+    return f"truncated gzip, it ends at byte {offset} before the end of its data" if in_member else None
+
+
+def _good_bytes(member: zlib._Decompress, chunk: bytes) -> int:
+    for position in range(len(chunk)):
+        try:
+            member.decompress(chunk[position : position + 1])
+        except zlib.error:
+            return position
+    return len(chunk)
