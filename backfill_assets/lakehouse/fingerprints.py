@@ -1,0 +1,48 @@
+"""Two fingerprints, never one for both: where a day's bytes are, and what its content is.
+
+*Physical* (the active files) serves compare-and-swap and finds foreign writes. *Logical* (row count and checksum)
+serves staleness, so that a compaction or an identical rebuild makes nothing downstream stale. The *input*
+fingerprint of a day hashes code version, parameters and the logical fingerprints of all that it reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+
+EMPTY_DAY = "no files"
+"""Physical fingerprint of a day without files."""
+
+NEVER_PUBLISHED = "none"
+"""Logical fingerprint of an input day that was never published."""
+
+
+def physical(paths: Iterable[str]) -> str:
+    """Fingerprint of a day's active files, by path: Delta never rewrites a file in place."""
+    ordered = sorted(paths)
+    return _digest(ordered) if ordered else EMPTY_DAY
+
+
+def logical(rows: int, checksum: int | str) -> str:
+    """Fingerprint of a day's content: how many rows, and the sum of their row hashes."""
+    return f"{rows}:{checksum}"
+
+
+def foreign(physical_fingerprint: str) -> str:
+    """Stands in for the logical fingerprint of a day that somebody else wrote: its content is not known to us."""
+    return f"foreign:{physical_fingerprint}"
+
+
+def inputs(logicals: Mapping[str, Mapping[str, str]]) -> str:
+    """Fingerprint of what a day was computed from: logical fingerprints by table and day."""
+    return _digest({table: dict(sorted(days.items())) for table, days in sorted(logicals.items())})
+
+
+def input_fingerprint(code_version: str, parameters: str, inputs_fingerprint: str) -> str:
+    """The fingerprint that decides whether a day needs to be built again."""
+    return _digest([code_version, parameters, inputs_fingerprint])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()[:32]

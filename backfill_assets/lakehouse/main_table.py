@@ -1,0 +1,210 @@
+"""Main: the published Delta table. Only delta-rs commits to it, and only what a prepared publication says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake._internal import RemoveAction
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile, LogState, read_log
+from backfill_assets.lakehouse.storage import Storage
+
+PARTITION_COLUMN = "day"
+PUBLICATION_KEY = "backfill.publication"
+Files = Mapping[str, Mapping[str, AddedFile]]
+"""Files by day and path."""
+
+
+@dataclass(frozen=True)
+class MainTable:
+    """One version of a published table, and the handle that can commit on top of exactly that version."""
+
+    storage: Storage
+    name: str
+    handle: DeltaTable
+
+    @classmethod
+    def open(cls, storage: Storage, name: str) -> MainTable | None:
+        """The newest version, or None when nothing was ever published to it."""
+        try:
+            return cls(
+                storage,
+                name,
+                DeltaTable(storage.uri(name), storage_options=dict(storage.options)),
+            )
+        except TableNotFoundError:
+            return None
+
+    @classmethod
+    def create(cls, storage: Storage, name: str, schema: str, retention_days: int) -> MainTable:
+        """An empty table, partitioned by day; harmless when several create it at once."""
+        interval = f"interval {retention_days} days"
+        configuration: dict[str, str | None] = {
+            "delta.checkpointInterval": "20",
+            "delta.enableDeletionVectors": "false",
+            "delta.logRetentionDuration": interval,
+            "delta.deletedFileRetentionDuration": interval,
+        }
+        with contextlib.suppress(CommitFailedError):  # somebody else created it: the schema check judges theirs
+            DeltaTable.create(
+                storage.uri(name),
+                Schema.from_json(schema),
+                mode="ignore",
+                partition_by=[PARTITION_COLUMN],
+                configuration=configuration,
+                storage_options=dict(storage.options),
+            )
+        found = cls.open(storage, name)
+        if found is None:
+            raise PublicationRefused(f"The table {name} could not be created in {storage.root}.")
+        return found
+
+    @property
+    def version(self) -> int:
+        return self.handle.version()
+
+    def state(self) -> LogState:
+        return read_log(self.storage, self.name, self.version)
+
+    def transaction(self, id: str) -> int | None:
+        return self.handle.transaction_version(id)
+
+    def commit_version(self, publication: str) -> int:
+        """The version at which ``publication`` last committed here, whatever others wrote after it."""
+        for newest in (16, None):
+            for commit in self.handle.history(newest):
+                if commit.get(PUBLICATION_KEY) == publication:
+                    return int(commit["version"])
+        return self.version
+
+    def commit(
+        self,
+        publication: str,
+        transactions: Mapping[str, int],
+        *,
+        target: Files,
+        active: Files,
+        schema: str | None,
+        at: datetime,
+    ) -> bool:
+        """Make the days of ``target`` hold exactly its files, in one metadata-only commit on this very version.
+
+        Files that a day already has are left alone: no add may name a path that is active. False when somebody
+        else committed first. ``schema`` is given when the table gains a column by this commit.
+        """
+        adds = [file for day, files in target.items() for path, file in files.items() if path not in active[day]]
+        removes = [file for day in target for path, file in active[day].items() if path not in target[day]]
+        properties = CommitProperties(
+            custom_metadata={PUBLICATION_KEY: publication},
+            app_transactions=[Transaction(id, version) for id, version in transactions.items()],
+            max_commit_retries=0,
+        )
+        try:
+            if schema is not None and self.gains_columns(schema):
+                self._commit_with_new_columns(adds, removes, target, schema, properties)
+            else:
+                actions: list[AddAction | RemoveAction] = [*map(_add, adds), *(_remove(file, at) for file in removes)]
+                self.handle.create_write_transaction(
+                    actions,
+                    "append",
+                    self.handle.schema(),
+                    [PARTITION_COLUMN],
+                    commit_properties=properties,
+                )
+        except CommitFailedError:
+            return False
+        return True
+
+    def _commit_with_new_columns(
+        self,
+        adds: list[AddedFile],
+        removes: list[AddedFile],
+        target: Files,
+        schema: str,
+        properties: CommitProperties,
+    ) -> None:
+        """Delta-rs evolves a schema only together with an overwrite, which removes whole days by filter."""
+        days = sorted({file.day for file in removes}) or ["0001-01-01"]
+        kept = {path for day in days for path in target.get(day, {})} - {file.path for file in adds}
+        if kept:
+            raise PublicationRefused(
+                f"{self.name} gains a column, and {len(kept)} files of the replaced days would stay as they are.",
+                hint="Stage these days again in full, then publish.",
+            )
+        self.handle.create_write_transaction(
+            [_add(file) for file in adds],
+            "overwrite",
+            Schema.from_json(schema),
+            [PARTITION_COLUMN],
+            [(PARTITION_COLUMN, "in", days)],
+            commit_properties=properties,
+        )
+
+    def gains_columns(self, schema: str) -> bool:
+        mine = {field.name for field in self.handle.schema().fields}
+        return any(field["name"] not in mine for field in json.loads(schema)["fields"])
+
+    def check_schema(self, schema: str) -> None:
+        """Refuse a staged schema that would make this table unreadable or break what readers rely on."""
+        problems = schema_problems(json.loads(self.handle.schema().to_json()), json.loads(schema))
+        partitions = list(self.handle.metadata().partition_columns)
+        if partitions != [PARTITION_COLUMN]:
+            problems.append(f"the table is partitioned by {partitions}, not by ['{PARTITION_COLUMN}']")
+        if problems:
+            raise PublicationRefused(
+                f"The staged rows do not fit the table {self.name}: " + "; ".join(problems) + ".",
+                hint="A new nullable column is taken in; any other change rebuilds the table's whole history.",
+            )
+
+
+def schema_problems(main: dict[str, object], staged: dict[str, object]) -> list[str]:
+    """Why rows of the ``staged`` schema cannot be published into ``main``; empty when they can."""
+    ours = {field["name"]: field for field in main["fields"]}  # type: ignore[attr-defined]
+    theirs = {field["name"]: field for field in staged["fields"]}  # type: ignore[attr-defined]
+    problems = []
+    for name, field in theirs.items():
+        if name not in ours:
+            if not field["nullable"]:
+                problems.append(f"the new column {name} is not nullable")
+        elif field["type"] != ours[name]["type"]:
+            problems.append(f"{name} is {field['type']} but the table has {ours[name]['type']}")
+        elif field["nullable"] and not ours[name]["nullable"]:
+            problems.append(f"{name} may be null but the table forbids it")
+    problems += [f"{name} is missing" for name in ours if name not in theirs]
+    return problems
+
+
+def check_partitions(table: str, files: Iterable[tuple[str, AddedFile]]) -> None:
+    """Refuse files that do not lie in the day they are published for: delta-rs would take them silently."""
+    for day, file in files:
+        if file.day != day:
+            raise PublicationRefused(f"{table}: the file {file.path} holds {file.day}, not {day}.")
+
+
+def _add(file: AddedFile) -> AddAction:
+    return AddAction(
+        file.path,
+        file.size,
+        {PARTITION_COLUMN: file.day},
+        file.modified_ms,
+        True,
+        file.stats,
+    )
+
+
+def _remove(file: AddedFile, at: datetime) -> RemoveAction:
+    return RemoveAction(
+        file.path,
+        True,
+        int(at.timestamp() * 1000),
+        file.size,
+        {PARTITION_COLUMN: file.day},
+    )

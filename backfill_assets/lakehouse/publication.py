@@ -1,0 +1,207 @@
+"""What a publication is made of: the records that the publication log keeps.
+
+A publication brings days of one or more tables into main, all or none. What it wants (:class:`Publication`) is
+decided by whoever staged; what it found in main at prepare (:class:`Before`) is what an abort or a rollback restores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile
+
+Kind = Literal["replace", "append", "compact", "rollback"]
+Mode = Literal["replace", "append"]
+Outcome = Literal["done", "aborted"]
+
+
+class Record(BaseModel):
+    """Base of everything that is stored as JSON in the log: immutable, and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Provenance(Record):
+    """Who and what made a publication; never part of any fingerprint."""
+
+    run: str = ""
+    launched_by: str = ""
+    git_commit: str = ""
+    campaign: str = ""
+    timeline: str = ""
+    reason: str = ""
+
+
+class DayContent(Record):
+    """What a published day holds, known without reading it: the logical side of a day."""
+
+    rows: int
+    checksum: str
+    """Sum of the row hashes, as decimal text: it does not fit 64 bits."""
+    code_version: str = ""
+    parameters: str = ""
+    inputs: str = ""
+    """Fingerprint of the logical fingerprints of all input days."""
+    metrics: Mapping[str, int | str | None] = Field(default_factory=dict)
+
+    @property
+    def logical(self) -> str:
+        return fingerprints.logical(self.rows, self.checksum)
+
+    @property
+    def input_fingerprint(self) -> str:
+        return fingerprints.input_fingerprint(self.code_version, self.parameters, self.inputs)
+
+    def plus(self, added: DayContent) -> DayContent:
+        """The content after appending ``added``: counts and checksums are sums, so they add up."""
+        keys = {*self.metrics, *added.metrics}
+        return added.model_copy(
+            update={
+                "rows": self.rows + added.rows,
+                "checksum": str(int(self.checksum) + int(added.checksum)),
+                "metrics": {key: _plus(self.metrics.get(key), added.metrics.get(key)) for key in sorted(keys)},
+            }
+        )
+
+
+def _plus(old: int | str | None, new: int | str | None) -> int | str | None:
+    """Sums of numbers, also when kept as text; a metric one side lacks counts as nothing."""
+    if old is None or new is None:
+        return new if old is None else old
+    total = int(old) + int(new)
+    return str(total) if isinstance(old, str) or isinstance(new, str) else total
+
+
+class Expected(Record):
+    """The state of a day when it was staged: compare-and-swap compares with it."""
+
+    files: tuple[str, ...] = ()
+    publication: str = ""
+    """The last publication of the day: equal files may have been away and come back."""
+
+
+class DayChange(Record):
+    """One day of one table: the staged files, what they hold, and the state they were staged against."""
+
+    day: str
+    adds: tuple[AddedFile, ...] = ()
+    content: DayContent | None
+    expected: Expected = Expected()
+
+
+class Position(Record):
+    """Progress in one partition of a source (a topic partition's offset, a landed file's content)."""
+
+    id: str
+    before: int | None
+    after: int
+
+
+class TableChange(Record):
+    """All that one publication does to one table."""
+
+    table: str
+    mode: Mode = "replace"
+    table_schema: str
+    """The staged schema as Delta's JSON."""
+    days: tuple[DayChange, ...]
+    positions: tuple[Position, ...] = ()
+
+
+class InputRead(Record):
+    """An input as it was read: the version, and the logical fingerprint of every day that was used."""
+
+    table: str
+    version: int | None
+    days: Mapping[str, str]
+    exact: bool = False
+    """Rows gained since are not accepted either (an append that looked at its own table)."""
+
+
+class Publication(Record):
+    """A request to publish: days of tables, what they were computed from, and who asked."""
+
+    id: str
+    kind: Kind
+    tables: tuple[TableChange, ...]
+    inputs: tuple[InputRead, ...] = ()
+    provenance: Provenance = Provenance()
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset(change.table for change in self.tables)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(read.table for read in self.inputs)
+
+
+class Before(Record):
+    """The state of a day just before a publication touches it, in full: undo needs no old Delta log."""
+
+    files: tuple[AddedFile, ...] = ()
+    content: DayContent | None = None
+    publication: str = ""
+
+
+class Prepared(Record):
+    """A publication together with the before-images found at prepare, by table and day."""
+
+    publication: Publication
+    before: Mapping[str, Mapping[str, Before]]
+
+    def change(self, table: str) -> TableChange:
+        return next(change for change in self.publication.tables if change.table == table)
+
+    def target(self, table: str) -> dict[str, dict[str, AddedFile]]:
+        """The files that each touched day is to have, by path."""
+        change = self.change(table)
+        targets: dict[str, dict[str, AddedFile]] = {}
+        for day in change.days:
+            kept = self.before[table][day.day].files if change.mode == "append" else ()
+            targets[day.day] = {file.path: file for file in (*kept, *day.adds)}
+        return targets
+
+    def before_files(self, table: str) -> dict[str, dict[str, AddedFile]]:
+        return {day: {file.path: file for file in before.files} for day, before in self.before[table].items()}
+
+    def result(self, table: str, change: DayChange) -> DayContent | None:
+        """What the day holds once this is published; for an append, what it held before and the rows added."""
+        before = self.before[table][change.day].content
+        if self.change(table).mode == "append" and before is not None and change.content is not None:
+            return before.plus(change.content)
+        return change.content
+
+
+class DayState(Record):
+    """The last thing that the publication log knows about a day of a table."""
+
+    table: str
+    day: str
+    publication: str
+    sequence: int
+    """Log version of the entry that closed the publication."""
+    physical: str
+    content: DayContent | None
+    """None for a day that was withdrawn again, or restored to files we did not write."""
+
+    def logical_at(self, physical: str) -> str:
+        """The logical fingerprint, given the files the day really has: a foreign write has content unknown to us."""
+        if physical != self.physical:
+            return fingerprints.foreign(physical)
+        if self.content is None:
+            return (
+                fingerprints.NEVER_PUBLISHED if physical == fingerprints.EMPTY_DAY else fingerprints.foreign(physical)
+            )
+        return self.content.logical
+
+
+def logical_of(state: DayState | None, physical: str) -> str:
+    """Logical fingerprint of a day that may never have been published."""
+    if state is None:
+        return fingerprints.NEVER_PUBLISHED if physical == fingerprints.EMPTY_DAY else fingerprints.foreign(physical)
+    return state.logical_at(physical)

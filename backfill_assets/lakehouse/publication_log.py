@@ -1,0 +1,350 @@
+"""The publication log: journal, audit log, and what consistent readers pin to.
+
+One Delta table, ``_publications``, that is only ever appended to, each append on exactly the version it was decided
+on. Every commit carries the whole head (open entries, the last closed map, where the day states are), so that
+reading it takes one look at the newest commit, however long the log is.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Field, Schema
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction
+from pydantic import Field as ModelField
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.publication import (
+    DayContent,
+    DayState,
+    Outcome,
+    Prepared,
+    Record,
+)
+from backfill_assets.lakehouse.storage import Storage
+
+LOG_TABLE = "_publications"
+_HEAD = "backfill.head"
+_INDEX_EVERY = 32
+_REMEMBERED_OUTCOMES = 64
+
+_COLUMNS: dict[str, pa.DataType] = {
+    "sequence": pa.int64(),
+    "at": pa.timestamp("us", tz="UTC"),
+    "event": pa.string(),
+    "publication": pa.string(),
+    "kind": pa.string(),
+    "outcome": pa.string(),
+    "run": pa.string(),
+    "launched_by": pa.string(),
+    "git_commit": pa.string(),
+    "campaign": pa.string(),
+    "table": pa.string(),
+    "day": pa.string(),
+    "table_version": pa.int64(),
+    "rows": pa.int64(),
+    "checksum": pa.string(),
+    "code_version": pa.string(),
+    "parameters": pa.string(),
+    "inputs": pa.string(),
+    "physical": pa.string(),
+    "metrics": pa.string(),
+    "replaces": pa.string(),
+    "reason": pa.string(),
+    "detail": pa.string(),
+}
+ARROW_SCHEMA = pa.schema(list(_COLUMNS.items()))
+_DELTA_TYPES = {
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+DELTA_SCHEMA = Schema([Field(name, PrimitiveType(_DELTA_TYPES[kind])) for name, kind in _COLUMNS.items()])
+
+Row = Mapping[str, Any]
+
+
+class OpenEntry(Record):
+    """A publication that was prepared and not yet closed; ``file`` holds it in full."""
+
+    publication: str
+    file: str
+    writes: frozenset[str]
+    reads: frozenset[str]
+    aborting: bool = False
+
+
+class HeadState(Record):
+    """The part of the head that is stored in every commit."""
+
+    open: Mapping[str, OpenEntry] = ModelField(default_factory=dict)
+    versions: Mapping[str, int] = ModelField(default_factory=dict)
+    """The map of the last closed entry: Delta version by table."""
+    index: str = ""
+    """A file with the newest state of every day as of some entry; ``since`` lists the entries after it."""
+    since: tuple[str, ...] = ()
+    outcomes: Mapping[str, Outcome] = ModelField(default_factory=dict)
+    """How the newest publications ended, newest last."""
+    reclaiming: Mapping[str, str] = ModelField(default_factory=dict)
+    """Open reclaim intents: the file that lists what is being deleted, by intent."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The log at one version; everything decided on it can only be appended to that very version."""
+
+    version: int
+    state: HeadState
+    handle: DeltaTable
+
+
+class PublicationLog:
+    """Reads and appends to ``_publications``. Knows nothing of the protocol; :mod:`publish` does."""
+
+    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
+        self._storage = storage
+        self._now = now
+
+    def head(self) -> Head:
+        """The newest state; creates the log the first time."""
+        handle = self._load()
+        for commit in handle.history(1):
+            if _HEAD in commit:
+                return Head(
+                    handle.version(),
+                    HeadState.model_validate_json(commit[_HEAD]),
+                    handle,
+                )
+        return Head(handle.version(), self._older_head(handle), handle)
+
+    def _load(self) -> DeltaTable:
+        uri = self._storage.uri(LOG_TABLE)
+        try:
+            return DeltaTable(uri, storage_options=dict(self._storage.options))
+        except TableNotFoundError:
+            return self._create(uri)
+
+    def _create(self, uri: str) -> DeltaTable:
+        configuration: dict[str, str | None] = {
+            "delta.appendOnly": "true",
+            "delta.checkpointInterval": "20",
+            "delta.enableDeletionVectors": "false",
+        }
+        try:
+            DeltaTable.create(
+                uri,
+                DELTA_SCHEMA,
+                mode="ignore",
+                configuration=configuration,
+                storage_options=dict(self._storage.options),
+            )
+        except CommitFailedError:
+            pass  # somebody else created it in the same moment: theirs is as good
+        except OSError as error:
+            raise LakehouseUnusable(
+                f"The lakehouse {self._storage.root} cannot be written: {error}",
+                hint="Check that the folder exists, its owner and permissions, and the free disk space.",
+            ) from error
+        return DeltaTable(uri, storage_options=dict(self._storage.options))
+
+    def _older_head(self, handle: DeltaTable) -> HeadState:
+        """The head before commits that are not ours (somebody optimised the log): they carry none."""
+        for commit in handle.history():
+            if _HEAD in commit:
+                return HeadState.model_validate_json(commit[_HEAD])
+        return HeadState()
+
+    def append(self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState]) -> bool:
+        """Append ``rows`` as one entry on exactly ``head``; False when somebody else appended first.
+
+        ``change`` gives the new head from the name of the file that holds the entry.
+        """
+        file = f"{LOG_TABLE}/{head.version + 1:020d}-{uuid.uuid4().hex[:12]}.parquet"
+        size = self._storage.write_parquet(file, self._entry(head.version + 1, rows))
+        appended = self._commit(head, file, size, len(rows), change(file))
+        if not appended:
+            self._storage.delete(file)
+        return appended
+
+    def _entry(self, sequence: int, rows: Sequence[Row]) -> pa.Table:
+        common = {"sequence": sequence, "at": self._now()}
+        return pa.Table.from_pylist([{**row, **common} for row in rows], schema=ARROW_SCHEMA)
+
+    def _commit(self, head: Head, file: str, size: int, rows: int, state: HeadState) -> bool:
+        name = file.removeprefix(f"{LOG_TABLE}/")
+        stats = json.dumps({"numRecords": rows})
+        add = AddAction(name, size, {}, int(self._now().timestamp() * 1000), True, stats)
+        try:
+            head.handle.create_write_transaction(
+                [add],
+                "append",
+                DELTA_SCHEMA,
+                commit_properties=CommitProperties(
+                    custom_metadata={_HEAD: state.model_dump_json()},
+                    max_commit_retries=0,
+                ),
+            )
+        except CommitFailedError:
+            return False
+        return True
+
+    def prepared(self, entry: OpenEntry) -> Prepared:
+        """The open entry in full, before-images included."""
+        details = self._storage.read_parquet(entry.file, ["detail"]).column("detail").to_pylist()
+        return Prepared.model_validate_json(next(detail for detail in details if detail))
+
+    def intended(self, file: str) -> list[str]:
+        """The paths that a reclaim intent names, below the lakehouse root."""
+        return [str(path) for path in self._storage.read_parquet(file, ["detail"]).column("detail").to_pylist()]
+
+    def outcome(self, head: Head, publication: str) -> Outcome | None:
+        """How a publication ended, from the log; None while it is open or if it was never prepared."""
+        if publication in head.state.outcomes:
+            return head.state.outcomes[publication]
+        for row in self.rows("closed", columns=["publication", "outcome", "event"]):
+            if row["publication"] == publication:
+                outcome: Outcome = row["outcome"]
+                return outcome
+        return None
+
+    def rows(self, *events: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
+        """Entries of the given kinds (all kinds if none is named), oldest first: the whole history, for audits."""
+        table = self._load().to_pyarrow_dataset().to_table(columns=columns)
+        if events:
+            table = table.filter(pc.field("event").isin(list(events)))
+        order = [("sequence", "ascending")] if "sequence" in table.column_names else []
+        rows: list[dict[str, Any]] = (table.sort_by(order) if order else table).to_pylist()
+        return rows
+
+    def prepared_since(self, moment: datetime) -> list[Prepared]:
+        """Every publication prepared at or after ``moment``, whatever became of it."""
+        scanner = (
+            self._load()
+            .to_pyarrow_dataset()
+            .scanner(
+                columns=["detail"],
+                filter=(pc.field("event") == "prepared") & (pc.field("at") >= pa.scalar(moment)),
+            )
+        )
+        details = scanner.to_table().column("detail").to_pylist()
+        return [Prepared.model_validate_json(detail) for detail in details if detail]
+
+    def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
+        """The prepared entry of any publication, also a closed one, and when it was prepared."""
+        scanner = (
+            self._load()
+            .to_pyarrow_dataset()
+            .scanner(
+                columns=["detail", "at"],
+                filter=(pc.field("event") == "prepared") & (pc.field("publication") == publication),
+            )
+        )
+        for row in scanner.to_table().to_pylist():
+            if row["detail"]:
+                return Prepared.model_validate_json(row["detail"]), row["at"]
+        return None
+
+    def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[tuple[str, str], DayState]:
+        """The newest state of every published day (of ``tables``), by table and day."""
+        wanted = None if tables is None else list(tables)
+        states: dict[tuple[str, str], DayState] = {}
+        for file in (head.state.index, *head.state.since):
+            if file:
+                for row in self._day_rows(file, wanted):
+                    states[row["table"], row["day"]] = _day_state(row)
+        return states
+
+    def _day_rows(self, file: str, tables: list[str] | None) -> list[dict[str, Any]]:
+        table = self._storage.read_parquet(file, _DAY_COLUMNS)
+        chosen = pc.field("table").is_valid()
+        if tables is not None:
+            chosen = chosen & pc.field("table").isin(tables)
+        rows: list[dict[str, Any]] = table.filter(chosen).to_pylist()
+        return rows
+
+    def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """Fold long ``since`` lists into a new index file: reading day states stays flat."""
+        if len(since) < _INDEX_EVERY:
+            return head.state.index, tuple(since)
+        newest: dict[tuple[str, str], dict[str, Any]] = {}
+        for file in (head.state.index, *since):
+            for row in self._day_rows(file, None) if file else ():
+                newest[row["table"], row["day"]] = row
+        path = f"{LOG_TABLE}/_index/{head.version + 1:020d}-{uuid.uuid4().hex[:12]}.parquet"
+        schema = pa.schema([ARROW_SCHEMA.field(name) for name in _DAY_COLUMNS])
+        self._storage.write_parquet(path, pa.Table.from_pylist(list(newest.values()), schema=schema))
+        return path, ()
+
+
+_DAY_COLUMNS = [
+    "sequence",
+    "publication",
+    "table",
+    "day",
+    "rows",
+    "checksum",
+    "code_version",
+    "parameters",
+    "inputs",
+    "physical",
+    "metrics",
+]
+
+
+def _day_state(row: Row) -> DayState:
+    return DayState(
+        table=row["table"],
+        day=row["day"],
+        publication=row["publication"],
+        sequence=row["sequence"],
+        physical=row["physical"],
+        content=None if row["rows"] is None else _content(row),
+    )
+
+
+def _content(row: Row) -> DayContent:
+    return DayContent(
+        rows=row["rows"],
+        checksum=row["checksum"],
+        code_version=row["code_version"],
+        parameters=row["parameters"],
+        inputs=row["inputs"],
+        metrics=json.loads(row["metrics"] or "{}"),
+    )
+
+
+def content_columns(content: DayContent | None) -> Row:
+    """The columns that describe what a day holds; a day that was withdrawn has none."""
+    if content is None:
+        return {}
+    return {
+        "rows": content.rows,
+        "checksum": content.checksum,
+        "code_version": content.code_version,
+        "parameters": content.parameters,
+        "inputs": content.inputs,
+        "metrics": json.dumps(dict(content.metrics), sort_keys=True),
+    }
+
+
+def remembered(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:
+    """The newest outcomes, so that a publisher whose entry somebody else finished learns of it without a search."""
+    newest = [
+        *((key, value) for key, value in outcomes.items() if key != publication),
+        (publication, outcome),
+    ]
+    return dict(newest[-_REMEMBERED_OUTCOMES:])
+
+
+def utc_now() -> datetime:
+    """The wall clock, in UTC: for log entries only, never inside a transform."""
+    return datetime.now(UTC)

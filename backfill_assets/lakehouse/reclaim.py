@@ -1,0 +1,118 @@
+"""Reclaiming: delete staged files that nothing retained refers to any more. Intent on the log first, then delete.
+
+Published data lives in ``_timelines/`` for good, so files go by reference, never by folder. Protected are: what main's
+retained versions name (active files and tombstones), what the publication log names within the retention window (adds
+and before-images), open entries, and whatever was written within the window (a run may still want to publish it).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.publication import Prepared
+from backfill_assets.lakehouse.publication_log import Head, HeadState
+from backfill_assets.lakehouse.publish import Publisher, Step
+from backfill_assets.lakehouse.storage import StoredFile
+from backfill_assets.lakehouse.timelines import TIMELINES
+
+
+def reclaim(publisher: Publisher, table: str) -> list[str]:
+    """Delete the reclaimable files of ``table`` and return their paths below the lakehouse root.
+
+    Finishes intents that a dead process left, first. A publication that is prepared after the intent refuses files it
+    names; one prepared before it makes this append fail, and what is reclaimable is looked up again.
+    """
+    finish_reclaiming(publisher)
+    while True:
+        publisher.recover()
+        head = publisher.log.head()
+        doomed = reclaimable(publisher, table)
+        if not doomed:
+            return []
+        intent = uuid.uuid4().hex[:16]
+        rows = [
+            {
+                "event": "reclaiming",
+                "publication": intent,
+                "table": table,
+                "detail": path,
+            }
+            for path in doomed
+        ]
+        if publisher.log.append(head, rows, _intending(head, intent)):
+            publisher.reached(Step.RECLAIM_INTENDED, intent)
+            finish_reclaiming(publisher)
+            return doomed
+
+
+def finish_reclaiming(publisher: Publisher) -> None:
+    """Carry out every open intent and close it on the log."""
+    while intents := publisher.log.head().state.reclaiming:
+        intent, file = next(iter(intents.items()))
+        for path in publisher.log.intended(file):
+            publisher.storage.delete(path)
+            publisher.reached(Step.RECLAIM_DELETED, intent)
+        _close_intent(publisher, intent)
+
+
+def _close_intent(publisher: Publisher, intent: str) -> None:
+    while True:
+        head = publisher.log.head()
+        if intent not in head.state.reclaiming:
+            return
+        rest = {key: file for key, file in head.state.reclaiming.items() if key != intent}
+        state = head.state.model_copy(update={"reclaiming": rest})
+        rows = [{"event": "reclaimed", "publication": intent}]
+        if publisher.log.append(head, rows, _unchanged(state)):
+            return
+
+
+def _intending(head: Head, intent: str) -> Callable[[str], HeadState]:
+    def state(file: str) -> HeadState:
+        return head.state.model_copy(update={"reclaiming": {**head.state.reclaiming, intent: file}})
+
+    return state
+
+
+def _unchanged(state: HeadState) -> Callable[[str], HeadState]:
+    return lambda file: state
+
+
+def reclaimable(publisher: Publisher, table: str) -> list[str]:
+    """Paths of staged files of ``table`` that are older than the window and that nothing retained refers to."""
+    oldest_kept = publisher.now() - timedelta(days=publisher.retention_days)
+    old = [file.path for file in _staged_files(publisher, table) if file.modified_ms < oldest_kept.timestamp() * 1000]
+    referred = _by_main(publisher, table) | _by_log(publisher, publisher.log.head(), table)
+    return sorted(set(old) - referred)
+
+
+def _staged_files(publisher: Publisher, table: str) -> Iterable[StoredFile]:
+    for file in publisher.storage.files(f"{table}/{TIMELINES}", recursive=True):
+        if file.path.endswith(".parquet") and "/_delta_log/" not in file.path:
+            yield file
+
+
+def _by_main(publisher: Publisher, table: str) -> set[str]:
+    main = MainTable.open(publisher.storage, table)
+    if main is None:
+        return set()
+    state = main.state()
+    oldest = (publisher.now() - timedelta(days=publisher.retention_days)).timestamp() * 1000
+    retained = {file.path for file in state.removed.values() if file.removed_ms >= oldest}
+    return {f"{table}/{path}" for path in state.active.keys() | retained}
+
+
+def _by_log(publisher: Publisher, head: Head, table: str) -> set[str]:
+    since = publisher.now() - timedelta(days=publisher.retention_days)
+    return {path for prepared in publisher.log.prepared_since(since) for path in _named(prepared, table)}
+
+
+def _named(prepared: Prepared, table: str) -> Iterable[str]:
+    if table in prepared.publication.writes:
+        for day in prepared.change(table).days:
+            yield from (f"{table}/{add.path}" for add in day.adds)
+        for before in prepared.before[table].values():
+            yield from (f"{table}/{file.path}" for file in before.files)

@@ -1,0 +1,109 @@
+"""Rollback: publish the files that the days had before a publication, by the same protocol as any publication."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.publication import (
+    DayChange,
+    Expected,
+    Position,
+    Prepared,
+    Provenance,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.publish import Moved, Published, Publisher
+
+
+def roll_back(
+    publisher: Publisher,
+    publication: str,
+    *,
+    id: str,
+    provenance: Provenance | None = None,
+) -> Published:
+    """Undo ``publication``: its days get the files and the content they had before, in all its tables at once.
+
+    A rollback is a publication and can be rolled back itself. Raises :class:`InvalidRequest` for an unknown or
+    aborted publication, :class:`PublicationRefused` when a day was published again since, when the files are no
+    longer there, or when the rollback window is over.
+    """
+    publisher.recover()
+    prepared = _found(publisher, publication)
+    request = _request(
+        publisher,
+        prepared,
+        id,
+        provenance or Provenance(reason=f"rollback of {publication}"),
+    )
+    result = publisher.publish(request)
+    if isinstance(result, Moved):
+        raise PublicationRefused(
+            f"{publication} cannot be rolled back as it is: " + "; ".join(result.reasons) + ".",
+            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
+        )
+    return result
+
+
+def _found(publisher: Publisher, publication: str) -> Prepared:
+    found = publisher.log.find_prepared(publication)
+    if found is None:
+        raise InvalidRequest(
+            f"There is no publication {publication!r}.",
+            hint="backfill history lists the publications.",
+        )
+    if publisher.log.outcome(publisher.log.head(), publication) != "done":
+        raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
+    prepared, at = found
+    age = publisher.now() - at
+    if age > timedelta(days=publisher.retention_days):
+        raise PublicationRefused(
+            f"The rollback window of {publication} is over: it was published {age.days} days ago,"
+            f" and files are kept for {publisher.retention_days} days.",
+            hint="Rebuild the days with the version of the code that they had then.",
+        )
+    return prepared
+
+
+def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Provenance) -> Publication:
+    tables = tuple(_undone(publisher, prepared, change) for change in prepared.publication.tables)
+    return Publication(id=id, kind="rollback", tables=tables, provenance=provenance)
+
+
+def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> TableChange:
+    """The before-image as adds and the publication's own result as expected; source positions go back as well.
+
+    The last publication is taken as of now: a later one that was itself rolled back has left our result in place.
+    """
+    before, target = prepared.before[change.table], prepared.target(change.table)
+    states = publisher.log.day_states(publisher.log.head(), {change.table})
+    days = tuple(
+        DayChange(
+            day=day.day,
+            adds=before[day.day].files,
+            content=before[day.day].content,
+            expected=Expected(
+                files=tuple(sorted(target[day.day])),
+                publication=states[change.table, day.day].publication,
+            ),
+        )
+        for day in change.days
+    )
+    positions = tuple(Position(id=p.id, before=p.after, after=p.before or 0) for p in change.positions)
+    return TableChange(
+        table=change.table,
+        table_schema=_main_schema(publisher, change.table),
+        days=days,
+        positions=positions,
+    )
+
+
+def _main_schema(publisher: Publisher, table: str) -> str:
+    """Main's schema of today: columns gained since stay, and read as null in the older files."""
+    main = MainTable.open(publisher.storage, table)
+    if main is None:
+        raise PublicationRefused(f"The table {table} does not exist any more.")
+    return str(main.handle.schema().to_json())

@@ -1,0 +1,106 @@
+"""Files below one root, on a local disk or an object store: the few operations that do not go through Delta."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file below the root: its path relative to the root, its size in bytes, and its last write (ms, UTC)."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A root folder or bucket prefix. Paths given to it are relative to the root, with forward slashes."""
+
+    root: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def uri(self, path: str = "") -> str:
+        """What delta-rs and Spark are given to open ``path``."""
+        return f"{self.root.rstrip('/')}/{path}" if path else self.root.rstrip("/")
+
+    def _open(self, path: str) -> tuple[fs.FileSystem, str]:
+        if "://" in self.root:
+            filesystem, base = fs.FileSystem.from_uri(self.root)
+        else:
+            filesystem, base = fs.LocalFileSystem(), self.root
+        return filesystem, f"{base.rstrip('/')}/{path}" if path else base
+
+    def exists(self, path: str) -> bool:
+        filesystem, full = self._open(path)
+        return bool(filesystem.get_file_info(full).type != fs.FileType.NotFound)
+
+    def missing(self, paths: Iterable[str]) -> list[str]:
+        """Those of ``paths`` that are not there; one request for all of them."""
+        wanted = list(paths)
+        if not wanted:
+            return []
+        filesystem, base = self._open("")
+        found = filesystem.get_file_info([f"{base.rstrip('/')}/{path}" for path in wanted])
+        return [path for path, info in zip(wanted, found, strict=True) if info.type == fs.FileType.NotFound]
+
+    def files(self, path: str, *, recursive: bool = False) -> list[StoredFile]:
+        filesystem, full = self._open(path)
+        base = self._open("")[1].rstrip("/")
+        infos = filesystem.get_file_info(fs.FileSelector(full, recursive=recursive, allow_not_found=True))
+        return [
+            StoredFile(
+                info.path[len(base) + 1 :],
+                info.size,
+                int((info.mtime_ns or 0) // 1_000_000),
+            )
+            for info in infos
+            if info.type == fs.FileType.File
+        ]
+
+    def folders(self, path: str) -> list[str]:
+        """Names of the folders directly below ``path``, sorted."""
+        filesystem, full = self._open(path)
+        infos = filesystem.get_file_info(fs.FileSelector(full, allow_not_found=True))
+        return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+
+    def read_bytes(self, path: str) -> bytes:
+        filesystem, full = self._open(path)
+        with filesystem.open_input_file(full) as stream:
+            data: bytes = stream.read()
+        return data
+
+    def read_json_lines(self, path: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.read_bytes(path).splitlines() if line.strip()]
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        filesystem, full = self._open(path)
+        filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
+        with filesystem.open_output_stream(full, compression=None) as stream:
+            stream.write(data)
+
+    def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
+        filesystem, full = self._open(path)
+        return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns)
+
+    def write_parquet(self, path: str, table: pa.Table) -> int:
+        """Write one Parquet file and return its size in bytes."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        data = sink.getvalue().to_pybytes()
+        self.write_bytes(path, data)
+        return len(data)
+
+    def delete(self, path: str) -> None:
+        """Delete a file; one that is already gone is fine."""
+        filesystem, full = self._open(path)
+        if filesystem.get_file_info(full).type == fs.FileType.File:
+            filesystem.delete_file(full)

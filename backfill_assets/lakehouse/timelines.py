@@ -1,0 +1,172 @@
+"""Timelines: isolated lines of history next to the data they may replace.
+
+A timeline is an ordinary Delta table in ``<table>/_timelines/<timeline>/``. It lists its days explicitly in commit
+metadata, with each day's input fingerprint and verdict, because a day without rows has no file and a day that failed
+its gate must never be adopted. Whatever overlays or publishes goes by that list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.delta_log import AddedFile, read_log
+from backfill_assets.lakehouse.publication import DayContent, Record
+from backfill_assets.lakehouse.storage import Storage
+
+TIMELINES = "_timelines"
+_OPEN = "_open"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+
+
+class StagedAs(Record):
+    """What a day was staged from, recorded by the very commit that wrote its rows."""
+
+    input_fingerprint: str
+
+
+class Verdict(Record):
+    """The judgement on a staged day, recorded after its gates ran; only a passed day is ever adopted."""
+
+    input_fingerprint: str
+    passed: bool
+    content: DayContent | None = None
+
+
+class TimelineEntry(Record):
+    """The user metadata of one commit to a timeline."""
+
+    staged: Mapping[str, StagedAs] = {}
+    judged: Mapping[str, Verdict] = {}
+
+
+@dataclass(frozen=True)
+class StagedDay:
+    """A day that a timeline holds: what it was built from, its files as main would name them, and its verdict."""
+
+    day: str
+    input_fingerprint: str
+    files: tuple[AddedFile, ...]
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One timeline of one table. The run that owns it is the only one that writes to it."""
+
+    storage: Storage
+    table: str
+    name: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidRequest(
+                f"{self.name!r} cannot name a timeline.",
+                hint="Use lower-case letters, digits and hyphens.",
+            )
+
+    @property
+    def folder(self) -> str:
+        return f"{TIMELINES}/{self.name}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.table}/{self.folder}"
+
+    @property
+    def uri(self) -> str:
+        return self.storage.uri(self.path)
+
+    def exists(self) -> bool:
+        return self._handle() is not None
+
+    def _handle(self) -> DeltaTable | None:
+        try:
+            return DeltaTable(self.uri, storage_options=dict(self.storage.options))
+        except TableNotFoundError:
+            return None
+
+    def schema(self) -> str:
+        """The staged schema as Delta's JSON."""
+        handle = self._handle()
+        if handle is None:
+            raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing.")
+        return str(handle.schema().to_json())
+
+    def judge(self, verdicts: Mapping[str, Verdict]) -> None:
+        """Record the verdicts of staged days."""
+        handle = self._handle()
+        if handle is None:
+            raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing to judge.")
+        entry = TimelineEntry(judged=dict(verdicts)).model_dump_json()
+        handle.create_write_transaction(
+            [],
+            "append",
+            handle.schema(),
+            list(handle.metadata().partition_columns),
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": entry}),
+        )
+
+    def days(self) -> dict[str, StagedDay]:
+        """Every day staged here, by day: its newest staging, and the verdict on that staging if there is one."""
+        handle = self._handle()
+        if handle is None:
+            return {}
+        staged: dict[str, StagedAs] = {}
+        verdicts: dict[str, Verdict] = {}
+        for entry in _entries(handle):
+            staged.update(entry.staged)
+            for day in entry.staged:
+                verdicts.pop(day, None)
+            verdicts.update(entry.judged)
+        files = read_log(self.storage, self.path, handle.version()).of_days(staged)
+        return {
+            day: StagedDay(
+                day=day,
+                input_fingerprint=how.input_fingerprint,
+                files=tuple(file.below(self.folder) for file in files[day]),
+                verdict=verdicts.get(day),
+            )
+            for day, how in staged.items()
+        }
+
+    def open(self) -> None:
+        """Mark the timeline as one whose staged days a later run may want; a hint, never a promise."""
+        self.storage.write_bytes(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}", b"")
+
+    def close(self) -> None:
+        """All that is worth having was published."""
+        self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
+
+
+def _entries(handle: DeltaTable) -> Iterable[TimelineEntry]:
+    for commit in reversed(handle.history()):
+        if text := commit.get("userMetadata"):
+            yield TimelineEntry.model_validate_json(text)
+
+
+def open_timelines(storage: Storage, table: str) -> list[Timeline]:
+    """Timelines of ``table`` with days that were staged and not published, newest name first."""
+    names = [file.path.rsplit("/", 1)[1] for file in storage.files(f"{table}/{TIMELINES}/{_OPEN}")]
+    return [Timeline(storage, table, name) for name in sorted(names, reverse=True)]
+
+
+def adoptable(timelines: Iterable[Timeline], wanted: Mapping[str, str]) -> dict[str, tuple[Timeline, StagedDay]]:
+    """Staged days that can be used as they are: passed, and built from just what would be read now.
+
+    ``wanted`` gives the input fingerprint of each day; the first timeline that has a day wins.
+    """
+    found: dict[str, tuple[Timeline, StagedDay]] = {}
+    for timeline in timelines:
+        if len(found) == len(wanted):
+            break
+        for day, staged in timeline.days().items():
+            fits = staged.verdict is not None and staged.verdict.passed
+            if fits and day not in found and wanted.get(day) == staged.input_fingerprint:
+                found[day] = (timeline, staged)
+    return found
