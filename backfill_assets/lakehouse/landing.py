@@ -137,7 +137,7 @@ class LandingZone:
                 hint="Copy the file into the landing zone.",
             )
         if path.is_symlink() and not path.exists():
-            raise SourceUnreadable(f"{self._relative(path)} is a link to nothing.", hint="Remove it, or restore its target.")
+            raise SourceUnreadable(f"{self._relative(path)} is a link to nothing.", hint="Remove the link.")
         return path
 
 

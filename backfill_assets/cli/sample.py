@@ -1,0 +1,143 @@
+"""``backfill sample``: puts real or synthetic data into the landing zone, as source systems would."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import date, timedelta
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.sample.landing_writer import LandedCounts
+from backfill_assets.settings import Settings
+
+FIRST_SYNTHETIC_DAY = date(2017, 3, 1)
+
+_EPILOG = """
+\b
+Examples:
+  backfill sample                                  all real lines of 2017
+  backfill sample --days 2017-03-01..2017-05-29    90 real days
+  backfill sample --synthetic --days 7 --rows-per-day 1000 --seed 42
+  backfill sample --synthetic --days 3 --defects late_row=5,broken_line=1
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--days", "days_text", metavar="A..B|N", help="Days to land; N days from 2017-03-01 if synthetic.")
+@click.option(
+    "--landing",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The landing zone.  [default: BACKFILL_LANDING, or .data/landing]",
+)
+@click.option("--synthetic", is_flag=True, help="Many currencies and named defects instead of the real lines.")
+@click.option("--rows-per-day", type=click.IntRange(min=0), help="Synthetic: transactions a day.  [default: 1000]")
+@click.option("--seed", type=click.IntRange(min=0), help="Synthetic: equal seeds give equal files.  [default: random]")
+@click.option("--defects", metavar="NAME=COUNT,...", help="Synthetic: exact counts, or 'none'.  [default: a mix]")
+@click.option("--json", "as_json", is_flag=True, help="Print what was landed as JSON.")
+def sample(
+    days_text: str | None,
+    landing: Path | None,
+    synthetic: bool,
+    rows_per_day: int | None,
+    seed: int | None,
+    defects: str | None,
+    as_json: bool,
+) -> None:
+    """Put sample data into the landing zone: sales, and the ECB's reference rates beside them.
+
+    Rates are landed from ten days before the first day, so that it finds its rate. Files that are already there
+    with the same content are left alone; with other content, nothing is written.
+    """
+    try:
+        root = landing or Settings.from_environment().landing
+        if synthetic:
+            _land_synthetic(days_text or "7", root, rows_per_day, seed, defects, as_json)
+        else:
+            _refuse_synthetic_options(rows_per_day, seed, defects)
+            _land_real(days_text, root, as_json)
+    except BackfillError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def parse_defects(text: str | None) -> dict[str, int] | None:
+    """``late_row=5,broken_line=1`` as counts; ``none`` is no defects, nothing at all leaves the choice to the rates."""
+    if text is None:
+        return None
+    counts: dict[str, int] = {}
+    for part in () if text == "none" else text.split(","):
+        name, _, count = part.strip().partition("=")
+        if not count.isdecimal() or name in counts:
+            raise InvalidRequest(
+                f"{part!r} is not one defect and its count.", hint="--defects late_row=5,broken_line=1"
+            )
+        counts[name] = int(count)
+    return counts
+
+
+def _land_synthetic(
+    days: str, landing: Path, rows_per_day: int | None, seed: int | None, defects: str | None, as_json: bool
+) -> None:
+    from backfill_assets.sample.synthetic import synthesize
+    from backfill_assets.sample.synthetic_tally import SyntheticSpec
+
+    rows = 1000 if rows_per_day is None else rows_per_day
+    chosen_seed = secrets.randbelow(2**31) if seed is None else seed
+    tally = synthesize(SyntheticSpec(_synthetic_days(days), rows, chosen_seed, parse_defects(defects)), landing)
+    if as_json:
+        click.echo(json.dumps(tally.as_json(), indent=2))
+        return
+    from backfill_assets.sample.defects import DEFECTS
+
+    table = Table("defect", "what it is", title=f"seed {chosen_seed}, {rows:,} transactions a day")
+    table.add_column("rows", justify="right")
+    for name, count in tally.defects.items():
+        table.add_row(name, DEFECTS[name].description, f"{count:,}")
+    table.add_section()
+    for name, count in tally.totals().items():
+        table.add_row(f"lines {name}", "", f"{count:,}")
+    _print(table)
+    _say_landed(landing, tally.spec.days, tally.landed)
+
+
+def _land_real(days: str | None, landing: Path, as_json: bool) -> None:
+    from backfill_assets.sample.real import ALL_DAYS, land_real
+
+    wanted = DayRange.parse(days) if days else ALL_DAYS
+    landed = land_real(wanted, landing)
+    if as_json:
+        counts = {"files_written": landed.written, "files_already_there": landed.already_there}
+        click.echo(json.dumps({"days": str(wanted), "lines": landed.lines} | counts, indent=2))
+        return
+    table = Table("source")
+    table.add_column("lines", justify="right")
+    for source, lines in landed.lines.items():
+        table.add_row(source, f"{lines:,}")
+    _print(table)
+    _say_landed(landing, wanted, landed)
+
+
+def _synthetic_days(text: str) -> DayRange:
+    if not text.isdecimal():
+        return DayRange.parse(text)
+    if not 1 <= int(text) <= 3650:
+        raise InvalidRequest(f"--days {text} is not between 1 and 3650 days.")
+    return DayRange(FIRST_SYNTHETIC_DAY, FIRST_SYNTHETIC_DAY + timedelta(days=int(text) - 1))
+
+
+def _refuse_synthetic_options(*options: object) -> None:
+    if any(option is not None for option in options):
+        raise InvalidRequest("--rows-per-day, --seed and --defects shape synthetic data.", hint="Add --synthetic.")
+
+
+def _print(table: Table) -> None:
+    Console().print(table)
+
+
+def _say_landed(landing: Path, days: DayRange, landed: LandedCounts) -> None:
+    click.echo(f"{days} in {landing}: {landed.written} files written, {landed.already_there} already there.")

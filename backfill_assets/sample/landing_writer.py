@@ -1,0 +1,88 @@
+"""Writes landed files: gzipped JSON lines under their arrival day, byte for byte the same every time.
+
+A file appears whole, by renaming; a run that fails, or that would change a file that is there, leaves nothing.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import gzip
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+
+
+@dataclass(frozen=True)
+class LandedCounts:
+    """What one run put in the landing zone: ``written`` and ``already_there`` are files, ``lines`` is by source."""
+
+    written: int
+    already_there: int
+    lines: dict[str, int]
+
+
+@dataclass
+class LandingWriter:
+    """Collects files in a hidden folder; :func:`landing` moves them into place together at its end."""
+
+    root: Path
+    staging: Path
+    lines: dict[str, int] = field(default_factory=dict)
+    staged: list[str] = field(default_factory=list)
+    counts: LandedCounts = LandedCounts(0, 0, {})
+
+    def write(self, source: str, day: date, lines: Sequence[str]) -> str:
+        """Stage the file of one source and arrival day; no lines give a file of zero rows. Returns its path."""
+        path = landed_path(source, day)
+        target = self.staging / path
+        target.parent.mkdir(parents=True)
+        text = "".join(f"{line}\n" for line in lines)
+        target.write_bytes(gzip.compress(text.encode(), compresslevel=1, mtime=0))
+        self.lines[source] = self.lines.get(source, 0) + len(lines)
+        self.staged.append(path)
+        return path
+
+    def move_into_place(self) -> None:
+        """Rename what is new, leave what is there already, and refuse before the first rename what differs."""
+        new = [path for path in self.staged if not (self.root / path).exists()]
+        for path in sorted(set(self.staged) - set(new)):
+            self._demand_equal(path)
+        for path in new:
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(self.staging / path, self.root / path)
+        self.counts = LandedCounts(len(new), len(self.staged) - len(new), dict(self.lines))
+
+    def _demand_equal(self, path: str) -> None:
+        if not filecmp.cmp(self.staging / path, self.root / path, shallow=False):
+            raise InvalidRequest(
+                f"{self.root / path} is already there with other content; nothing was written.",
+                hint="Landed files are final. Choose another --landing, or remove that landing zone first.",
+            )
+
+
+@contextmanager
+def landing(root: Path) -> Iterator[LandingWriter]:
+    """A writer whose files appear in ``root`` when the block ends well, and not at all when it does not."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        staging = tempfile.TemporaryDirectory(prefix=".sample-", dir=root)
+    except OSError as error:
+        raise LakehouseUnusable(
+            f"The landing zone {root} cannot be written: {error.strerror}.",
+            hint="Choose another --landing, or make the folder writable.",
+        ) from error
+    with staging as folder:
+        writer = LandingWriter(root, Path(folder))
+        yield writer
+        writer.move_into_place()
+
+
+def landed_path(source: str, day: date) -> str:
+    """Where the file of one source and arrival day goes, relative to the landing zone."""
+    return f"{source}/{day}/{source}-{day}.jsonl.gz"
