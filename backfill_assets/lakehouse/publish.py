@@ -252,8 +252,10 @@ class Publisher:
             found |= _passed_positions(change, mains[change.table], reasons)
             if found:
                 days[change.table] = frozenset(found)
-        inputs = {read.table: frozenset(self._withdrawn(read, head, states, reasons)) for read in publication.inputs}
-        inputs = {table: found for table, found in inputs.items() if found}
+        inputs: dict[str, frozenset[str]] = {}
+        for read in publication.inputs:  # a table is listed once for every version of it that was read
+            if withdrawn := self._withdrawn(read, head, states, reasons):
+                inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
         return Moved(days, inputs, tuple(reasons)) if days or inputs else None
 
     def _reclaimed(self, head: Head, change: TableChange, reasons: list[str]) -> set[str]:
