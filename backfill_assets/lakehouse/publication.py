@@ -69,11 +69,10 @@ class DayContent(Record):
 
 
 def _plus(old: int | str | None, new: int | str | None) -> int | str | None:
-    """Sums of numbers, also when kept as text; a metric one side lacks counts as nothing."""
-    if old is None or new is None:
-        return new if old is None else old
-    total = int(old) + int(new)
-    return str(total) if isinstance(old, str) or isinstance(new, str) else total
+    """Numbers add up; of text (an example of something) one is enough; a metric one side lacks counts as nothing."""
+    if isinstance(old, int) and isinstance(new, int):
+        return old + new
+    return new if old is None or old == "" else old
 
 
 class Expected(Record):

@@ -67,6 +67,7 @@ class Pin:
 
     expected: Mapping[tuple[str, str], Expected]
     inputs: Mapping[str, InputRead]
+    states: Mapping[tuple[str, str], DayState]
     sequence: int
 
 
@@ -111,13 +112,15 @@ class Publisher:
         writes: Mapping[str, Iterable[str]],
         reads: Mapping[str, Iterable[str]],
         exact: Iterable[str] = (),
+        also: Iterable[str] = (),
     ) -> Pin:
         """Capture the expected state of the days to write and the versions of the days to read.
 
         Inputs are read at the version of the last closed entry, so that a half-published table is never read.
+        ``exact`` inputs may not even gain rows until publishing; of tables in ``also`` only the states are wanted.
         """
         head = self.log.head()
-        states = self.log.day_states(head, {*writes, *reads})
+        states = self.log.day_states(head, {*writes, *reads, *also})
         expected: dict[tuple[str, str], Expected] = {}
         for table, days in writes.items():
             active = self._newest(table).by_day()
@@ -137,7 +140,7 @@ class Publisher:
             )
             for table, days in reads.items()
         }
-        return Pin(expected, inputs, head.version)
+        return Pin(expected, inputs, states, head.version)
 
     def _newest(self, table: str) -> LogState:
         main = MainTable.open(self.storage, table)

@@ -135,6 +135,11 @@ class Timeline:
             for day, how in staged.items()
         }
 
+    def days_with_files(self) -> set[str]:
+        """The days that have a file here, whether any commit listed them or not."""
+        handle = self._handle()
+        return set() if handle is None else set(read_log(self.storage, self.path, handle.version()).by_day())
+
     def open(self) -> None:
         """Mark the timeline as one whose staged days a later run may want; a hint, never a promise."""
         self.storage.write_bytes(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}", b"")
