@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from pandera.pyspark import DataFrameModel
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+    from backfill_assets.datasets.contract_model import Contract
 
 Layer = Literal["raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
@@ -68,15 +69,21 @@ class RuleOutcome:
     next_step: str = ""
 
 
-@dataclass(frozen=True)
 class DayRule:
-    """A gate on a whole day. Its aggregates join the table's single ``groupBy(day)``; its judgement is pure."""
+    """A gate on a whole day, declared as data. What it measures and how it judges is given to it in ``quality``.
 
-    name: str
-    dimension: Dimension
-    description: str
-    judge: Callable[[DayFacts], RuleOutcome]
-    aggregates: Callable[[], Mapping[str, Column]] = dict
+    Subclasses are frozen dataclasses; ``name`` says what is claimed, ``description`` says it in a sentence.
+    """
+
+    dimension: ClassVar[Dimension]
+
+    @property
+    def name(self) -> str:
+        raise TypeError(f"{type(self).__name__} does not say its name.")
+
+    @property
+    def description(self) -> str:
+        return (type(self).__doc__ or "").split("\n", 1)[0]
 
 
 @dataclass(frozen=True)
@@ -86,14 +93,24 @@ class Table:
     name: str
     layer: Layer
     description: str
-    contract: type[DataFrameModel]
+    contract: type[Contract]
     key: tuple[str, ...]
     rules: tuple[DayRule, ...] = ()
+    totals: tuple[str, ...] = ()
+    """Columns whose sum is measured for every day, as the metric ``total_<column>``."""
+
+    def __post_init__(self) -> None:
+        from backfill_assets.datasets.contract import require_translatable
+
+        require_translatable(self.contract)
 
 
 @dataclass(frozen=True)
 class Version:
-    """One way to compute a step: a pure function from the rows of what it reads to the rows of its tables."""
+    """One way to compute a step: a pure function from the rows of what it reads to the rows of its tables.
+
+    The rows it returns are clustered: all rows of a day lie in one partition, so that a day is written as one file.
+    """
 
     name: str
     description: str
@@ -110,9 +127,24 @@ class Source:
     key_fields: tuple[str, ...]
     version_field: str
     fields: tuple[str, ...]
-    personal_fields: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The fields that are not text when typed, with their Spark type: ``{"quantity": "bigint"}``."""
+    personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Personal fields, with the column that keeps their token instead."""
     supersession_window_days: int = 0
     """Newer versions of a row that belong to another day are looked for this many days around."""
+    earliest_day: date = date(2000, 1, 1)
+    """Event days before this are absurd; such rows stay on the day they arrived, flagged."""
+    days_ahead: int = 1
+    """Event days that lie further than this after the arrival day are absurd."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The landed fields as raw columns, in order, tokens in the place of personal fields."""
+        return tuple(self.personal_fields.get(name, name) for name in self.fields)
+
+    def type_of(self, column: str) -> str:
+        return self.types.get(column, "string")
 
 
 @dataclass(frozen=True)

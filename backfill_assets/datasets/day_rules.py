@@ -1,0 +1,121 @@
+"""What can be demanded of a whole day of a table, as data. ``quality`` knows how each is measured and judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import ClassVar, Literal
+
+from backfill_assets.datasets.dataset import DayRule, Dimension, Source
+
+
+@dataclass(frozen=True)
+class ContentIntact(DayRule):
+    """The content hashes that rows carry are those of their content."""
+
+    source: Source
+    form: Literal["text", "values"]
+    dimension: ClassVar[Dimension] = "consistency"
+
+    @property
+    def name(self) -> str:
+        return "content_intact"
+
+
+@dataclass(frozen=True)
+class EverythingAccountedFor(DayRule):
+    """Raw equals winners, quarantined and deduplicated rows, by count and by the sum of content hashes."""
+
+    raw: str
+    quarantine: str
+    dimension: ClassVar[Dimension] = "completeness"
+
+    @property
+    def name(self) -> str:
+        return "everything_accounted_for"
+
+
+@dataclass(frozen=True)
+class EverythingPublished(DayRule):
+    """Raw equals fact, quarantined, deduplicated and superseded rows, by count and by the sum of content hashes."""
+
+    source: Source
+    raw: str
+    bronze: str
+    quarantine: str
+    dimension: ClassVar[Dimension] = "completeness"
+
+    @property
+    def name(self) -> str:
+        return "everything_published"
+
+
+@dataclass(frozen=True)
+class FewRejected(DayRule):
+    """No more than a share of what was received is quarantined; a few rows are always tolerated."""
+
+    raw: str
+    quarantine: str
+    at_most: Decimal
+    tolerated_rows: int = 0
+    dimension: ClassVar[Dimension] = "validity"
+
+    @property
+    def name(self) -> str:
+        return "few_rejected"
+
+
+@dataclass(frozen=True)
+class RatesFound(DayRule):
+    """Every line has an exchange rate that is not too old."""
+
+    rate: str
+    currency: str
+    within_days: int
+    dimension: ClassVar[Dimension] = "validity"
+
+    @property
+    def name(self) -> str:
+        return "rates_found"
+
+
+@dataclass(frozen=True)
+class FewNulls(DayRule):
+    """No more than a share of a column is null."""
+
+    column: str
+    at_most: Decimal
+    dimension: ClassVar[Dimension] = "completeness"
+
+    @property
+    def name(self) -> str:
+        return f"few_nulls_{self.column}"
+
+
+@dataclass(frozen=True)
+class TotalAgrees(DayRule):
+    """The total of a column equals a total of the table it is made from, to the last digit."""
+
+    column: str
+    fact: str
+    fact_total: str
+    """A column among the ``totals`` of ``fact``, or ``rows``."""
+    dimension: ClassVar[Dimension] = "consistency"
+
+    @property
+    def name(self) -> str:
+        return f"total_agrees_{self.column}"
+
+
+@dataclass(frozen=True)
+class VolumeWithin(DayRule):
+    """The number of rows lies in a wide band: a day without sales passes, a day that was lost or doubled does not."""
+
+    at_most: int
+    made_of: str | None = None
+    """A table that gives at least one row here if it has any, and never more rows than it has."""
+    dimension: ClassVar[Dimension] = "timeliness"
+
+    @property
+    def name(self) -> str:
+        return "volume_within"

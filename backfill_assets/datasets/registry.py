@@ -1,0 +1,48 @@
+"""All declared datasets, and everything in them by name."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from graphlib import TopologicalSorter
+
+from backfill_assets.datasets.dataset import Dataset, Step, Table
+from backfill_assets.datasets.fx_rates import FX_DATASET
+from backfill_assets.datasets.sales import SALES_DATASET
+from backfill_assets.errors import InvalidRequest
+
+_DATASETS = (FX_DATASET, SALES_DATASET)
+
+
+def datasets() -> tuple[Dataset, ...]:
+    return _DATASETS
+
+
+def steps() -> tuple[Step, ...]:
+    """Every step of every dataset, each after all it reads in any of its versions."""
+    by_table = {table.name: step for dataset in _DATASETS for step in dataset.steps for table in step.tables}
+    upstream = {step.name: _upstream(step, by_table) for step in by_table.values()}
+    return tuple(by_table[name] for name in TopologicalSorter(upstream).static_order())
+
+
+def tables() -> tuple[Table, ...]:
+    """Every table, in the order of :func:`steps`."""
+    return tuple(table for step in steps() for table in step.tables)
+
+
+def table(name: str) -> Table:
+    """The table called ``name``; a typo raises :class:`InvalidRequest` with the nearest name."""
+    return next(table for table in step(name).tables if table.name == name)
+
+
+def step(name: str) -> Step:
+    """The step that builds the table ``name``; a typo raises :class:`InvalidRequest` with the nearest name."""
+    found = {table.name: step for step in steps() for table in step.tables}
+    if name not in found:
+        near = get_close_matches(name, found, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Tables: {', '.join(found)}."
+        raise InvalidRequest(f"There is no table {name!r}.", hint=hint)
+    return found[name]
+
+
+def _upstream(step: Step, by_table: dict[str, Step]) -> set[str]:
+    return {by_table[reads.table].name for version in step.versions for reads in version.reads}

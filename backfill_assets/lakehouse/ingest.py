@@ -1,0 +1,130 @@
+"""From landed files to raw rows: every line of every file, as text, on the day it belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.datasets.canonical import parsed, raw_content_hash
+from backfill_assets.datasets.dataset import Source
+from backfill_assets.lakehouse.tokens import token, with_token_pads
+
+_GLOB = re.compile(r"([\\{}\[\]*?])")
+
+
+def raw_schema(source: Source) -> T.StructType:
+    """The schema of raw rows of ``source``: the landed fields as text, then what ingestion adds."""
+    return T.StructType(
+        [
+            *(T.StructField(name, T.StringType()) for name in source.columns),
+            T.StructField("rescued", T.StringType()),
+            T.StructField("unparsed_line", T.StringType()),
+            T.StructField("record_kind", T.StringType(), False),
+            T.StructField("source_file", T.StringType()),
+            T.StructField("source_line", T.LongType()),
+            T.StructField("arrival_day", T.DateType()),
+            T.StructField("day_is_arrival", T.BooleanType(), False),
+            T.StructField("content_hash", T.LongType(), False),
+            T.StructField("superseded_by_day", T.DateType()),
+            T.StructField("day", T.DateType(), False),
+        ]
+    )
+
+
+def raw_rows(spark: SparkSession, source: Source, files: Sequence[str], token_key_file: str) -> DataFrame:
+    """One row per line of ``files`` (paths ``.../<source>/<arrival day>/<name>``) in :func:`raw_schema`.
+
+    Blank lines count as lines and give no row. A line that is not one JSON object with distinct fields is kept whole.
+    Values that the source did not write as text are kept as the JSON that stands for them.
+    """
+    if not files:
+        return spark.createDataFrame([], raw_schema(source))
+    located = _fields(_lines(spark, files))
+    keyed = with_token_pads(located, spark, _literal_path(token_key_file)) if source.personal_fields else located
+    return (
+        keyed.select(*_landed(source), *_kept_whole(source), "source_file", "source_line", "arrival_day")
+        .withColumns(_event_day(source))
+        .withColumn("content_hash", raw_content_hash(source))
+        .withColumn("record_kind", F.lit("received"))
+        .withColumn("superseded_by_day", F.lit(None).cast("date"))
+        .select(*raw_schema(source).names)
+    )
+
+
+def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """Every line with its file and its number in it, from 1.
+
+    A gzipped file is read from its start to its end by one task, so that within a file the ids only rise. That holds
+    however files are packed into tasks, which the numbering of tasks would depend on.
+    """
+    text = spark.read.text([_literal_path(file) for file in files], lineSep="\n")
+    placed = text.select("value", _relative_path().alias("source_file"), F.monotonically_increasing_id().alias("id"))
+    in_file = Window.partitionBy("source_file").orderBy("id")
+    numbered = placed.withColumn("source_line", F.row_number().over(in_file).cast("long"))
+    arrival = F.split_part("source_file", F.lit("/"), F.lit(2)).cast("date")
+    return numbered.where(F.trim("value", F.lit(" \t\r")) != "").withColumn("arrival_day", arrival)
+
+
+def _fields(lines: DataFrame) -> DataFrame:
+    """``object``: the fields of a line, null if it is not one JSON object with distinct fields.
+
+    The brackets make the parser read the whole line: by itself it stops at the end of the first object.
+    """
+    bracketed = F.concat(F.lit("["), F.col("value"), F.lit("]"))
+    parsed_line = lines.withColumn("objects", F.from_json(bracketed, "array<map<string,string>>"))
+    only = F.col("objects").getItem(0)
+    distinct = F.size(F.map_keys(only)) == F.size(F.array_distinct(F.map_keys(only)))
+    return parsed_line.withColumn("object", F.when((F.size("objects") == 1) & distinct, only)).drop("objects")
+
+
+def _landed(source: Source) -> list[Column]:
+    return [_landed_field(source, name) for name in source.fields]
+
+
+def _landed_field(source: Source, name: str) -> Column:
+    value = F.col("object").getItem(name)
+    if name in source.personal_fields:
+        return token(value).alias(source.personal_fields[name])
+    return value.alias(name)
+
+
+def _kept_whole(source: Source) -> list[Column]:
+    unknown = F.map_filter("object", lambda name, _: ~name.isin(list(source.fields)))
+    rescued = F.when(F.size(unknown) > 0, F.to_json(unknown))
+    unparsed = F.when(F.col("object").isNull(), _without_personal_values(F.col("value"), source))
+    return [rescued.alias("rescued"), unparsed.alias("unparsed_line")]
+
+
+def _without_personal_values(line: Column, source: Source) -> Column:
+    """A broken line can still have a readable personal field in it: its value gives way to its token."""
+    for name in source.personal_fields:
+        value = rf'("{name}"\s*:\s*)("(?:[^"\\]|\\.)*"?|[^",}}\s]*)'
+        found = F.trim(F.regexp_extract(line, value, 2), F.lit('"'))
+        kept = F.concat(F.lit('$1"'), F.coalesce(token(found), F.lit("")), F.lit('"'))
+        line = F.regexp_replace(line, F.lit(value), kept)
+    return line
+
+
+def _event_day(source: Source) -> dict[str, Column]:
+    field = source.event_day_field
+    day = parsed(F.col(field), source.type_of(field)).cast("date")
+    latest = F.date_add("arrival_day", source.days_ahead)
+    plausible = day.between(F.lit(source.earliest_day), latest)
+    return {
+        "day_is_arrival": ~F.coalesce(plausible, F.lit(False)),
+        "day": F.when(plausible, day).otherwise(F.col("arrival_day")),
+    }
+
+
+def _relative_path() -> Column:
+    """``<source>/<arrival day>/<name>`` from the URL that Spark gives a file; a plus in it is no blank."""
+    last_three = F.regexp_extract(F.col("_metadata.file_path"), "[^/]+/[^/]+/[^/]+$", 0)
+    return F.url_decode(F.replace(last_three, F.lit("+"), F.lit("%2B")))
+
+
+def _literal_path(path: str) -> str:
+    return _GLOB.sub(r"\\\1", path)

@@ -1,0 +1,221 @@
+"""Gates: the verdicts on a staged day, from its metrics and those of the tables it was built from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import singledispatch
+
+from backfill_assets.datasets.dataset import DayFacts, DayRule, Dimension, Metrics, RuleOutcome, Table
+from backfill_assets.datasets.day_rules import (
+    ContentIntact,
+    EverythingAccountedFor,
+    EverythingPublished,
+    FewNulls,
+    FewRejected,
+    RatesFound,
+    TotalAgrees,
+    VolumeWithin,
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was seen of a rule, what was to be seen, and what a person does if they differ."""
+
+    passed: bool
+    observed: str
+    expected: str
+    next_step: str
+
+
+def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
+    """The outcome of every gate of ``table`` on one day: its contract, its key, then the rules it declares."""
+    outcomes = [_outcome("contract_holds", "validity", _contract_holds(facts.own))]
+    if table.key:
+        outcomes.append(_outcome("key_is_unique", "uniqueness", _key_is_unique(table, facts.own)))
+    outcomes += [_outcome(rule.name, rule.dimension, finding(rule, facts)) for rule in table.rules]
+    return tuple(outcomes)
+
+
+def metrics_needed(table: Table) -> tuple[str, ...]:
+    """The other tables whose metrics of the same day :func:`judge` looks at; companions of its step among them."""
+    return tuple(dict.fromkeys(name for rule in table.rules for name in _looks_at(rule)))
+
+
+@singledispatch
+def finding(rule: DayRule, facts: DayFacts) -> Finding:
+    """The judgement of one rule; a declared rule without one is a mistake in the code."""
+    raise TypeError(f"No judgement is registered for the rule {type(rule).__name__}.")
+
+
+@finding.register
+def _(rule: ContentIntact, facts: DayFacts) -> Finding:
+    carried, recomputed = _count(facts.own, "content_hash_sum"), _count(facts.own, "recomputed_hash_sum")
+    return Finding(
+        carried == recomputed,
+        observed=f"content adds up to {recomputed}",
+        expected=f"the carried hashes, {carried}",
+        next_step="A value changed after it was hashed. Compare rows with the landed files; do not publish.",
+    )
+
+
+@finding.register
+def _(rule: EverythingAccountedFor, facts: DayFacts) -> Finding:
+    raw, quarantined = _of(facts, rule.raw), _of(facts, rule.quarantine)
+    rows = {
+        "published": _count(facts.own, "rows"),
+        "quarantined": _count(quarantined, "rows"),
+        "deduplicated": _count(facts.own, "deduplicated"),
+    }
+    hashes = (
+        _count(facts.own, "recomputed_hash_sum")
+        + _count(quarantined, "content_hash_sum")
+        + _count(facts.own, "deduplicated_hash_sum")
+    )
+    return _accounting(raw, rows, hashes)
+
+
+@finding.register
+def _(rule: EverythingPublished, facts: DayFacts) -> Finding:
+    raw, bronze, quarantined = (_of(facts, name) for name in (rule.raw, rule.bronze, rule.quarantine))
+    rows = {
+        "published": _count(facts.own, "rows"),
+        "quarantined": _count(quarantined, "rows"),
+        "deduplicated": _count(bronze, "deduplicated"),
+        "superseded": _count(bronze, "superseded"),
+    }
+    hashes = (
+        _count(facts.own, "recomputed_hash_sum")
+        + _count(quarantined, "content_hash_sum")
+        + _count(bronze, "deduplicated_hash_sum")
+        + _count(bronze, "superseded_hash_sum")
+    )
+    return _accounting(raw, rows, hashes)
+
+
+@finding.register
+def _(rule: FewRejected, facts: DayFacts) -> Finding:
+    received = _count(_of(facts, rule.raw), "received")
+    rejected = _count(_of(facts, rule.quarantine), "rows")
+    most = max(Decimal(rule.tolerated_rows), received * rule.at_most)
+    return Finding(
+        rejected <= most,
+        observed=f"{rejected} of {received} rows quarantined",
+        expected=f"at most {int(most)}",
+        next_step=f"Read the reasons in {rule.quarantine}; ask the source to land corrected rows, then build again.",
+    )
+
+
+@finding.register
+def _(rule: RatesFound, facts: DayFacts) -> Finding:
+    without = _count(facts.own, "without_rate")
+    currencies = facts.own.get("without_rate_example") or ""
+    return Finding(
+        without == 0,
+        observed=f"{without} lines without a rate" + (f" ({currencies})" if currencies else ""),
+        expected=f"a rate published within {rule.within_days} days for every line",
+        next_step="Land and build the missing days of the exchange rates, then build this day again.",
+    )
+
+
+@finding.register
+def _(rule: FewNulls, facts: DayFacts) -> Finding:
+    nulls, rows = _count(facts.own, f"nulls_{rule.column}"), _count(facts.own, "rows")
+    return Finding(
+        nulls <= rows * rule.at_most,
+        observed=f"{nulls} of {rows} rows without {rule.column}",
+        expected=f"at most {rule.at_most:%}",
+        next_step=f"Find out why {rule.column} is missing upstream, then build this day again.",
+    )
+
+
+@finding.register
+def _(rule: TotalAgrees, facts: DayFacts) -> Finding:
+    fact_metric = "rows" if rule.fact_total == "rows" else f"total_{rule.fact_total}"
+    own, fact = _number(facts.own, f"total_{rule.column}"), _number(_of(facts, rule.fact), fact_metric)
+    return Finding(
+        own == fact,
+        observed=f"{rule.column} adds up to {own}",
+        expected=f"{fact}, the {rule.fact_total} of {rule.fact}",
+        next_step=f"Build this day again; if they still differ, {rule.fact} changed meanwhile or the sum loses rows.",
+    )
+
+
+@finding.register
+def _(rule: VolumeWithin, facts: DayFacts) -> Finding:
+    rows = _count(facts.own, "rows")
+    upstream = _count(_of(facts, rule.made_of), "rows") if rule.made_of else None
+    least = 0 if upstream is None else min(upstream, 1)
+    most = rule.at_most if upstream is None else min(upstream, rule.at_most)
+    return Finding(
+        least <= rows <= most,
+        observed=f"{rows} rows",
+        expected=f"{least} to {most} rows" + (f" from {upstream} of {rule.made_of}" if rule.made_of else ""),
+        next_step="Too few: look for rows lost upstream. Too many: look for a delivery that landed twice.",
+    )
+
+
+def _contract_holds(own: Metrics) -> Finding:
+    violating = _count(own, "violating")
+    example = own.get("violating_example") or ""
+    return Finding(
+        violating == 0,
+        observed=f"{violating} rows break it" + (f", for example {example}" if example else ""),
+        expected="every row fulfils the contract",
+        next_step="The transform lets through what the contract forbids: mend it in a new version.",
+    )
+
+
+def _key_is_unique(table: Table, own: Metrics) -> Finding:
+    rows, keys = _count(own, "rows"), _count(own, "keys")
+    return Finding(
+        rows == keys,
+        observed=f"{keys} different {', '.join(table.key)} in {rows} rows",
+        expected="as many as rows",
+        next_step="The transform lets a key through twice: mend it in a new version.",
+    )
+
+
+def _accounting(raw: Metrics, rows: dict[str, int], hashes: int) -> Finding:
+    received, received_hashes = _count(raw, "received"), _count(raw, "content_hash_sum")
+    equation = " + ".join(f"{count} {kind}" for kind, count in rows.items())
+    return Finding(
+        sum(rows.values()) == received and hashes == received_hashes,
+        observed=f"{equation} = {sum(rows.values())}, content {hashes}",
+        expected=f"{received} received, content {received_hashes}",
+        next_step=(
+            "Equal counts but other content: values changed on the way. Other counts: rows were lost, doubled, or "
+            "arrived meanwhile; build this day again, and compare it with raw if it still differs."
+        ),
+    )
+
+
+def _outcome(name: str, dimension: Dimension, found: Finding) -> RuleOutcome:
+    next_step = "" if found.passed else found.next_step
+    return RuleOutcome(name, dimension, found.passed, found.observed, found.expected, next_step)
+
+
+def _looks_at(rule: DayRule) -> Iterable[str]:
+    names = (getattr(rule, attribute, None) for attribute in ("raw", "bronze", "quarantine", "fact", "made_of"))
+    return (name for name in names if name)
+
+
+def _of(facts: DayFacts, table: str) -> Metrics:
+    found = facts.companions.get(table, facts.upstream.get(table))
+    if found is None:
+        raise LookupError(f"The metrics of {table} are not among the facts of the day.")
+    return found
+
+
+def _number(metrics: Metrics, name: str) -> Decimal:
+    value = metrics[name]
+    if value is None:
+        raise LookupError(f"The metric {name} was not measured.")
+    return Decimal(value)
+
+
+def _count(metrics: Metrics, name: str) -> int:
+    """Counts and hash sums; as int, because a sum of hashes has more digits than decimal arithmetic keeps."""
+    return int(_number(metrics, name))

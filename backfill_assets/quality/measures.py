@@ -1,0 +1,160 @@
+"""What is measured of a day: one ``groupBy(day)`` for everything that its rules and its accounting need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import singledispatch
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets.canonical import content_hash_of_values, raw_content_hash
+from backfill_assets.datasets.contract import struct_type, violations
+from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Table
+from backfill_assets.datasets.day_rules import (
+    ContentIntact,
+    EverythingAccountedFor,
+    EverythingPublished,
+    FewNulls,
+    RatesFound,
+)
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+EXAMPLE = "_example"
+"""Metrics whose name ends like this are text; all others are numbers, and add up over the parts of a day."""
+
+
+def measure(rows: DataFrame, table: Table) -> DataFrame:
+    """One row per ``day`` that has rows, with every metric of ``table``; one pass, one shuffle of one row a day."""
+    return rows.groupBy("day").agg(*(column.alias(name) for name, column in measurement(table).items()))
+
+
+def measurement(table: Table) -> Mapping[str, Column]:
+    """The aggregates of ``table`` by metric: those of every table, its totals, and what its rules ask for."""
+    found = {**_of_every_table(table), **{f"total_{name}": F.sum(name) for name in table.totals}}
+    for rule in table.rules:
+        found.update(aggregates(rule))
+    return found
+
+
+def zero_metrics(table: Table) -> Metrics:
+    """The metrics of a day without rows."""
+    return {name: "" if name.endswith(EXAMPLE) else 0 for name in measurement(table)}
+
+
+def as_metrics(measured: Mapping[str, object]) -> Metrics:
+    """A row of :func:`measure` as plain data for JSON: whole numbers as int, other decimals as text."""
+    return {name: _plain(value) for name, value in measured.items() if name != "day"}
+
+
+def added(first: Metrics, second: Metrics) -> Metrics:
+    """The metrics of a day whose rows came in two parts; for tables without a key, such as raw."""
+    return {name: _sum(first[name], second[name]) for name in first}
+
+
+@singledispatch
+def aggregates(rule: DayRule) -> Mapping[str, Column]:
+    """What ``rule`` needs measured in its own table; nothing, unless registered for its type."""
+    return {}
+
+
+@aggregates.register
+def _(rule: ContentIntact) -> Mapping[str, Column]:
+    if rule.form == "values":
+        return {"content_hash_sum": _sum_of("content_hash"), "recomputed_hash_sum": _sum_of(_recomputed(rule))}
+    received = _received()
+    return {
+        "received": F.count(F.when(received, True)),
+        "content_hash_sum": _sum_of(F.when(received, F.col("content_hash"))),
+        "recomputed_hash_sum": _sum_of(F.when(received, _recomputed(rule))),
+    }
+
+
+@aggregates.register
+def _(rule: EverythingAccountedFor) -> Mapping[str, Column]:
+    superseded = F.col("superseded_by_day").isNotNull()
+    return {
+        "deduplicated": F.coalesce(F.sum("deduplicated_rows"), F.lit(0)),
+        "deduplicated_hash_sum": F.coalesce(F.sum("deduplicated_hash"), F.lit(0)).cast("decimal(38,0)"),
+        "superseded": F.count(F.when(superseded, True)),
+        "superseded_hash_sum": _sum_of(F.when(superseded, F.col("content_hash"))),
+    }
+
+
+@aggregates.register
+def _(rule: EverythingPublished) -> Mapping[str, Column]:
+    return {"recomputed_hash_sum": _sum_of(content_hash_of_values(rule.source))}
+
+
+@aggregates.register
+def _(rule: RatesFound) -> Mapping[str, Column]:
+    without = F.col(rule.rate).isNull()
+    currencies = F.sort_array(F.collect_set(F.when(without, F.col(rule.currency))))
+    return {
+        "without_rate": F.count(F.when(without, True)),
+        f"without_rate{EXAMPLE}": F.concat_ws(", ", currencies),
+    }
+
+
+@aggregates.register
+def _(rule: FewNulls) -> Mapping[str, Column]:
+    return {f"nulls_{rule.column}": F.count(F.when(F.col(rule.column).isNull(), True))}
+
+
+def _of_every_table(table: Table) -> dict[str, Column]:
+    reasons = violations(table.contract)
+    found = {
+        "rows": F.count("*"),
+        "checksum": _sum_of(_row_hash(table)),
+        "violating": F.count(F.when(F.size(reasons) > 0, True)),
+        f"violating{EXAMPLE}": F.coalesce(F.min(F.element_at(reasons, 1)), F.lit("")),
+    }
+    if table.key:
+        # A set of hashes instead of a distinct count, which would shuffle every row: equal keys are always
+        # noticed, and the chance of a false alarm for a day of a million keys is 3 in 100 million.
+        found["keys"] = F.size(F.collect_set(F.xxhash64(*table.key)))
+    return found
+
+
+def _row_hash(table: Table) -> Column:
+    """A hash of everything in a row but its day; which columns are null is in it, because XXH64 passes over nulls."""
+    columns = [field for field in struct_type(table.contract).fields if field.name != "day"]
+    nulls = [F.col(field.name).isNull() for field in columns if field.nullable]
+    return F.xxhash64(*[F.col(field.name) for field in columns], *nulls)
+
+
+def _recomputed(rule: ContentIntact) -> Column:
+    return content_hash_of_values(rule.source) if rule.form == "values" else raw_content_hash(rule.source)
+
+
+def _received() -> Column:
+    """A marker in raw is the only row without a source file."""
+    return F.col("source_file").isNotNull()
+
+
+def _sum_of(hashes: Column | str) -> Column:
+    column = F.col(hashes) if isinstance(hashes, str) else hashes
+    return F.coalesce(F.sum(column.cast("decimal(20,0)")).cast("decimal(38,0)"), F.lit(0).cast("decimal(38,0)"))
+
+
+def _plain(value: object) -> Metric:
+    if value is None or isinstance(value, int | str):
+        return value
+    from decimal import Decimal
+
+    assert isinstance(value, Decimal), f"metrics are numbers and text, not {type(value).__name__}"
+    return int(value) if _is_whole(value) else str(value)
+
+
+def _is_whole(value: Decimal) -> bool:
+    exponent = value.as_tuple().exponent
+    return isinstance(exponent, int) and exponent >= 0
+
+
+def _sum(first: Metric, second: Metric) -> Metric:
+    if isinstance(first, int) and isinstance(second, int):
+        return first + second
+    return min(filter(None, (str(first), str(second))), default="")
