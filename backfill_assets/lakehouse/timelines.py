@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from backfill_assets.datasets.dataset import RuleOutcome
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.publication import DayContent, Record
@@ -36,6 +37,7 @@ class Verdict(Record):
     input_fingerprint: str
     passed: bool
     content: DayContent | None = None
+    rules: tuple[RuleOutcome, ...] = ()
 
 
 class TimelineEntry(Record):
@@ -98,12 +100,12 @@ class Timeline:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing.")
         return str(handle.schema().to_json())
 
-    def judge(self, verdicts: Mapping[str, Verdict]) -> None:
-        """Record the verdicts of staged days."""
+    def judge(self, verdicts: Mapping[str, Verdict], staged: Mapping[str, StagedAs] | None = None) -> None:
+        """Record the verdicts of staged days; an ingest only now knows which days it ``staged``, and lists them too."""
         handle = self._handle()
         if handle is None:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing to judge.")
-        entry = TimelineEntry(judged=dict(verdicts)).model_dump_json()
+        entry = TimelineEntry(staged=dict(staged or {}), judged=dict(verdicts)).model_dump_json()
         handle.create_write_transaction(
             [],
             "append",
