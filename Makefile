@@ -1,0 +1,73 @@
+# Every target sets up what it needs first; done once, that costs nothing.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo dev connect test test-fast check format mutants clean
+
+UV_VERSION := 0.13.8
+BIN := .venv/bin
+UV := .cache/bootstrap/bin/uv
+PACKAGES := .venv/.synced
+JARS := .cache/jars/.complete
+
+find_python = for python in python3 python3.12 python3.11; do \
+	"$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
+		>/dev/null 2>&1 && break || python=; \
+	done; \
+	[ -n "$$python" ] || { echo "Python 3.11 or 3.12 with its venv module was not found: install it" \
+		"(Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python@3.12)." >&2; exit 1; }
+
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+setup: $(JARS) ## the virtual environment from uv.lock, and Spark's JARs
+
+demo: setup ## 90 real days from landed files to revenue in a native Dagster backfill
+	@$(BIN)/backfill demo
+
+dev: setup ## the Dagster UI on http://127.0.0.1:3000
+	@mkdir -p .data/dagster
+	@DAGSTER_HOME="$(CURDIR)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
+
+connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
+	@$(BIN)/python -m backfill_assets.lakehouse.connect_server
+
+test: setup ## every test
+	@$(BIN)/pytest
+
+test-fast: setup ## the tests that need no JVM, in seconds
+	@$(BIN)/pytest -m fast
+
+check: setup ## formatting, lint, types, import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup ## put the code into shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+mutants: setup ## break each invariant once: every break must make a test fail
+	@$(BIN)/python -m backfill_assets_tests.mutants
+
+clean: ## remove what set-up, checks and tests made; .data (lakehouse, landing, Dagster's memory) stays
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(UV): Makefile
+	@$(find_python); "$$python" -m backfill_assets.lakehouse.java; \
+	echo "Preparing uv $(UV_VERSION) ..."; \
+	"$$python" -m venv --clear .cache/bootstrap; \
+	.cache/bootstrap/bin/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"; \
+	touch $@
+
+$(PACKAGES): pyproject.toml uv.lock $(UV)
+	@echo "Installing the locked packages into .venv ..."
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --python .cache/bootstrap/bin/python
+	@touch $@
+
+$(JARS): spark_conf/jars.lock $(PACKAGES)
+	@$(BIN)/python -m backfill_assets.lakehouse.java
+	@$(BIN)/python -m backfill_assets.lakehouse.jars
+	@touch $@

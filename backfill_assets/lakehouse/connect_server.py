@@ -1,0 +1,124 @@
+"""A Spark Connect server on this machine: one warm JVM that all runs share, reachable from here only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.java import require_java
+from backfill_assets.lakehouse.session import embedded_options
+from backfill_assets.settings import Settings
+
+_LOOPBACK = "127.0.0.1"
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+@dataclass(frozen=True)
+class ConnectServer:
+    """A server that answers; ``url`` is what ``SPARK_REMOTE`` takes."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def url(self) -> str:
+        return f"sc://{_LOOPBACK}:{self.port}"
+
+    def stop(self) -> None:
+        """End it and wait until it is gone; a second call does nothing."""
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def connect_server(
+    settings: Settings, port: int | None = None, options: Mapping[str, str] | None = None
+) -> Iterator[ConnectServer]:
+    """:func:`start_connect_server`, stopped afterwards."""
+    server = start_connect_server(settings, port, options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def start_connect_server(
+    settings: Settings, port: int | None = None, options: Mapping[str, str] | None = None, timeout_seconds: float = 120
+) -> ConnectServer:
+    """Start a server with the profile ``connect`` on ``port`` (any free one by default) and wait until it answers.
+
+    Its output goes to ``<home>/spark-connect.log``; a server that does not come up raises ``LakehouseUnusable``.
+    """
+    require_java()
+    chosen = free_port() if port is None else port
+    if _answers(chosen):
+        hint = "Stop the program that does, or choose another port."
+        raise LakehouseUnusable(f"Something answers on {_LOOPBACK}:{chosen} already.", hint=hint)
+    profile_of_servers = replace(settings, spark_profile="connect")
+    log = settings.home / "spark-connect.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    process = _launch(profile_of_servers, chosen, options or {}, log)
+    server = ConnectServer(chosen, process, log)
+    try:
+        _wait_until_it_answers(server, timeout_seconds)
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on."""
+    with closing(socket.socket()) as probe:
+        probe.bind((_LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _launch(settings: Settings, port: int, options: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    from pyspark.find_spark_home import _find_spark_home
+
+    address = {"spark.connect.grpc.binding.address": _LOOPBACK, "spark.connect.grpc.binding.port": str(port)}
+    confs = [f"{key}={value}" for key, value in (embedded_options(settings, options) | address).items()]
+    command = [
+        str(Path(_find_spark_home()) / "bin" / "spark-submit"),
+        *("--class", _SERVER, *(part for conf in confs for part in ("--conf", conf))),
+        "spark-internal",
+    ]
+    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "MASTER")}
+    environment["SPARK_CONF_DIR"] = str(settings.spark_conf / settings.spark_profile)
+    with log.open("wb") as output:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+
+
+def _wait_until_it_answers(server: ConnectServer, timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not _answers(server.port):
+        if server.process.poll() is not None or time.monotonic() > deadline:
+            last_words = "\n".join(server.log.read_text(errors="replace").splitlines()[-8:])
+            hint = f"Everything it said is in {server.log}."
+            raise LakehouseUnusable(f"The Spark Connect server did not come up:\n{last_words}", hint=hint)
+        time.sleep(0.1)
+
+
+def _answers(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((_LOOPBACK, port)) == 0
+
+
+if __name__ == "__main__":
+    with connect_server(Settings.from_environment(), port=15002) as running:
+        print(f"Spark Connect answers: export SPARK_REMOTE={running.url} (Ctrl-C ends it)", flush=True)
+        running.process.wait()

@@ -1,0 +1,58 @@
+"""Which Java Spark would start, and whether it is one that works."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from backfill_assets.errors import LakehouseUnusable
+
+SUPPORTED = (17, 21)
+_HINT = (
+    "Install Java 17 or 21 (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17), "
+    "or point JAVA_HOME at one."
+)
+
+
+def java_command(environ: Mapping[str, str] | None = None) -> Path | None:
+    """The ``java`` that Spark's own scripts would start: the one in ``JAVA_HOME``, else the first on ``PATH``."""
+    env = os.environ if environ is None else environ
+    if home := env.get("JAVA_HOME"):
+        return Path(home) / "bin" / "java"
+    found = shutil.which("java", path=env.get("PATH", os.defpath))
+    return Path(found) if found else None
+
+
+def java_version(java: Path) -> int | None:
+    """Its feature release (17), or ``None`` when it does not start."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', answer)
+    return int(found.group(1)) if found else None
+
+
+def require_java(environ: Mapping[str, str] | None = None) -> int:
+    """The version of the Java that Spark would start; none or another than 17 and 21 raises ``LakehouseUnusable``."""
+    java = java_command(environ)
+    version = java_version(java) if java else None
+    if java is None or version is None:
+        raise LakehouseUnusable(
+            "Spark needs Java, and none was found." if java is None else f"{java} does not start.", hint=_HINT
+        )
+    if version not in SUPPORTED:
+        raise LakehouseUnusable(f"Spark needs Java 17 or 21, but {java} is Java {version}.", hint=_HINT)
+    return version
+
+
+if __name__ == "__main__":
+    try:
+        require_java()
+    except LakehouseUnusable as error:
+        sys.exit(" ".join(str(error).replace("->", "").split()))

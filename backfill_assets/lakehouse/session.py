@@ -1,0 +1,149 @@
+"""The Spark session: inside this process, or a session of a Spark Connect server; the same code runs on both."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.jars import locked_jars
+from backfill_assets.lakehouse.java import require_java
+from backfill_assets.lakehouse.memory import driver_memory
+from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What rows and files depend on, whoever configured the server; the rest of its settings are its own.
+_SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.databricks.delta.")
+_DEFAULT_PORT = 15002
+
+
+@contextmanager
+def spark_session(
+    settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """:func:`open_session`, closed afterwards on a Connect server; the embedded Spark lives as long as its process."""
+    session = open_session(settings, app_name, session_id, options)
+    try:
+        yield session
+    finally:
+        if settings.spark_remote:
+            session.stop()
+
+
+def open_session(
+    settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session with Delta, UTC and the profile's settings, over which ``options`` (Spark settings) have the last word.
+
+    ``session_id`` is a UUID and names a Connect session, so that :func:`end_session` can end what a dead client left
+    running. What keeps Spark from starting raises ``LakehouseUnusable``.
+    """
+    if settings.spark_remote:
+        return _connect(settings, settings.spark_remote, session_id, options or {})
+    return _embedded(settings, app_name, options or {})
+
+
+def end_session(settings: Settings, session_id: str) -> None:
+    """Interrupt and close a Connect session whose client died: what it still ran would go on and commit."""
+    from pyspark.errors import PySparkException
+
+    if not settings.spark_remote:
+        return
+    require_answer(settings.spark_remote)
+    try:
+        session = _remote_session(settings.spark_remote, session_id)
+        session.interruptAll()
+        session.stop()
+    except PySparkException as error:
+        if "SESSION_CLOSED" not in str(error):
+            raise
+
+
+def embedded_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
+    """What this machine adds to the profile: JARs, memory, and what the caller asks for."""
+    computed = {"spark.jars": ",".join(str(jar) for jar in locked_jars(settings))}
+    if "spark.driver.memory" not in profile(settings):
+        computed["spark.driver.memory"] = driver_memory()
+    return computed | dict(options)
+
+
+def profile(settings: Settings) -> dict[str, str]:
+    """The settings of the profile's ``spark-defaults.conf``; a missing one raises ``LakehouseUnusable``."""
+    file = settings.spark_conf / settings.spark_profile / "spark-defaults.conf"
+    try:
+        lines = [line.strip() for line in file.read_text().splitlines()]
+    except OSError as error:
+        hint = "Set BACKFILL_SPARK_PROFILE to a folder of spark_conf, and BACKFILL_SPARK_CONF to where those are."
+        raise LakehouseUnusable(f"There is no Spark profile {file}.", hint=hint) from error
+    pairs = [line.replace("=", " ", 1).split(maxsplit=1) for line in lines if line and not line.startswith("#")]
+    return dict(pairs)
+
+
+def _embedded(settings: Settings, app_name: str, options: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    require_java()
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in embedded_options(settings, options).items():
+        builder = builder.config(key, value)
+    conf_dir = str(settings.spark_conf / settings.spark_profile)
+    # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.
+    with _environment(SPARK_CONF_DIR=conf_dir, SPARK_REMOTE=None, SPARK_CONNECT_MODE_ENABLED=None):
+        session: SparkSession = builder.getOrCreate()
+    return session
+
+
+def _connect(settings: Settings, url: str, session_id: str | None, options: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException
+
+    require_answer(url)
+    try:
+        session = _remote_session(url, session_id)
+        wanted = {key: value for key, value in profile(settings).items() if key.startswith(_SET_BY_CLIENTS)}
+        for key, value in (wanted | dict(options)).items():
+            session.conf.set(key, value)
+    except PySparkException as error:
+        raise LakehouseUnusable(f"{url} gave no Spark session: {error}") from error
+    return session
+
+
+def require_answer(url: str) -> None:
+    """Raise ``LakehouseUnusable`` when nothing listens at ``sc://host:port``; the client would try for minutes."""
+    address = urlsplit(url)
+    with closing(socket.socket()) as probe:
+        probe.settimeout(5)
+        if probe.connect_ex((address.hostname or "localhost", address.port or _DEFAULT_PORT)) != 0:
+            hint = "Start the Spark Connect server, or unset SPARK_REMOTE: then Spark runs inside the process."
+            raise LakehouseUnusable(f"Nothing answers at {url}.", hint=hint)
+
+
+def _remote_session(url: str, session_id: str | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    named = f"{url.rstrip('/')}/;session_id={session_id}" if session_id else url
+    session: SparkSession = SparkSession.builder.remote(named).create()
+    return session
+
+
+@contextmanager
+def _environment(**changes: str | None) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    _set(changes)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

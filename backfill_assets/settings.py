@@ -1,0 +1,89 @@
+"""What differs between machines: where things are kept and which Spark does the work, read from the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill_assets.errors import InvalidRequest
+
+_REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every path is absolute. ``days_per_run`` is ``None`` when one run carries a whole range of days."""
+
+    home: Path
+    lakehouse: Path
+    landing: Path
+    token_key_file: Path
+    spark_conf: Path
+    """Holds one Spark configuration directory per profile (``local/spark-defaults.conf``) and ``jars.lock``."""
+    jars: Path
+    spark_profile: str = "local"
+    spark_remote: str | None = None
+    """``sc://host:port`` of a Spark Connect server; ``None`` runs Spark inside this process."""
+    rollback_window_days: int = 30
+    days_per_run: int | None = None
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read ``BACKFILL_*`` and ``SPARK_REMOTE``; a value that cannot be meant raises :class:`InvalidRequest`."""
+        env = {name: text for name, text in (os.environ if environ is None else environ).items() if text.strip()}
+        home = _path(env, "BACKFILL_HOME", Path(".data"))
+        remote = _remote(env)
+        return cls(
+            home=home,
+            lakehouse=_path(env, "BACKFILL_LAKEHOUSE", home / "lakehouse"),
+            landing=_path(env, "BACKFILL_LANDING", home / "landing"),
+            token_key_file=_path(env, "BACKFILL_TOKEN_KEY_FILE", home / "token.key"),
+            spark_conf=_path(env, "BACKFILL_SPARK_CONF", _REPOSITORY / "spark_conf"),
+            jars=_path(env, "BACKFILL_JARS", _REPOSITORY / ".cache" / "jars"),
+            spark_profile=_profile(env, default="connect" if remote else "local"),
+            spark_remote=remote,
+            rollback_window_days=_positive(
+                env.get("BACKFILL_ROLLBACK_WINDOW_DAYS", "30"), "BACKFILL_ROLLBACK_WINDOW_DAYS"
+            ),
+            days_per_run=_days_per_run(env.get("BACKFILL_POLICY", "single_run")),
+        )
+
+    @classmethod
+    def at(cls, home: Path) -> Settings:
+        """The defaults, with everything that is written kept below ``home``."""
+        return cls.from_environment({"BACKFILL_HOME": str(home)})
+
+
+def _path(env: Mapping[str, str], variable: str, default: Path) -> Path:
+    return Path(env.get(variable, default)).expanduser().absolute()
+
+
+def _remote(env: Mapping[str, str]) -> str | None:
+    url = env.get("SPARK_REMOTE")
+    if url is not None and not url.startswith("sc://"):
+        raise InvalidRequest(f"SPARK_REMOTE is {url!r}.", hint="Write sc://host:port, or unset it for embedded Spark.")
+    return url
+
+
+def _profile(env: Mapping[str, str], *, default: str) -> str:
+    name = env.get("BACKFILL_SPARK_PROFILE", default)
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise InvalidRequest(f"BACKFILL_SPARK_PROFILE is {name!r}.", hint="Name a folder of spark_conf, such as local.")
+    return name
+
+
+def _positive(text: str, variable: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes a whole number of days, at least 1.")
+    return int(text)
+
+
+def _days_per_run(policy: str) -> int | None:
+    name, _, days = policy.partition(":")
+    if policy == "single_run":
+        return None
+    if name == "multi_run":
+        return _positive(days, "The N of multi_run:N in BACKFILL_POLICY")
+    raise InvalidRequest(f"BACKFILL_POLICY is {policy!r}.", hint="It takes single_run, or multi_run:N (N days a run).")

@@ -1,0 +1,119 @@
+"""Shared Spark sessions, and the tier of every test: read from the fixtures it uses and the folder it stands in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import hypothesis
+import pytest
+
+from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server
+from backfill_assets.lakehouse.session import open_session, spark_session
+from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL_SPARK = {
+    "spark.master": "local[2]",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    # Tests end before the second compiler has paid for itself: half the time of a cold start.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+TIERS = ("fast", "protocol", "spark", "story")
+_TIMEOUT_SECONDS = {"fast": 20, "protocol": 600, "spark": 180, "story": 1200}
+_EMBEDDED_FIXTURES = {"spark", "each_spark"}
+_CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "each_spark"}
+
+hypothesis.settings.register_profile("backfill", deadline=None, print_blob=True, derandomize=False)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "backfill"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``-m fast`` does not even import what is end to end."""
+    is_story = collection_path.name == "stories"
+    return True if is_story and config.option.markexpr == "fast" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test with its one tier, and give it that tier's timeout unless it has its own."""
+    for item in items:
+        tier = tier_of(item)
+        if item.get_closest_marker(tier) is None:
+            item.add_marker(tier)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_SECONDS[tier]))
+
+
+def tier_of(item: pytest.Item) -> str:
+    """Stories by folder, the Spark tier by fixture, the rest by a marker of its own, or fast."""
+    declared = [tier for tier in TIERS if item.get_closest_marker(tier)]
+    if "stories" in item.path.parts:
+        return "story"
+    if (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES) & set(_fixtures_of(item)):
+        return "spark"
+    return declared[0] if declared else "fast"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """PySpark's functions build for Connect or for the JVM by one global switch: set it to what this test uses."""
+    if _uses_connect(item):
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    else:
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
+
+
+def _fixtures_of(item: pytest.Item) -> list[str]:
+    return cast("list[str]", getattr(item, "fixturenames", []))
+
+
+def _uses_connect(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    chosen = callspec.params.get("each_spark") if callspec else None
+    return chosen == "connect" or "connect_spark" in _fixtures_of(item)
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The defaults over an empty home, whatever the developer's environment says."""
+    return Settings.at(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    """Embedded Spark, one for the whole run. A test uses this one or ``connect_spark``, never both."""
+    session = open_session(settings, "tests", options=SMALL_SPARK)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_server_for_tests(settings: Settings) -> Iterator[ConnectServer]:
+    """A Spark Connect server on a free port of the loopback interface, started when the first test needs it."""
+    with connect_server(settings, options=SMALL_SPARK) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def connect_settings(settings: Settings, connect_server_for_tests: ConnectServer) -> Settings:
+    return replace(settings, spark_profile="connect", spark_remote=connect_server_for_tests.url)
+
+
+@pytest.fixture(scope="session")
+def connect_spark(connect_settings: Settings) -> Iterator[SparkSession]:
+    """A session of that server."""
+    with spark_session(connect_settings, "tests") as session:
+        yield session
+
+
+@pytest.fixture(params=["embedded", "connect"])
+def each_spark(request: pytest.FixtureRequest) -> SparkSession:
+    """The test runs twice: on embedded Spark and through Spark Connect."""
+    name = "spark" if request.param == "embedded" else "connect_spark"
+    return cast("SparkSession", request.getfixturevalue(name))

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.settings import Settings
+
+
+def test_everything_that_is_written_is_below_home() -> None:
+    """One variable moves a whole installation; nothing must stay behind in the old place."""
+    settings = Settings.from_environment({"BACKFILL_HOME": "/somewhere"})
+    written = (settings.lakehouse, settings.landing, settings.token_key_file)
+    assert all(path.is_relative_to("/somewhere") for path in written)
+
+
+def test_paths_are_absolute_from_the_folder_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Spark and delta-rs may run in other processes, where a relative path would mean another place."""
+    monkeypatch.chdir(tmp_path)
+    assert Settings.from_environment({}).lakehouse == tmp_path / ".data" / "lakehouse"
+    assert Settings.from_environment({"BACKFILL_LANDING": "in"}).landing == tmp_path / "in"
+
+
+def test_defaults_are_embedded_spark_and_one_run_for_a_range() -> None:
+    """`--partition-range` in CI works with the single-run policy only, so it has to be the default."""
+    settings = Settings.from_environment({"SPARK_REMOTE": " "})
+    assert (settings.spark_profile, settings.spark_remote) == ("local", None)
+    assert (settings.days_per_run, settings.rollback_window_days) == (None, 30)
+
+
+def test_a_remote_brings_its_own_profile() -> None:
+    """With SPARK_REMOTE alone set, the client must take its settings from the profile of the server."""
+    assert Settings.from_environment({"SPARK_REMOTE": "sc://127.0.0.1:15002"}).spark_profile == "connect"
+
+
+def test_multi_run_says_how_many_days_a_run_carries() -> None:
+    """The number has to reach Dagster's policy unchanged."""
+    assert Settings.from_environment({"BACKFILL_POLICY": "multi_run:7"}).days_per_run == 7
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("BACKFILL_POLICY", "multi_run"),
+        ("BACKFILL_POLICY", "multi_run:0"),
+        ("BACKFILL_POLICY", "single"),
+        ("BACKFILL_ROLLBACK_WINDOW_DAYS", "-1"),
+        ("BACKFILL_ROLLBACK_WINDOW_DAYS", "²"),
+        ("BACKFILL_SPARK_PROFILE", "../elsewhere"),
+        ("SPARK_REMOTE", "http://127.0.0.1"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_by_name(variable: str, text: str) -> None:
+    """Whoever set it must learn which variable to change, before any work is done."""
+    with pytest.raises(InvalidRequest, match=variable):
+        Settings.from_environment({variable: text})
+
+
+def test_settings_cannot_change_under_a_run() -> None:
+    """A run must not publish to another lakehouse than the one it staged in."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings.from_environment({}).home = Path("/other")  # type: ignore[misc]
