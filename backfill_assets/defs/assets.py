@@ -1,0 +1,150 @@
+"""One Dagster asset for each table: builds the requested days, publishes them, and emits what came back."""
+
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Protocol
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.datasets.dataset import Dataset, Step
+from backfill_assets.days import parse_day
+from backfill_assets.defs.events import day_metadata, evaluation, gate_failure, late_days, plain_failure
+from backfill_assets.defs.partitions import DailyChain
+from backfill_assets.defs.specs import GATES, asset_specs, check_specs
+from backfill_assets.errors import BackfillError, InvalidRequest
+
+LATE_DAYS_TAG = "backfill/late_days"
+Event = dg.MaterializeResult[None] | dg.AssetCheckEvaluation | dg.Output[None]
+
+
+class BuildOptions(dg.Config):
+    """Run configuration of a step; empty means the declared current version, reusing what has not changed."""
+
+    version: str = ""
+    force: bool = False
+
+
+class BuildsDays(Protocol):
+    """What an asset asks of :class:`backfill_assets.build.Builder`."""
+
+    def build(
+        self,
+        step: Step,
+        days: Sequence[date],
+        *,
+        run: RunInfo,
+        version: str | None,
+        force: bool,
+        progress: Callable[[str], None],
+    ) -> BuildResult: ...
+
+
+class ProvidesBuilder(Protocol):
+    """The resource ``backfill``: what an asset needs to build days."""
+
+    def builder(self) -> BuildsDays: ...
+
+    def run_info(self, run: dg.DagsterRun) -> RunInfo: ...
+
+
+def step_assets(step: Step, dataset: Dataset, chain: DailyChain) -> dg.AssetsDefinition:
+    """The tables of ``step`` as assets that are always materialized together, with their gates."""
+
+    @dg.multi_asset(
+        name=step.name,
+        specs=asset_specs(step, dataset),
+        check_specs=check_specs(step, chain),
+        partitions_def=chain.partitions,
+        backfill_policy=chain.policy,
+        can_subset=False,
+    )
+    def build_days(
+        context: dg.AssetExecutionContext, config: BuildOptions, backfill: dg.ResourceParam[ProvidesBuilder]
+    ) -> Iterator[Event]:
+        try:
+            result = _build(context, step, config, backfill)
+        except DaysFailed as error:
+            yield from (evaluation(day) for day in error.failed)
+            raise gate_failure(error) from None
+        except BackfillError as error:
+            raise plain_failure(error) from None
+        yield from _published(context, step, result)
+
+    return build_days
+
+
+def _build(
+    context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: ProvidesBuilder
+) -> BuildResult:
+    return backfill.builder().build(
+        step,
+        _requested_days(context),
+        run=backfill.run_info(context.run),
+        version=config.version or None,
+        force=config.force,
+        progress=context.log.info,
+    )
+
+
+def _requested_days(context: dg.AssetExecutionContext) -> list[date]:
+    # A run for one day of a backfill carries range tags too, so partition_key would not be there.
+    days = sorted(parse_day(key) for key in context.partition_keys)
+    if not days:
+        raise _range_without_days(context.run.tags)
+    return days
+
+
+def _range_without_days(tags: Mapping[str, str]) -> BackfillError:
+    # Dagster takes a range that ends before it starts for one without partitions, and would call the run a success.
+    asked = f"{tags.get(ASSET_PARTITION_RANGE_START_TAG)}...{tags.get(ASSET_PARTITION_RANGE_END_TAG)}"
+    return InvalidRequest(f"The partition range {asked} has no day.", hint="Write the earlier day first.")
+
+
+def _published(context: dg.AssetExecutionContext, step: Step, result: BuildResult) -> Iterator[Event]:
+    _tell_late_days(context, result)
+    for table in step.tables:
+        days = [day for day in result.days if day.table == table.name]
+        yield from _materialized(context, table.name, days)
+
+
+def _materialized(context: dg.AssetExecutionContext, table: str, days: Sequence[BuiltDay]) -> Iterator[Event]:
+    for day in days:
+        context.add_asset_metadata(day_metadata(day), asset_key=table, partition_key=day.day.isoformat())
+    yield dg.MaterializeResult(asset_key=table)
+    # Dagster stored the materializations at that yield: only now can a check point at its own one.
+    targets = _materializations(context, table, days)
+    yield from (evaluation(day, targets.get(day.day.isoformat())) for day in days)
+    yield dg.Output(None, output_name=f"{table}_{GATES}")
+
+
+def _materializations(
+    context: dg.AssetExecutionContext, table: str, days: Sequence[BuiltDay]
+) -> dict[str, AssetCheckEvaluationTargetMaterializationData]:
+    found = context.instance.fetch_materializations(
+        dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[day.day.isoformat() for day in days]),
+        limit=len(days),
+    )
+    return {
+        str(record.partition_key): AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+        )
+        for record in found.records
+        if record.run_id == context.run_id
+    }
+
+
+def _tell_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> None:
+    """Days outside this run have no event in it; the run's tags name them, for whoever plans their rebuild."""
+    late = late_days(result.appended_elsewhere)
+    for table, days in late.items():
+        context.log.warning(f"{table}: late rows were appended to {days}. What was built from those days is stale.")
+    if late:
+        context.instance.add_run_tags(
+            context.run_id, {f"{LATE_DAYS_TAG}.{table}": days for table, days in late.items()}
+        )

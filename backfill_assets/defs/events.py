@@ -1,0 +1,121 @@
+"""What a built day looks like in Dagster: metadata, check evaluations and failures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
+
+from backfill_assets.build import BuiltDay, DaysFailed
+from backfill_assets.datasets.dataset import Metric, RuleOutcome
+from backfill_assets.days import contiguous
+from backfill_assets.defs.specs import GATES
+from backfill_assets.errors import BackfillError
+
+ACCOUNTING = ("received", "quarantined", "deduplicated", "superseded")
+
+
+def day_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    """What Dagster keeps about one published day: how much, how long, from what, and who can undo it."""
+    accounting = {name: _metric(day.metrics[name]) for name in ACCOUNTING if name in day.metrics}
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(day.rows),
+        **accounting,
+        "gates": dg.MetadataValue.text(_gates_summary(day)),
+        "reused": dg.MetadataValue.bool(day.reused),
+        "publication": dg.MetadataValue.text(day.publication),
+        "table_version": dg.MetadataValue.int(day.table_version),
+        "checksum": dg.MetadataValue.text(day.checksum),
+        "code_version": dg.MetadataValue.text(day.code_version),
+        "input_versions": dg.MetadataValue.json(dict(day.inputs)),
+        "input_fingerprint": dg.MetadataValue.text(day.input_fingerprint),
+        "seconds": dg.MetadataValue.float(round(day.seconds, 3)),
+        "bytes": dg.MetadataValue.int(day.bytes),
+        "files": dg.MetadataValue.int(day.files),
+    }
+
+
+def evaluation(
+    day: BuiltDay, target: AssetCheckEvaluationTargetMaterializationData | None = None
+) -> dg.AssetCheckEvaluation:
+    """The gates of one day. ``target`` is the materialization they speak about: none if nothing was published."""
+    failed = [rule for rule in day.rules if not rule.passed]
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(day.table),
+        check_name=GATES,
+        passed=not failed,
+        blocking=True,
+        partition=day.day.isoformat(),
+        description="; ".join(_failed_rule(rule) for rule in failed) or None,
+        metadata={"rules": _rules_table(day.rules)} if day.rules else {"gates": _gates_summary(day)},
+        target_materialization_data=target,
+    )
+
+
+def gate_failure(error: DaysFailed) -> dg.Failure:
+    """Names the days, the rules and the next step; the checks of the failed days have every rule's outcome."""
+    failed_days = sorted({day.day for day in error.failed})
+    broken = sorted({f"{day.table}.{rule.rule}" for day in error.failed for rule in day.rules if not rule.passed})
+    return dg.Failure(
+        description=str(error),
+        metadata={
+            "failed_days": dg.MetadataValue.text(_named(failed_days)),
+            "failed_rules": dg.MetadataValue.json(broken),
+            "staged_days": dg.MetadataValue.int(error.staged),
+        },
+        allow_retries=False,
+    )
+
+
+def plain_failure(error: BackfillError) -> dg.Failure:
+    """An error that a person can act on, without a stack trace in front of it."""
+    hint = {"next_step": dg.MetadataValue.text(error.hint)} if error.hint else {}
+    return dg.Failure(description=str(error), metadata=hint, allow_retries=False)
+
+
+def late_days(appended_elsewhere: Mapping[str, Sequence[date]]) -> dict[str, str]:
+    """Table -> the days outside the request that got late rows, written as ranges."""
+    return {table: _named(days) for table, days in appended_elsewhere.items() if days}
+
+
+def _failed_rule(rule: RuleOutcome) -> str:
+    return f"{rule.rule}: expected {rule.expected}, observed {rule.observed}"
+
+
+def _gates_summary(day: BuiltDay) -> str:
+    if day.reused and not day.rules:
+        return f"unchanged since they passed for publication {day.publication}"
+    return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed"
+
+
+def _rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {
+                    "rule": rule.rule,
+                    "passed": rule.passed,
+                    "observed": rule.observed,
+                    "expected": rule.expected,
+                    "dimension": rule.dimension,
+                    "next step": "" if rule.passed else rule.next_step,
+                }
+            )
+            for rule in rules
+        ]
+    )
+
+
+def _named(days: Sequence[date]) -> str:
+    return ", ".join(str(found.first) if len(found) == 1 else str(found) for found in contiguous(days))
+
+
+def _metric(value: Metric) -> dg.MetadataValue:
+    if isinstance(value, int):
+        return dg.MetadataValue.int(value)
+    return dg.MetadataValue.text(format(value, "f") if isinstance(value, Decimal) else str(value))

@@ -1,0 +1,142 @@
+"""Launches a native Dagster backfill and follows it: what the UI's button does, for programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
+from dagster._core.definitions.events import AssetKeyPartitionKey
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionStatus, PartitionBackfill
+from dagster._core.storage.tags import BACKFILL_ID_TAG
+from dagster._core.utils import make_new_backfill_id
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
+
+_LONGEST_ID = 32
+
+
+@dataclass(frozen=True)
+class BackfillProgress:
+    """Where a backfill stands. ``steps`` maps a step's name to its status in the newest run that reached it."""
+
+    backfill_id: str
+    status: str
+    runs: Mapping[str, int]
+    steps: Mapping[str, str]
+    step_seconds: Mapping[str, float]
+    error: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return BulkActionStatus(self.status) in BULK_ACTION_TERMINAL_STATUSES
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status in (BulkActionStatus.COMPLETED_SUCCESS.value, BulkActionStatus.COMPLETED.value)
+
+
+def launch_backfill(
+    instance: dg.DagsterInstance,
+    asset_graph: BaseAssetGraph[Any],
+    tables: Sequence[str],
+    days: DayRange,
+    *,
+    title: str,
+    tags: Mapping[str, str] | None = None,
+    backfill_id: str | None = None,
+) -> str:
+    """Ask the backfill daemon to build ``days`` of ``tables``; returns the backfill's id at once.
+
+    ``tags`` reach every run. A given ``backfill_id`` makes the call repeatable: the second one changes nothing.
+    """
+    wanted_id = _checked_id(backfill_id) if backfill_id else make_new_backfill_id()
+    if instance.get_backfill(wanted_id) is not None:
+        return wanted_id
+    backfill = PartitionBackfill.from_asset_graph_subset(
+        backfill_id=wanted_id,
+        backfill_timestamp=time.time(),
+        tags=dict(tags or {}),
+        dynamic_partitions_store=instance,
+        asset_graph_subset=_target(asset_graph, tables, days),
+        title=title,
+        description=None,
+        run_config=None,
+    )
+    instance.add_backfill(backfill)
+    return wanted_id
+
+
+def watch(instance: dg.DagsterInstance, backfill_id: str, *, every_seconds: float = 1.0) -> Iterator[BackfillProgress]:
+    """The backfill's progress whenever it changes; the last one has ``ended``. The daemon does the work, not this."""
+    last: BackfillProgress | None = None
+    while last is None or not last.ended:
+        now = progress(instance, backfill_id)
+        if now != last:
+            yield now
+        last = now
+        if not now.ended:
+            time.sleep(every_seconds)
+
+
+def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress:
+    """Where the backfill stands now; an unknown id raises :class:`InvalidRequest`."""
+    backfill = instance.get_backfill(backfill_id)
+    if backfill is None:
+        raise InvalidRequest(f"There is no backfill {backfill_id!r}.", hint="Its page in the UI shows its id.")
+    runs = instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
+    steps: dict[str, str] = {}
+    seconds: dict[str, float] = {}
+    for run in reversed(runs):
+        for step in instance.get_run_step_stats(run.run_id):
+            steps[step.step_key] = step.status.value if step.status else "STARTED"
+            if step.start_time and step.end_time:
+                seconds[step.step_key] = round(step.end_time - step.start_time, 3)
+    return BackfillProgress(
+        backfill_id=backfill_id,
+        status=backfill.status.value,
+        runs=_counted(run.status.value for run in runs),
+        steps=steps,
+        step_seconds=seconds,
+        error=backfill.error.message.strip() if backfill.error else "",
+    )
+
+
+def _target(asset_graph: BaseAssetGraph[Any], tables: Sequence[str], days: DayRange) -> AssetGraphSubset:
+    for table in tables:
+        _require_partitions(asset_graph, table, days)
+    wanted = {AssetKeyPartitionKey(dg.AssetKey(table), day.isoformat()) for table in tables for day in days}
+    return AssetGraphSubset.from_asset_partition_set(wanted, asset_graph)
+
+
+def _require_partitions(asset_graph: BaseAssetGraph[Any], table: str, days: DayRange) -> None:
+    key = dg.AssetKey(table)
+    if not asset_graph.has(key):
+        raise InvalidRequest(f"There is no asset for the table {table!r}.")
+    partitions = asset_graph.get(key).partitions_def
+    if partitions is None:
+        raise InvalidRequest(f"{table} is not partitioned by day.")
+    for day in (days.first.isoformat(), days.last.isoformat()):
+        if not partitions.has_partition_key(day):
+            known = f"{partitions.get_first_partition_key()}..{partitions.get_last_partition_key()}"
+            raise InvalidRequest(f"{table} has no partition {day}.", hint=f"Its days are {known}.")
+
+
+def _checked_id(backfill_id: str) -> str:
+    if len(backfill_id) > _LONGEST_ID:
+        raise InvalidRequest(f"The backfill id {backfill_id!r} is longer than {_LONGEST_ID} characters.")
+    return backfill_id
+
+
+def _counted(statuses: Iterator[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for status in statuses:
+        counts[status] = counts.get(status, 0) + 1
+    return counts

@@ -1,0 +1,91 @@
+"""The Spark session that all steps of a run share, and the builder on top of it."""
+
+# No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field, PrivateAttr
+
+from backfill_assets.build import Builder, RunInfo
+from backfill_assets.defs.provenance import run_info
+from backfill_assets.lakehouse.session import end_session, open_session
+from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SESSION_TAG = "backfill/spark_session"
+_OPEN, _CLOSED = "open", "closed"
+_LEFT_OPEN_AT_MOST = 20
+
+
+class SharedSpark(LazyPySparkResource):
+    """``dagster-pyspark``'s lazy session on this project's profiles; a run that builds nothing starts no JVM.
+
+    On a Spark Connect server the session's id is the run's id, and it is closed with the run. A run that died could not
+    close its own: what it left running would still write, so the next run that needs Spark ends it first.
+    ``spark_config`` holds Spark settings over those of the profile.
+    """
+
+    spark_config: dict[str, Any] = Field(default_factory=dict)
+    settings: dg.ResourceDependency[Settings]
+    _context: dg.InitResourceContext | None = PrivateAttr(default=None)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        self._context = context
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        if self._spark_session is not None and self.settings.spark_remote:
+            self._spark_session.stop()
+            _tag(context, _CLOSED)
+        self._spark_session = None
+
+    def session(self) -> "SparkSession":
+        """The run's session, started at the first call."""
+        session: SparkSession = self.spark_session
+        return session
+
+    def _init_session(self) -> None:
+        if self._spark_session is None:
+            if self.settings.spark_remote:
+                self._end_what_dead_runs_left()
+                _tag(self._context, _OPEN)
+            self._spark_session = open_session(self.settings, self._app_name(), self._run_id(), self.spark_config)
+            if self.settings.spark_remote:
+                # An earlier process of this same run may have died with the same session id.
+                self._spark_session.interruptAll()
+
+    def _end_what_dead_runs_left(self) -> None:
+        instance = self._context.instance if self._context else None
+        if instance is None:
+            return
+        ended = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS]
+        left_open = dg.RunsFilter(tags={SESSION_TAG: _OPEN}, statuses=ended)
+        for run in instance.get_runs(filters=left_open, limit=_LEFT_OPEN_AT_MOST):
+            end_session(self.settings, run.run_id)
+            instance.add_run_tags(run.run_id, {SESSION_TAG: _CLOSED})
+
+    def _run_id(self) -> str | None:
+        return self._context.run.run_id if self._context and self._context.run else None
+
+    def _app_name(self) -> str:
+        return f"backfill {self._run_id() or 'without a run'}"
+
+
+def _tag(context: dg.InitResourceContext | None, state: str) -> None:
+    if context and context.instance and context.run:
+        context.instance.add_run_tags(context.run.run_id, {SESSION_TAG: state})
+
+
+class Backfill(dg.ConfigurableResource[Any]):
+    """Gives assets the builder: the only thing they need to build, check and publish days."""
+
+    settings: dg.ResourceDependency[Settings]
+    spark: dg.ResourceDependency[SharedSpark]
+
+    def builder(self) -> Builder:
+        return Builder.from_settings(self.settings, self.spark.session)
+
+    def run_info(self, run: dg.DagsterRun) -> RunInfo:
+        return run_info(run)

@@ -1,0 +1,69 @@
+"""What Dagster is told about the tables of a step: one asset and one partitioned check for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from backfill_assets.datasets.dataset import Dataset, Layer, Step, Table
+from backfill_assets.defs.column_schema import column_schema
+from backfill_assets.defs.partitions import DailyChain, partition_mapping
+
+GATES = "gates"
+INGEST_VERSION = "ingest"
+_GROUPS: dict[Layer, str] = {
+    "raw": "raw",
+    "bronze": "bronze",
+    "quarantine": "bronze",
+    "fact": "fact",
+    "report": "reports",
+}
+
+
+def asset_specs(step: Step, dataset: Dataset) -> list[dg.AssetSpec]:
+    """One asset for each table of ``step``, depending on exactly the days that the current version reads."""
+    return [_asset_spec(table, step, dataset) for table in step.tables]
+
+
+def check_specs(step: Step, chain: DailyChain) -> list[dg.AssetCheckSpec]:
+    return [
+        dg.AssetCheckSpec(
+            name=GATES,
+            asset=table.name,
+            description=_gates_description(table),
+            blocking=True,
+            partitions_def=chain.partitions,
+        )
+        for table in step.tables
+    ]
+
+
+def code_version(step: Step) -> str:
+    """The declared current version; raw tables keep what arrived and have none."""
+    return step.current or INGEST_VERSION
+
+
+def _asset_spec(table: Table, step: Step, dataset: Dataset) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        key=table.name,
+        deps=_deps(step),
+        description=table.description,
+        group_name=_GROUPS[table.layer],
+        owners=list(dataset.owners),
+        kinds={"spark", "delta"},
+        code_version=code_version(step),
+        tags={"dataset": dataset.name, "layer": table.layer},
+        metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table)},
+    )
+
+
+def _deps(step: Step) -> Sequence[dg.AssetDep]:
+    if step.source is not None:
+        return []
+    return [dg.AssetDep(reads.table, partition_mapping=partition_mapping(reads)) for reads in step.version().reads]
+
+
+def _gates_description(table: Table) -> str:
+    rules = "".join(f"\n- `{rule.name}` ({rule.dimension}): {rule.description}" for rule in table.rules)
+    return f"Days of {table.name} are published only if every rule holds on the staged rows.{rules}"

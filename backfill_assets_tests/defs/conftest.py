@@ -1,0 +1,63 @@
+"""What tests of the Dagster definitions share: a throw-away instance, and a location over the fake builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+from backfill_assets.days import DayRange
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.partitions import DailyChain
+from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.small_dataset import SMALL
+
+FIRST_DAY = date(2016, 12, 24)
+Run = Callable[..., dg.ExecuteInProcessResult]
+
+
+@pytest.fixture
+def dagster_instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+@pytest.fixture
+def builder() -> FakeBuilder:
+    return FakeBuilder()
+
+
+@pytest.fixture
+def location(builder: FakeBuilder) -> dg.Definitions:
+    return code_location([SMALL], DailyChain(FIRST_DAY), {"backfill": FakeBackfill(fake=builder)})
+
+
+@pytest.fixture
+def run(location: dg.Definitions, dagster_instance: dg.DagsterInstance) -> Run:
+    """Run the whole chain for a day range in this process, as a ranged backfill run would."""
+
+    def run_days(
+        days: str, *tables: str, run_config: Mapping[str, Any] | None = None, tags: Mapping[str, str] | None = None
+    ) -> dg.ExecuteInProcessResult:
+        asked = DayRange.parse(days)
+        ranged = {
+            ASSET_PARTITION_RANGE_START_TAG: asked.first.isoformat(),
+            ASSET_PARTITION_RANGE_END_TAG: asked.last.isoformat(),
+        }
+        return location.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=dagster_instance,
+            tags=ranged | dict(tags or {}),
+            run_config=dict(run_config or {}),
+            asset_selection=[dg.AssetKey(table) for table in tables] or None,
+            raise_on_error=False,
+        )
+
+    return run_days
+
+
+def materialized(instance: dg.DagsterInstance, table: str) -> list[str]:
+    return sorted(instance.get_materialized_partitions(dg.AssetKey(table)))

@@ -1,0 +1,96 @@
+"""A builder without Spark that remembers what it published: the defs are tested against it, not against data."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+import dagster as dg
+
+from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.datasets.dataset import RuleOutcome, Step, Table
+from backfill_assets.defs.provenance import run_info
+
+
+@dataclass
+class FakeBuilder:
+    """Publishes every requested day with as many rows as the day of the month, unless told that it fails."""
+
+    failing: Mapping[str, Sequence[date]] = field(default_factory=dict)
+    late: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
+    published: dict[tuple[str, date], BuiltDay] = field(default_factory=dict)
+    runs: list[RunInfo] = field(default_factory=list)
+    versions: list[str | None] = field(default_factory=list)
+
+    def build(
+        self,
+        step: Step,
+        days: Sequence[date],
+        *,
+        run: RunInfo,
+        version: str | None = None,
+        force: bool = False,
+        progress: Callable[[str], None] = print,
+    ) -> BuildResult:
+        self.runs.append(run)
+        self.versions.append(version)
+        if step.versions:
+            step.version(version)
+        progress(f"{step.name}: {len(days)}/{len(days)} days staged")
+        built = [self._built(table, day, force) for table in step.tables for day in days]
+        failed = tuple(replace(day, publication="") for day in built if not all(rule.passed for rule in day.rules))
+        if failed:
+            raise DaysFailed(failed, staged=len(days) - len({day.day for day in failed}))
+        self.published |= {(day.table, day.day): day for day in built}
+        return BuildResult(
+            tuple(built), (f"publication-of-{step.name}",), {t.name: self.late.get(t.name, ()) for t in step.tables}
+        )
+
+    def staged(self, table: str, day: date) -> BuiltDay:
+        return built_day(table, day, passed=day not in self.failing.get(table, ()))
+
+    def _built(self, table: Table, day: date, force: bool) -> BuiltDay:
+        earlier = self.published.get((table.name, day))
+        return replace(earlier, reused=True, rules=()) if earlier and not force else self.staged(table.name, day)
+
+
+class FakeBackfill(dg.ConfigurableResource[None]):
+    """The resource ``backfill`` over one :class:`FakeBuilder`."""
+
+    fake: dg.ResourceDependency[FakeBuilder]
+
+    def builder(self) -> FakeBuilder:
+        return self.fake
+
+    def run_info(self, run: dg.DagsterRun) -> RunInfo:
+        return run_info(run)
+
+
+def built_day(table: str, day: date, *, passed: bool = True) -> BuiltDay:
+    return BuiltDay(
+        table=table,
+        day=day,
+        rows=day.day,
+        checksum=f"sum-{day}",
+        publication=f"publication-of-{table}",
+        table_version=1,
+        code_version="v2",
+        reused=False,
+        input_fingerprint="fingerprint",
+        inputs={"upstream": 1},
+        metrics={"received": day.day, "quarantined": 0},
+        rules=(_rule(passed=passed),),
+        bytes=100,
+        files=1,
+        seconds=0.01,
+    )
+
+
+def _rule(*, passed: bool) -> RuleOutcome:
+    return RuleOutcome(
+        rule="complete",
+        dimension="completeness",
+        passed=passed,
+        observed="7 rows" if passed else "6 rows",
+        expected="7 rows",
+        next_step="Look at the quarantine of that day.",
+    )

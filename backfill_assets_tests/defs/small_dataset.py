@@ -1,0 +1,46 @@
+"""A dataset with the shape of the real one, six steps and seven tables, and no transforms that do anything."""
+
+from __future__ import annotations
+
+import pandera.pyspark as pa
+from pyspark.sql.types import DecimalType, StringType
+
+from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.dataset import Dataset, Layer, Reads, Source, Step, Table, Version
+
+
+class Anything(Contract):
+    """Any table's contract."""
+
+    transaction_id: StringType() = pa.Field(description="The key.")  # type: ignore[valid-type]
+    amount: DecimalType(18, 4) = pa.Field(ge=0, nullable=True)  # type: ignore[valid-type]
+
+
+def _table(name: str, layer: Layer) -> Table:
+    return Table(name, layer, f"The table {name}.", Anything, ("transaction_id",))
+
+
+def _source(name: str) -> Source:
+    return Source(name, "day", ("transaction_id",), "updated_at", ("transaction_id", "amount"))
+
+
+def _built(*tables: Table, reads: tuple[Reads, ...]) -> Step:
+    return Step(tables, (Version("v2", "Does nothing.", reads, dict),), "v2")
+
+
+SMALL = Dataset(
+    name="small",
+    description="A chain for tests.",
+    owners=("team:data",),
+    steps=(
+        Step((_table("raw_sales", "raw"),), source=_source("sales")),
+        Step((_table("raw_fx_rates", "raw"),), source=_source("fx_rates")),
+        _built(_table("bronze_sales", "bronze"), _table("quarantine_sales", "quarantine"), reads=(Reads("raw_sales"),)),
+        _built(_table("bronze_fx_rates", "bronze"), reads=(Reads("raw_fx_rates"),)),
+        _built(
+            _table("fact_sales_transactions", "fact"), reads=(Reads("bronze_sales"), Reads("bronze_fx_rates", -7, 0))
+        ),
+        _built(_table("fact_daily_revenue", "report"), reads=(Reads("fact_sales_transactions"),)),
+    ),
+)
+TABLES = [table.name for table in SMALL.tables]

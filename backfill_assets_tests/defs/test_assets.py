@@ -1,0 +1,177 @@
+"""Dagster's partition status must say what was published, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import dagster as dg
+import pytest
+from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
+
+from backfill_assets.defs.assets import LATE_DAYS_TAG
+from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, materialized
+from backfill_assets_tests.defs.fake_builder import FakeBuilder
+from backfill_assets_tests.defs.small_dataset import TABLES
+
+pytestmark = pytest.mark.story
+
+DAYS = "2017-03-01..2017-03-05"
+BAD_DAY = date(2017, 3, 3)
+
+
+def _evaluations(result: dg.ExecuteInProcessResult, table: str) -> list[dg.AssetCheckEvaluation]:
+    return [e for e in result.get_asset_check_evaluations() if e.asset_key == dg.AssetKey(table)]
+
+
+def _events(instance: dg.DagsterInstance, table: str, day: str) -> list[dg.AssetMaterialization]:
+    records = instance.fetch_materializations(
+        dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[day]), limit=10
+    )
+    return [record.asset_materialization for record in records.records if record.asset_materialization]
+
+
+def _failed_partitions(instance: dg.DagsterInstance, table: str) -> set[str]:
+    partitions = dg.DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat())
+    status = get_and_update_asset_status_cache_value(instance, dg.AssetKey(table), partitions, instance)
+    return set(status.deserialize_failed_partition_subsets(partitions).get_partition_keys()) if status else set()
+
+
+def test_a_range_materializes_every_day_of_every_table(run: Run, dagster_instance: dg.DagsterInstance) -> None:
+    """One run carries the chain for a range, and each (table, day) gets its own status."""
+    assert run(DAYS).success
+    for table in TABLES:
+        assert materialized(dagster_instance, table) == [f"2017-03-0{n}" for n in range(1, 6)]
+
+
+def test_each_day_carries_its_own_numbers(run: Run, dagster_instance: dg.DagsterInstance) -> None:
+    """Metadata of a ranged run is per day: the row count of one day must not be shown for another."""
+    run(DAYS)
+    for day, rows in (("2017-03-02", 2), ("2017-03-05", 5)):
+        (event,) = _events(dagster_instance, "bronze_sales", day)
+        assert event.metadata["dagster/partition_row_count"].value == rows
+        assert event.metadata["received"].value == rows
+        assert event.metadata["publication"].value == "publication-of-bronze_sales"
+        assert event.metadata["input_versions"].value == {"upstream": 1}
+
+
+def test_gates_are_evaluated_per_day_against_the_new_materialization(run: Run) -> None:
+    """Evaluations that come before the materialization leave the partition view of a check empty."""
+    result = run(DAYS)
+    evaluations = _evaluations(result, "quarantine_sales")
+    assert [e.partition for e in evaluations] == [f"2017-03-0{n}" for n in range(1, 6)]
+    assert all(e.passed and e.target_materialization_data for e in evaluations)
+    assert {e.target_materialization_data.run_id for e in evaluations if e.target_materialization_data} == {
+        result.run_id
+    }
+
+
+def test_a_failed_gate_materializes_nothing_of_the_step(
+    run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
+) -> None:
+    """A run publishes all of its days of a table or none, so Dagster must not show four of five as there."""
+    builder.failing = {"quarantine_sales": [BAD_DAY]}
+    assert not run(DAYS).success
+    for table in ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue"):
+        assert materialized(dagster_instance, table) == []
+    for table in ("raw_sales", "raw_fx_rates", "bronze_fx_rates"):
+        assert len(materialized(dagster_instance, table)) == 5
+    assert _failed_partitions(dagster_instance, "bronze_sales") == {f"2017-03-0{n}" for n in range(1, 6)}
+
+
+def test_a_failed_gate_is_evaluated_for_the_failed_day_only(run: Run, builder: FakeBuilder) -> None:
+    """The other days were not published: a green gate on them would speak about data that is not there."""
+    builder.failing = {"bronze_sales": [BAD_DAY]}
+    result = run(DAYS)
+    (evaluation,) = _evaluations(result, "bronze_sales")
+    assert (evaluation.partition, evaluation.passed) == ("2017-03-03", False)
+    assert evaluation.target_materialization_data is None
+    assert _evaluations(result, "quarantine_sales") == []
+
+
+def test_the_failure_names_day_rule_and_next_step(run: Run, builder: FakeBuilder) -> None:
+    """Who reads only the run's error must know what to look at."""
+    builder.failing = {"bronze_sales": [BAD_DAY]}
+    message = str(run(DAYS).failure_data_for_node("bronze_sales"))
+    for part in ("bronze_sales", "2017-03-03", "complete", "6 rows, expected 7 rows", "nothing was published"):
+        assert part in message
+    assert "Look at the quarantine of that day." in message
+
+
+def test_what_was_published_before_stays_when_a_later_attempt_fails(
+    run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
+) -> None:
+    """FAILED means that the last attempt published nothing, not that the days are gone."""
+    run(DAYS)
+    builder.failing = {"bronze_sales": [BAD_DAY]}
+    builder.published.clear()
+    run(DAYS)
+    assert len(_events(dagster_instance, "bronze_sales", "2017-03-03")) == 1
+    assert "2017-03-03" in _failed_partitions(dagster_instance, "bronze_sales")
+    builder.failing = {}
+    assert run(DAYS).success
+    assert _failed_partitions(dagster_instance, "bronze_sales") == set()
+
+
+def test_an_unchanged_day_is_materialized_as_reused(run: Run, dagster_instance: dg.DagsterInstance) -> None:
+    """A targeted partition without a materialization counts as failed in a backfill, though it is published."""
+    run("2017-03-01")
+    assert run("2017-03-01..2017-03-02").success
+    newest, _ = _events(dagster_instance, "fact_daily_revenue", "2017-03-01")
+    assert newest.metadata["reused"].value is True
+    assert "unchanged since" in str(newest.metadata["gates"].value)
+    (new_day,) = _events(dagster_instance, "fact_daily_revenue", "2017-03-02")
+    assert new_day.metadata["reused"].value is False
+
+
+def test_force_and_version_reach_the_builder(
+    run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
+) -> None:
+    """The run configuration is how a person asks for another version, or for a rebuild of unchanged days."""
+    run("2017-03-01")
+    options = {"ops": {"fact_daily_revenue": {"config": {"force": True, "version": "v2"}}}}
+    run("2017-03-01", "fact_daily_revenue", run_config=options)
+    newest, _ = _events(dagster_instance, "fact_daily_revenue", "2017-03-01")
+    assert newest.metadata["reused"].value is False
+    assert builder.versions[-1] == "v2"
+
+
+def test_an_unknown_version_is_a_clear_failure(run: Run, dagster_instance: dg.DagsterInstance) -> None:
+    """``v9`` must not fall back to the current version."""
+    options = {"ops": {"fact_daily_revenue": {"config": {"version": "v9"}}}}
+    result = run("2017-03-01", "fact_daily_revenue", run_config=options)
+    assert "has no version 'v9'" in str(result.failure_data_for_node("fact_daily_revenue"))
+    assert materialized(dagster_instance, "fact_daily_revenue") == []
+
+
+def test_a_reversed_range_fails(location: dg.Definitions, dagster_instance: dg.DagsterInstance) -> None:
+    """Dagster takes it for a range without partitions and calls the run a success."""
+    result = location.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=dagster_instance,
+        tags={
+            "dagster/asset_partition_range_start": "2017-03-05",
+            "dagster/asset_partition_range_end": "2017-03-01",
+        },
+        raise_on_error=False,
+    )
+    assert not result.success
+    assert "2017-03-05...2017-03-01 has no day" in str(result.failure_data_for_node("raw_sales"))
+
+
+def test_days_outside_the_run_that_got_late_rows_are_named_on_the_run(
+    run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Those days have no event in this run: its tags are where a sensor finds them."""
+    builder.late = {"raw_sales": (date(2017, 2, 25), date(2017, 2, 26), date(2017, 2, 28))}
+    result = run(DAYS)
+    found = dagster_instance.get_run_by_id(result.run_id)
+    assert found
+    assert found.tags[f"{LATE_DAYS_TAG}.raw_sales"] == "2017-02-25..2017-02-26, 2017-02-28"
+    assert materialized(dagster_instance, "raw_sales")[0] == "2017-03-01"
+
+
+def test_a_publication_records_who_launched_it(run: Run, builder: FakeBuilder) -> None:
+    """A year later the publication log must lead back to the run and to the backfill behind it."""
+    result = run("2017-03-01", tags={"dagster/backfill": "abcdefgh"})
+    info = builder.runs[-1]
+    assert (info.run_id, info.launched_by) == (result.run_id, "backfill abcdefgh")
+    assert len(info.git_commit) == 40 or info.git_commit == "unknown"

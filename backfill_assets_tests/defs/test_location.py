@@ -1,0 +1,101 @@
+"""What the code location consists of, for the declared datasets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import dagster as dg
+import pytest
+
+from backfill_assets.defs.partitions import DailyChain
+from backfill_assets.defs.specs import GATES
+from backfill_assets_tests.defs.conftest import FIRST_DAY
+
+pytestmark = pytest.mark.story
+
+GROUPS = {
+    "raw_sales": "raw",
+    "raw_fx_rates": "raw",
+    "bronze_sales": "bronze",
+    "quarantine_sales": "bronze",
+    "bronze_fx_rates": "bronze",
+    "quarantine_fx_rates": "bronze",
+    "fact_sales_transactions": "fact",
+    "fact_daily_revenue": "reports",
+}
+
+
+@pytest.fixture(scope="module")
+def defs() -> dg.Definitions:
+    from backfill_assets.definitions import defs
+
+    return defs
+
+
+def _downstream_days(defs: dg.Definitions, parent: str, child: str, day: str) -> set[str]:
+    graph = defs.resolve_asset_graph()
+    partitions = DailyChain(FIRST_DAY).partitions
+    mapping = graph.get_partition_mapping(dg.AssetKey(child), dg.AssetKey(parent))
+    found = mapping.get_downstream_partitions_for_partitions(
+        partitions.subset_with_partition_keys([day]), partitions, partitions
+    )
+    return set(found.get_partition_keys())
+
+
+def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
+    """A renamed asset loses its history in Dagster: it must not happen by accident."""
+    specs = defs.resolve_all_asset_specs()
+    assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS
+
+
+def test_every_asset_says_who_owns_it_what_it_is_and_what_its_columns_are(defs: dg.Definitions) -> None:
+    """The catalogue is what people see first; it is derived from the declarations, so it is never empty."""
+    for spec in defs.resolve_all_asset_specs():
+        assert all((spec.owners, spec.description, spec.code_version))
+        assert spec.kinds == {"spark", "delta"}
+        assert spec.metadata["dagster/table_name"] == spec.key.to_user_string()
+        assert spec.metadata["dagster/column_schema"].columns
+
+
+def test_the_contract_becomes_the_column_schema(defs: dg.Definitions) -> None:
+    """Types, nullability and descriptions come from the one contract, not from a second list."""
+    fact = defs.get_assets_def("fact_sales_transactions").get_asset_spec()
+    columns = {column.name: column for column in fact.metadata["dagster/column_schema"].columns}
+    assert columns["amount_eur"].type == "decimal(18,4)"
+    assert columns["transaction_id"].constraints.nullable is False
+
+
+def test_every_table_has_one_partitioned_check(defs: dg.Definitions) -> None:
+    """Events are not free: one check for each table, with every rule's outcome inside."""
+    keys = {(key.asset_key.to_user_string(), key.name) for key in defs.resolve_asset_graph().asset_check_keys}
+    assert keys == {(table, GATES) for table in GROUPS}
+
+
+def test_one_partitions_definition_and_one_policy_for_the_whole_chain(defs: dg.Definitions) -> None:
+    """Dagster puts a child into its parent's run only if both are the same."""
+    graph = defs.resolve_asset_graph()
+    nodes = [graph.get(dg.AssetKey(table)) for table in GROUPS]
+    assert {id(node.partitions_def) for node in nodes} == {id(nodes[0].partitions_def)}
+    assert {node.backfill_policy for node in nodes} == {dg.BackfillPolicy.single_run()}
+
+
+def test_a_corrected_rate_reaches_the_seven_days_after_it(defs: dg.Definitions) -> None:
+    """The last rate before a weekend or Easter is used for days: all of them are downstream of it."""
+    days = _downstream_days(defs, "bronze_fx_rates", "fact_sales_transactions", "2017-03-10")
+    assert (min(days), max(days), len(days)) == ("2017-03-10", "2017-03-17", 8)
+    assert _downstream_days(defs, "bronze_sales", "fact_sales_transactions", "2017-03-10") == {"2017-03-10"}
+
+
+def test_the_schedule_is_off_until_someone_turns_it_on(defs: dg.Definitions) -> None:
+    """Cloning the repository must not start work by itself."""
+    schedule = defs.get_schedule_def("every_day")
+    assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
+    assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 2 * * *", "UTC")
+
+
+def test_loading_the_location_starts_no_jvm() -> None:
+    """Dagster loads the location in every process it starts; a JVM in each would eat the machine."""
+    code = "import backfill_assets.definitions, pyspark; print(pyspark.SparkContext._gateway)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "None"

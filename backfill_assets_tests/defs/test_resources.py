@@ -1,0 +1,108 @@
+"""The run's Spark session: started late, shared, closed, and never left behind on a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+
+from backfill_assets.defs import resources
+from backfill_assets.defs.resources import SESSION_TAG, SharedSpark
+from backfill_assets.settings import Settings
+
+pytestmark = pytest.mark.story
+
+
+@dataclass
+class Server:
+    """Stands in for Spark: notes what is opened, interrupted and closed, by session id."""
+
+    calls: list[tuple[str, str | None]] = field(default_factory=list)
+
+    def open(self, _settings: Settings, _app_name: str, session_id: str | None, _options: object) -> Session:
+        self.calls.append(("open", session_id))
+        return Session(self, session_id)
+
+    def end(self, _settings: Settings, session_id: str) -> None:
+        self.calls.append(("end", session_id))
+
+
+@dataclass
+class Session:
+    server: Server
+    session_id: str | None
+
+    def interruptAll(self) -> None:  # noqa: N802
+        self.server.calls.append(("interrupt", self.session_id))
+
+    def stop(self) -> None:
+        self.server.calls.append(("stop", self.session_id))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    server = Server()
+    monkeypatch.setattr(resources, "open_session", server.open)
+    monkeypatch.setattr(resources, "end_session", server.end)
+    return server
+
+
+def _run(
+    instance: dg.DagsterInstance, tmp_path: Path, remote: str | None, *, uses_spark: bool = True, fails: bool = False
+) -> str:
+    @dg.op
+    def work(spark: SharedSpark) -> None:
+        if uses_spark:
+            assert spark.session() is spark.session()
+        if fails:
+            raise RuntimeError("The step failed.")
+
+    @dg.job(executor_def=dg.in_process_executor)
+    def job() -> None:
+        work()
+
+    settings = Settings.from_environment(
+        {"BACKFILL_HOME": str(tmp_path)} | ({"SPARK_REMOTE": remote} if remote else {})
+    )
+    shared = {"spark": SharedSpark(settings=settings)}
+    return job.execute_in_process(instance=instance, resources=shared, raise_on_error=False).run_id
+
+
+def test_a_run_that_builds_nothing_starts_no_session(
+    server: Server, dagster_instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    """Starting a JVM takes longer than finding out that nothing has changed."""
+    _run(dagster_instance, tmp_path, None, uses_spark=False)
+    assert server.calls == []
+
+
+def test_embedded_spark_outlives_the_run(server: Server, dagster_instance: dg.DagsterInstance, tmp_path: Path) -> None:
+    """It belongs to the process: in one process, the next run uses the same JVM."""
+    run_id = _run(dagster_instance, tmp_path, None)
+    assert server.calls == [("open", run_id)]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_connect_session_has_the_runs_id_and_is_closed_with_it(
+    server: Server, dagster_instance: dg.DagsterInstance, tmp_path: Path, fails: bool
+) -> None:
+    """A session that stays open keeps its caches and queries on the shared server."""
+    run_id = _run(dagster_instance, tmp_path, "sc://here:15002", fails=fails)
+    assert server.calls == [("open", run_id), ("interrupt", run_id), ("stop", run_id)]
+
+
+def test_the_next_run_ends_what_a_dead_run_left_on_the_server(
+    server: Server, dagster_instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    """Its query would otherwise go on and write to the timeline of a run that is over."""
+    dead = dg.DagsterRun(
+        job_name="job", run_id=str(uuid4()), tags={SESSION_TAG: "open"}, status=dg.DagsterRunStatus.FAILURE
+    )
+    dagster_instance.add_run(dead)
+    run_id = _run(dagster_instance, tmp_path, "sc://here:15002")
+    assert server.calls[:2] == [("end", dead.run_id), ("open", run_id)]
+    _run(dagster_instance, tmp_path, "sc://here:15002")
+    assert server.calls.count(("end", dead.run_id)) == 1
