@@ -8,9 +8,11 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
 from backfill_assets.lakehouse.publication import (
     DayChange,
+    DayContent,
     Provenance,
     Publication,
     TableChange,
@@ -36,6 +38,8 @@ def compact(
     several = sorted(day for (_, day), expected in pin.expected.items() if len(expected.files) > 1)
     if main is None or not several:
         return None
+    if moved := _moved(main, pin, several):
+        return moved
     timeline = Timeline(publisher.storage, table, f"compact-{id}")
     timeline.open()
     _rewrite(main, timeline, several)
@@ -44,13 +48,20 @@ def compact(
     return result
 
 
+def _moved(main: MainTable, pin: Pin, days: list[str]) -> Moved | None:
+    """The rows are read from the very files that are expected: main may have been elsewhere in between, and back."""
+    files = main.state().by_day()
+    moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[main.name, day].files)}
+    return Moved({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
+
+
 def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:
     entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="compaction") for day in days})
     rows = _rows(main.handle, days)
     write_deltalake(
         timeline.uri,
         rows,
-        mode="error",
+        mode="overwrite",
         partition_by=[PARTITION_COLUMN],
         configuration={"delta.enableDeletionVectors": "false"},
         storage_options=dict(timeline.storage.options),
@@ -83,17 +94,21 @@ def _request(
     provenance: Provenance,
 ) -> Publication:
     staged = timeline.days()
-    states = publisher.log.day_states(publisher.log.head(), {timeline.table})
-    changes = []
-    for day in days:
-        state = states.get((timeline.table, day))
-        changes.append(
-            DayChange(
-                day=day,
-                adds=staged[day].files,
-                content=state.content if state else None,
-                expected=pin.expected[timeline.table, day],
-            )
+    changes = [
+        DayChange(
+            day=day,
+            adds=staged[day].files,
+            content=_content_of(pin, timeline.table, day),
+            expected=pin.expected[timeline.table, day],
         )
+        for day in days
+    ]
     change = TableChange(table=timeline.table, table_schema=timeline.schema(), days=tuple(changes))
     return Publication(id=id, kind="compact", tables=(change,), provenance=provenance)
+
+
+def _content_of(pin: Pin, table: str, day: str) -> DayContent | None:
+    """The content carries over; that of a day somebody else wrote stays unknown."""
+    state = pin.states.get((table, day))
+    known = state is not None and state.physical == fingerprints.physical(pin.expected[table, day].files)
+    return state.content if state and known else None

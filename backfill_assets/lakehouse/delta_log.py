@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.storage import Storage
 
 _COMMIT = re.compile(r"(\d{20})\.json$")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.\d{10})?\.parquet$")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
 
 
 @dataclass(frozen=True, order=True)
@@ -31,7 +32,11 @@ class AddedFile:
 
     @property
     def rows(self) -> int:
-        return int(json.loads(self.stats)["numRecords"])
+        """Number of rows; a file that somebody added without statistics raises, for a guess would be believed."""
+        found = json.loads(self.stats).get("numRecords")
+        if found is None:
+            raise PublicationRefused(f"The file {self.path} carries no statistics, so its rows are not known.")
+        return int(found)
 
     def below(self, folder: str) -> AddedFile:
         """The same file as seen from a table whose sub-folder ``folder`` is the one that added it."""
@@ -77,19 +82,52 @@ class LogState:
         return {day: tuple(sorted(files)) for day, files in found.items()}
 
 
+class VersionGone(LakehouseUnusable):
+    """A version of a table that its Delta log does not reach back to any more."""
+
+
 def read_log(storage: Storage, table: str, version: int) -> LogState:
-    """The state of ``table`` at ``version``: newest checkpoint at or before it, then the commits after that."""
+    """The state of ``table`` at ``version``: newest checkpoint at or before it, then the commits after that.
+
+    Raises :class:`VersionGone` where the log has a gap: half a history would be taken for the truth.
+    """
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
-    checkpoints = [(int(m[1]), name) for name in names if (m := _CHECKPOINT.search(name)) and int(m[1]) <= version]
-    base = max((number for number, _ in checkpoints), default=-1)
+    base, parts = _newest_checkpoint(names, version)
     state = LogState(version, {}, {})
-    for number, name in checkpoints:
-        if number == base:
-            _apply(state, _checkpoint_actions(storage, name))
-    commits = sorted((int(m[1]), name) for name in names if (m := _COMMIT.search(name)) and base < int(m[1]) <= version)
-    for _, name in commits:
-        _apply(state, storage.read_json_lines(name))
+    for name in parts:
+        _apply(state, _checkpoint_actions(storage, name))
+    commits = {int(m[1]): name for name in names if (m := _COMMIT.search(name)) and base < int(m[1]) <= version}
+    if len(commits) != version - base:
+        raise VersionGone(
+            f"Version {version} of {table} cannot be read any more: its Delta log was cleaned up.",
+            hint="Read the table at a version within its retention, or stage again what was built from this one.",
+        )
+    for number in sorted(commits):
+        _apply(state, storage.read_json_lines(commits[number]))
     return state
+
+
+def _newest_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
+    """Version and parts of the newest complete checkpoint at or before ``version``; -1 when there is none."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for name in names:
+        if (match := _CHECKPOINT.search(name)) and int(match[1]) <= version:
+            found.setdefault((int(match[1]), int(match[2] or 1)), []).append(name)
+    complete = [(number, parts) for (number, count), parts in found.items() if len(parts) == count]
+    return max(complete, default=(-1, []))
+
+
+def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Version and commit information from ``version`` backwards, as far as the log goes.
+
+    Read from the commit files, because delta-rs's ``history()`` also lists commits newer than its handle and then
+    numbers all of them wrongly.
+    """
+    for number in range(version, -1, -1):
+        path = f"{table}/_delta_log/{number:020d}.json"
+        if storage.missing([path]):
+            return
+        yield number, next((a["commitInfo"] for a in storage.read_json_lines(path) if "commitInfo" in a), {})
 
 
 def _checkpoint_actions(storage: Storage, name: str) -> list[dict[str, Any]]:
@@ -113,11 +151,16 @@ def _apply(state: LogState, actions: Iterable[dict[str, Any]]) -> None:
 
 
 def _added(add: dict[str, Any]) -> AddedFile:
+    if add.get("deletionVector"):
+        raise PublicationRefused(
+            f"The file {add['path']} has a deletion vector, which no publication can carry.",
+            hint="Set delta.enableDeletionVectors to false on the table and rewrite the file (REORG TABLE).",
+        )
     partition = dict(add["partitionValues"] or {})
     return AddedFile(
         path=unquote(add["path"]),
         day=str(partition.get("day", "")),
         size=int(add["size"]),
         modified_ms=int(add["modificationTime"]),
-        stats=add.get("stats") or '{"numRecords":0}',
+        stats=add.get("stats") or "{}",
     )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake._internal import RemoveAction
@@ -14,7 +15,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile, LogState, read_log
+from backfill_assets.lakehouse.delta_log import AddedFile, LogState, commits_back, read_log
 from backfill_assets.lakehouse.storage import Storage
 
 PARTITION_COLUMN = "day"
@@ -79,10 +80,9 @@ class MainTable:
 
     def commit_version(self, publication: str) -> int:
         """The version at which ``publication`` last committed here, whatever others wrote after it."""
-        for newest in (16, None):
-            for commit in self.handle.history(newest):
-                if commit.get(PUBLICATION_KEY) == publication:
-                    return int(commit["version"])
+        for version, commit in commits_back(self.storage, self.name, self.version):
+            if commit.get(PUBLICATION_KEY) == publication:
+                return version
         return self.version
 
     def commit(
@@ -109,7 +109,7 @@ class MainTable:
         )
         try:
             if schema is not None and self.gains_columns(schema):
-                self._commit_with_new_columns(adds, removes, target, schema, properties)
+                self._commit_with_new_columns(adds, removes, schema, properties)
             else:
                 actions: list[AddAction | RemoveAction] = [*map(_add, adds), *(_remove(file, at) for file in removes)]
                 self.handle.create_write_transaction(
@@ -127,59 +127,69 @@ class MainTable:
         self,
         adds: list[AddedFile],
         removes: list[AddedFile],
-        target: Files,
         schema: str,
         properties: CommitProperties,
     ) -> None:
         """Delta-rs evolves a schema only together with an overwrite, which removes whole days by filter."""
         days = sorted({file.day for file in removes}) or ["0001-01-01"]
-        kept = {path for day in days for path in target.get(day, {})} - {file.path for file in adds}
-        if kept:
-            raise PublicationRefused(
-                f"{self.name} gains a column, and {len(kept)} files of the replaced days would stay as they are.",
-                hint="Stage these days again in full, then publish.",
-            )
         self.handle.create_write_transaction(
             [_add(file) for file in adds],
             "overwrite",
-            Schema.from_json(schema),
+            Schema.from_json(self._with_new_columns(schema)),
             [PARTITION_COLUMN],
             [(PARTITION_COLUMN, "in", days)],
             commit_properties=properties,
         )
 
-    def gains_columns(self, schema: str) -> bool:
-        mine = {field.name for field in self.handle.schema().fields}
-        return any(field["name"] not in mine for field in json.loads(schema)["fields"])
+    def _with_new_columns(self, schema: str) -> str:
+        """Our own columns as they are, then the new ones: a stricter staged column must not narrow ours."""
+        ours = json.loads(self.handle.schema().to_json())
+        return json.dumps({**ours, "fields": [*ours["fields"], *_new_fields(ours, json.loads(schema))]})
 
-    def check_schema(self, schema: str) -> None:
-        """Refuse a staged schema that would make this table unreadable or break what readers rely on."""
+    def gains_columns(self, schema: str) -> bool:
+        return bool(_new_fields(json.loads(self.handle.schema().to_json()), json.loads(schema)))
+
+    def obstacles(self, schema: str, target: Files, active: Files) -> list[str]:
+        """Why these files cannot be committed to this version: it would become unreadable, or break a promise."""
         problems = schema_problems(json.loads(self.handle.schema().to_json()), json.loads(schema))
         partitions = list(self.handle.metadata().partition_columns)
         if partitions != [PARTITION_COLUMN]:
             problems.append(f"the table is partitioned by {partitions}, not by ['{PARTITION_COLUMN}']")
-        if problems:
-            raise PublicationRefused(
-                f"The staged rows do not fit the table {self.name}: " + "; ".join(problems) + ".",
-                hint="A new nullable column is taken in; any other change rebuilds the table's whole history.",
+        if self.gains_columns(schema):
+            half = sorted(
+                day for day in target if active[day].keys() - target[day] and active[day].keys() & target[day]
             )
+            problems += [f"it gains a column, so {day} must be staged in full" for day in half[:1]]
+        return problems
 
 
-def schema_problems(main: dict[str, object], staged: dict[str, object]) -> list[str]:
+def schema_problems(main: dict[str, Any], staged: dict[str, Any]) -> list[str]:
     """Why rows of the ``staged`` schema cannot be published into ``main``; empty when they can."""
-    ours = {field["name"]: field for field in main["fields"]}  # type: ignore[attr-defined]
-    theirs = {field["name"]: field for field in staged["fields"]}  # type: ignore[attr-defined]
+    ours = {field["name"]: field for field in main["fields"]}
+    theirs = {field["name"]: field for field in staged["fields"]}
     problems = []
-    for name, field in theirs.items():
-        if name not in ours:
-            if not field["nullable"]:
-                problems.append(f"the new column {name} is not nullable")
-        elif field["type"] != ours[name]["type"]:
-            problems.append(f"{name} is {field['type']} but the table has {ours[name]['type']}")
-        elif field["nullable"] and not ours[name]["nullable"]:
+    for name in ours.keys() & theirs.keys():
+        if theirs[name]["type"] != ours[name]["type"]:
+            problems.append(f"{name} is {theirs[name]['type']} but the table has {ours[name]['type']}")
+        elif theirs[name]["nullable"] and not ours[name]["nullable"]:
             problems.append(f"{name} may be null but the table forbids it")
     problems += [f"{name} is missing" for name in ours if name not in theirs]
-    return problems
+    for field in _new_fields(main, staged):
+        if not field["nullable"]:
+            problems.append(f"the new column {field['name']} is not nullable")
+        if field["name"].lower() in {name.lower() for name in ours}:
+            problems.append(f"the new column {field['name']} differs from another one only by case")
+    return sorted(problems)
+
+
+def _new_fields(main: dict[str, Any], staged: dict[str, Any]) -> list[dict[str, Any]]:
+    names = {field["name"] for field in main["fields"]}
+    return [field for field in staged["fields"] if field["name"] not in names]
+
+
+def of_days(state: LogState, days: Iterable[str]) -> dict[str, dict[str, AddedFile]]:
+    """The active files of ``days``, by day and path."""
+    return {day: {file.path: file for file in files} for day, files in state.of_days(days).items()}
 
 
 def check_partitions(table: str, files: Iterable[tuple[str, AddedFile]]) -> None:

@@ -158,22 +158,26 @@ class Prepared(Record):
 
     def target(self, table: str) -> dict[str, dict[str, AddedFile]]:
         """The files that each touched day is to have, by path."""
-        change = self.change(table)
-        targets: dict[str, dict[str, AddedFile]] = {}
-        for day in change.days:
-            kept = self.before[table][day.day].files if change.mode == "append" else ()
-            targets[day.day] = {file.path: file for file in (*kept, *day.adds)}
-        return targets
+        return {day.day: self.target_of(table, day) for day in self.change(table).days}
+
+    def target_of(self, table: str, day: DayChange) -> dict[str, AddedFile]:
+        """The files that one day is to have, by path."""
+        kept = self.before[table][day.day].files if self.change(table).mode == "append" else ()
+        return {file.path: file for file in (*kept, *day.adds)}
 
     def before_files(self, table: str) -> dict[str, dict[str, AddedFile]]:
         return {day: {file.path: file for file in before.files} for day, before in self.before[table].items()}
 
-    def result(self, table: str, change: DayChange) -> DayContent | None:
-        """What the day holds once this is published; for an append, what it held before and the rows added."""
-        before = self.before[table][change.day].content
-        if self.change(table).mode == "append" and before is not None and change.content is not None:
-            return before.plus(change.content)
-        return change.content
+    def result(self, table: str, day: str) -> DayContent | None:
+        """What the day holds once this is published; for an append, what it held before and the rows added.
+
+        None when that is not known: rows that were appended to somebody else's are only part of the day.
+        """
+        change, before = self.change(table), self.before[table][day]
+        staged = next(each.content for each in change.days if each.day == day)
+        if change.mode == "replace" or (not before.files and before.content is None):
+            return staged
+        return before.content.plus(staged) if before.content and staged else None
 
 
 class DayState(Record):

@@ -16,61 +16,21 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Field, Schema
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
-from deltalake.schema import PrimitiveType
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 from pydantic import Field as ModelField
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.publication import (
-    DayContent,
-    DayState,
-    Outcome,
-    Prepared,
-    Record,
-)
+from backfill_assets.lakehouse.delta_log import commits_back
+from backfill_assets.lakehouse.log_rows import ARROW_SCHEMA, DAY_COLUMNS, DELTA_SCHEMA, Row, day_state
+from backfill_assets.lakehouse.publication import DayState, Outcome, Prepared, Record
 from backfill_assets.lakehouse.storage import Storage
 
 LOG_TABLE = "_publications"
 _HEAD = "backfill.head"
 _INDEX_EVERY = 32
 _REMEMBERED_OUTCOMES = 64
-
-_COLUMNS: dict[str, pa.DataType] = {
-    "sequence": pa.int64(),
-    "at": pa.timestamp("us", tz="UTC"),
-    "event": pa.string(),
-    "publication": pa.string(),
-    "kind": pa.string(),
-    "outcome": pa.string(),
-    "run": pa.string(),
-    "launched_by": pa.string(),
-    "git_commit": pa.string(),
-    "campaign": pa.string(),
-    "table": pa.string(),
-    "day": pa.string(),
-    "table_version": pa.int64(),
-    "rows": pa.int64(),
-    "checksum": pa.string(),
-    "code_version": pa.string(),
-    "parameters": pa.string(),
-    "inputs": pa.string(),
-    "physical": pa.string(),
-    "metrics": pa.string(),
-    "replaces": pa.string(),
-    "reason": pa.string(),
-    "detail": pa.string(),
-}
-ARROW_SCHEMA = pa.schema(list(_COLUMNS.items()))
-_DELTA_TYPES = {
-    pa.int64(): "long",
-    pa.string(): "string",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-}
-DELTA_SCHEMA = Schema([Field(name, PrimitiveType(_DELTA_TYPES[kind])) for name, kind in _COLUMNS.items()])
-
-Row = Mapping[str, Any]
 
 
 class OpenEntry(Record):
@@ -117,14 +77,15 @@ class PublicationLog:
     def head(self) -> Head:
         """The newest state; creates the log the first time."""
         handle = self._load()
-        for commit in handle.history(1):
-            if _HEAD in commit:
-                return Head(
-                    handle.version(),
-                    HeadState.model_validate_json(commit[_HEAD]),
-                    handle,
-                )
-        return Head(handle.version(), self._older_head(handle), handle)
+        for _, commit in commits_back(self._storage, LOG_TABLE, handle.version()):
+            if _HEAD in commit:  # the newest, unless somebody optimised the log: such commits carry no head
+                return Head(handle.version(), HeadState.model_validate_json(commit[_HEAD]), handle)
+        if self.rows("closed", columns=["event"]):
+            raise LakehouseUnusable(
+                f"The newest entries of {self._storage.uri(LOG_TABLE)} are gone: others wrote to it and cleaned it up.",
+                hint="Restore its _delta_log from a backup; nothing may be published until then.",
+            )
+        return Head(handle.version(), HeadState(), handle)
 
     def _load(self) -> DeltaTable:
         uri = self._storage.uri(LOG_TABLE)
@@ -149,19 +110,12 @@ class PublicationLog:
             )
         except CommitFailedError:
             pass  # somebody else created it in the same moment: theirs is as good
-        except OSError as error:
+        except (OSError, DeltaError) as error:
             raise LakehouseUnusable(
                 f"The lakehouse {self._storage.root} cannot be written: {error}",
                 hint="Check that the folder exists, its owner and permissions, and the free disk space.",
             ) from error
         return DeltaTable(uri, storage_options=dict(self._storage.options))
-
-    def _older_head(self, handle: DeltaTable) -> HeadState:
-        """The head before commits that are not ours (somebody optimised the log): they carry none."""
-        for commit in handle.history():
-            if _HEAD in commit:
-                return HeadState.model_validate_json(commit[_HEAD])
-        return HeadState()
 
     def append(self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState]) -> bool:
         """Append ``rows`` as one entry on exactly ``head``; False when somebody else appended first.
@@ -170,10 +124,15 @@ class PublicationLog:
         """
         file = f"{LOG_TABLE}/{head.version + 1:020d}-{uuid.uuid4().hex[:12]}.parquet"
         size = self._storage.write_parquet(file, self._entry(head.version + 1, rows))
-        appended = self._commit(head, file, size, len(rows), change(file))
-        if not appended:
-            self._storage.delete(file)
-        return appended
+        return self._commit(head, file, size, len(rows), change(file)) or self._landed(head.version + 1, file)
+
+    def _landed(self, version: int, file: str) -> bool:
+        """After a refused commit: an object store may have taken it and lost the answer. If not, drop the file."""
+        commit = self._storage.read_json_lines(f"{LOG_TABLE}/_delta_log/{version:020d}.json")
+        if any(f"{LOG_TABLE}/{action['add']['path']}" == file for action in commit if "add" in action):
+            return True
+        self._storage.delete(file)
+        return False
 
     def _entry(self, sequence: int, rows: Sequence[Row]) -> pa.Table:
         common = {"sequence": sequence, "at": self._now()}
@@ -260,11 +219,11 @@ class PublicationLog:
         for file in (head.state.index, *head.state.since):
             if file:
                 for row in self._day_rows(file, wanted):
-                    states[row["table"], row["day"]] = _day_state(row)
+                    states[row["table"], row["day"]] = day_state(row)
         return states
 
     def _day_rows(self, file: str, tables: list[str] | None) -> list[dict[str, Any]]:
-        table = self._storage.read_parquet(file, _DAY_COLUMNS)
+        table = self._storage.read_parquet(file, DAY_COLUMNS)
         chosen = pc.field("table").is_valid()
         if tables is not None:
             chosen = chosen & pc.field("table").isin(tables)
@@ -280,60 +239,9 @@ class PublicationLog:
             for row in self._day_rows(file, None) if file else ():
                 newest[row["table"], row["day"]] = row
         path = f"{LOG_TABLE}/_index/{head.version + 1:020d}-{uuid.uuid4().hex[:12]}.parquet"
-        schema = pa.schema([ARROW_SCHEMA.field(name) for name in _DAY_COLUMNS])
+        schema = pa.schema([ARROW_SCHEMA.field(name) for name in DAY_COLUMNS])
         self._storage.write_parquet(path, pa.Table.from_pylist(list(newest.values()), schema=schema))
         return path, ()
-
-
-_DAY_COLUMNS = [
-    "sequence",
-    "publication",
-    "table",
-    "day",
-    "rows",
-    "checksum",
-    "code_version",
-    "parameters",
-    "inputs",
-    "physical",
-    "metrics",
-]
-
-
-def _day_state(row: Row) -> DayState:
-    return DayState(
-        table=row["table"],
-        day=row["day"],
-        publication=row["publication"],
-        sequence=row["sequence"],
-        physical=row["physical"],
-        content=None if row["rows"] is None else _content(row),
-    )
-
-
-def _content(row: Row) -> DayContent:
-    return DayContent(
-        rows=row["rows"],
-        checksum=row["checksum"],
-        code_version=row["code_version"],
-        parameters=row["parameters"],
-        inputs=row["inputs"],
-        metrics=json.loads(row["metrics"] or "{}"),
-    )
-
-
-def content_columns(content: DayContent | None) -> Row:
-    """The columns that describe what a day holds; a day that was withdrawn has none."""
-    if content is None:
-        return {}
-    return {
-        "rows": content.rows,
-        "checksum": content.checksum,
-        "code_version": content.code_version,
-        "parameters": content.parameters,
-        "inputs": content.inputs,
-        "metrics": json.dumps(dict(content.metrics), sort_keys=True),
-    }
 
 
 def remembered(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:

@@ -1,8 +1,8 @@
 """Reclaiming: delete staged files that nothing retained refers to any more. Intent on the log first, then delete.
 
 Published data lives in ``_timelines/`` for good, so files go by reference, never by folder. Protected are: what main's
-retained versions name (active files and tombstones), what the publication log names within the retention window (adds
-and before-images), open entries, and whatever was written within the window (a run may still want to publish it).
+retained versions and the version of the last closed map name, what the publication log names within the retention
+window (adds and before-images), open entries, open timelines, and whatever was written within the window.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.pin import files_at
 from backfill_assets.lakehouse.publication import Prepared
 from backfill_assets.lakehouse.publication_log import Head, HeadState
 from backfill_assets.lakehouse.publish import Publisher, Step
 from backfill_assets.lakehouse.storage import StoredFile
-from backfill_assets.lakehouse.timelines import TIMELINES
+from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
 
 
 def reclaim(publisher: Publisher, table: str) -> list[str]:
@@ -85,27 +86,30 @@ def reclaimable(publisher: Publisher, table: str) -> list[str]:
     """Paths of staged files of ``table`` that are older than the window and that nothing retained refers to."""
     oldest_kept = publisher.now() - timedelta(days=publisher.retention_days)
     old = [file.path for file in _staged_files(publisher, table) if file.modified_ms < oldest_kept.timestamp() * 1000]
-    referred = _by_main(publisher, table) | _by_log(publisher, publisher.log.head(), table)
+    referred = _by_main(publisher, publisher.log.head(), table) | _by_log(publisher, table)
     return sorted(set(old) - referred)
 
 
 def _staged_files(publisher: Publisher, table: str) -> Iterable[StoredFile]:
+    wanted = {f"{timeline.path}/" for timeline in open_timelines(publisher.storage, table)}
     for file in publisher.storage.files(f"{table}/{TIMELINES}", recursive=True):
-        if file.path.endswith(".parquet") and "/_delta_log/" not in file.path:
+        is_data = file.path.endswith(".parquet") and "/_delta_log/" not in file.path
+        if is_data and not any(file.path.startswith(folder) for folder in wanted):
             yield file
 
 
-def _by_main(publisher: Publisher, table: str) -> set[str]:
+def _by_main(publisher: Publisher, head: Head, table: str) -> set[str]:
     main = MainTable.open(publisher.storage, table)
     if main is None:
         return set()
     state = main.state()
     oldest = (publisher.now() - timedelta(days=publisher.retention_days)).timestamp() * 1000
     retained = {file.path for file in state.removed.values() if file.removed_ms >= oldest}
-    return {f"{table}/{path}" for path in state.active.keys() | retained}
+    pinned = files_at(publisher.storage, table, head.state.versions.get(table)).active.keys()
+    return {f"{table}/{path}" for path in state.active.keys() | retained | pinned}
 
 
-def _by_log(publisher: Publisher, head: Head, table: str) -> set[str]:
+def _by_log(publisher: Publisher, table: str) -> set[str]:
     since = publisher.now() - timedelta(days=publisher.retention_days)
     return {path for prepared in publisher.log.prepared_since(since) for path in _named(prepared, table)}
 

@@ -15,8 +15,9 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from backfill_assets.datasets.dataset import RuleOutcome
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.delta_log import AddedFile, read_log
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, read_log
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.publication import DayContent, Record
 from backfill_assets.lakehouse.storage import Storage
 
@@ -121,7 +122,7 @@ class Timeline:
             return {}
         staged: dict[str, StagedAs] = {}
         verdicts: dict[str, Verdict] = {}
-        for entry in _entries(handle):
+        for entry in self._entries(handle):
             staged.update(entry.staged)
             for day in entry.staged:
                 verdicts.pop(day, None)
@@ -132,10 +133,19 @@ class Timeline:
                 day=day,
                 input_fingerprint=how.input_fingerprint,
                 files=tuple(file.below(self.folder) for file in files[day]),
-                verdict=verdicts.get(day),
+                verdict=_verdict_on(how, verdicts.get(day)),
             )
             for day, how in staged.items()
         }
+
+    def _entries(self, handle: DeltaTable) -> list[TimelineEntry]:
+        """What the commits say, oldest first."""
+        partitions = list(handle.metadata().partition_columns)
+        if partitions != [PARTITION_COLUMN]:
+            raise PublicationRefused(f"The timeline {self.path} is partitioned by {partitions}, not by day.")
+        commits = list(commits_back(self.storage, self.path, handle.version()))
+        texts = [commit.get("userMetadata") for _, commit in reversed(commits)]
+        return [TimelineEntry.model_validate_json(text) for text in texts if text]
 
     def days_with_files(self) -> set[str]:
         """The days that have a file here, whether any commit listed them or not."""
@@ -151,10 +161,9 @@ class Timeline:
         self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
 
 
-def _entries(handle: DeltaTable) -> Iterable[TimelineEntry]:
-    for commit in reversed(handle.history()):
-        if text := commit.get("userMetadata"):
-            yield TimelineEntry.model_validate_json(text)
+def _verdict_on(how: StagedAs, verdict: Verdict | None) -> Verdict | None:
+    """A verdict counts for the very staging it judged."""
+    return verdict if verdict and verdict.input_fingerprint == how.input_fingerprint else None
 
 
 def open_timelines(storage: Storage, table: str) -> list[Timeline]:
@@ -166,14 +175,19 @@ def open_timelines(storage: Storage, table: str) -> list[Timeline]:
 def adoptable(timelines: Iterable[Timeline], wanted: Mapping[str, str]) -> dict[str, tuple[Timeline, StagedDay]]:
     """Staged days that can be used as they are: passed, and built from just what would be read now.
 
-    ``wanted`` gives the input fingerprint of each day; the first timeline that has a day wins.
+    ``wanted`` gives the input fingerprint of each day; the first timeline that has a day wins. A day whose files were
+    reclaimed is not offered.
     """
     found: dict[str, tuple[Timeline, StagedDay]] = {}
     for timeline in timelines:
         if len(found) == len(wanted):
             break
         for day, staged in timeline.days().items():
-            fits = staged.verdict is not None and staged.verdict.passed
-            if fits and day not in found and wanted.get(day) == staged.input_fingerprint:
+            fits = staged.verdict is not None and staged.verdict.passed and wanted.get(day) == staged.input_fingerprint
+            if fits and day not in found and not _files_gone(timeline, staged):
                 found[day] = (timeline, staged)
     return found
+
+
+def _files_gone(timeline: Timeline, staged: StagedDay) -> list[str]:
+    return timeline.storage.missing(f"{timeline.table}/{file.path}" for file in staged.files)

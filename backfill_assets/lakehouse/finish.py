@@ -1,0 +1,188 @@
+"""FINISH and CLOSE: bring an open entry to its end, forward or back, from wherever anybody left it.
+
+Whoever meets an open entry finishes it: nothing waits for a dead process, and a slow one that wakes up finds its
+transaction or the fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile, LogState
+from backfill_assets.lakehouse.log_rows import aborting_rows, closed_rows
+from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
+from backfill_assets.lakehouse.publication import Outcome, Prepared
+from backfill_assets.lakehouse.publication_log import Head, PublicationLog, remembered
+from backfill_assets.lakehouse.steps import COMMITTED, FENCED, RESTORED, Reached, Step
+from backfill_assets.lakehouse.storage import Storage
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Carries prepared entries to their end; every step may be repeated, by anybody, at any time."""
+
+    storage: Storage
+    log: PublicationLog
+    now: Callable[[], datetime]
+    reached: Reached
+
+    def finish(self, publication: str) -> Outcome:
+        """How the publication ended, after bringing it there if need be."""
+        while True:
+            head = self.log.head()
+            self.reached(Step.LOG_READ, publication)
+            entry = head.state.open.get(publication)
+            if entry is None:
+                return self._outcome(head, publication)
+            prepared = self.log.prepared(entry)
+            outcome: Outcome = "aborted" if entry.aborting else "done"
+            done = self._back(prepared) if entry.aborting else self._forward(head, prepared)
+            if done and self._close(head, prepared, outcome):
+                return outcome
+
+    def _outcome(self, head: Head, publication: str) -> Outcome:
+        outcome = self.log.outcome(head, publication)
+        if outcome is None:
+            raise PublicationRefused(f"The publication {publication} was never prepared.")
+        return outcome
+
+    def _forward(self, head: Head, prepared: Prepared) -> bool:
+        """Commit to each table in order; False asks for a restart with a fresh look at the log."""
+        publication = prepared.publication.id
+        for table in sorted(prepared.publication.writes):
+            main = self._main(table)
+            transaction = main.transaction(publication)
+            self.reached(Step.TABLE_LOADED, publication)
+            if transaction == COMMITTED:
+                continue
+            if transaction is not None:
+                return False
+            state = main.state()
+            if not _as_before(prepared, table, main, state):
+                self._decide_abort(head, prepared, f"{table} was written by somebody else")
+                return False
+            if not self._commit(prepared, table, main, state):
+                return False
+            self.reached(Step.TABLE_COMMITTED, publication)
+        return True
+
+    def _commit(self, prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
+        target, change = prepared.target(table), prepared.change(table)
+        positions = {position.id: position.after for position in change.positions}
+        return main.commit(
+            prepared.publication.id,
+            {prepared.publication.id: COMMITTED, **positions},
+            target=target,
+            active=of_days(state, target),
+            schema=change.table_schema,
+            at=self.now(),
+        )
+
+    def _decide_abort(self, head: Head, prepared: Prepared, reason: str) -> None:
+        publication = prepared.publication
+        entry = head.state.open[publication.id].model_copy(update={"aborting": True})
+        state = head.state.model_copy(update={"open": {**head.state.open, publication.id: entry}})
+        if self.log.append(head, aborting_rows(publication, reason), lambda file: state):
+            self.reached(Step.ABORT_DECIDED, publication.id)
+
+    def _back(self, prepared: Prepared) -> bool:
+        """Restore each table that was committed to, fence each that was not: a late commit then cannot succeed."""
+        for table in sorted(prepared.publication.writes):
+            while not self._withdraw(prepared, table):
+                pass
+        return True
+
+    def _withdraw(self, prepared: Prepared, table: str) -> bool:
+        """One attempt; False when somebody else committed to the table in the same moment."""
+        publication = prepared.publication.id
+        main = self._main(table)
+        transaction = main.transaction(publication)
+        self.reached(Step.TABLE_LOADED, publication)
+        if transaction in (FENCED, RESTORED):
+            return True
+        withdrawn = self._fence(prepared, main) if transaction is None else self._restore(prepared, table, main)
+        if withdrawn:
+            self.reached(Step.FENCED if transaction is None else Step.RESTORED, publication)
+        return withdrawn
+
+    def _fence(self, prepared: Prepared, main: MainTable) -> bool:
+        publication = prepared.publication.id
+        return main.commit(publication, {publication: FENCED}, target={}, active={}, schema=None, at=self.now())
+
+    def _restore(self, prepared: Prepared, table: str, main: MainTable) -> bool:
+        """Take back what we committed, positions with it; days that others changed since are left alone."""
+        publication, positions = prepared.publication.id, prepared.change(table).positions
+        active = of_days(main.state(), prepared.target(table))
+        target = _restored(prepared, table, active)
+        complete = len(target) == len(active)
+        if positions and not complete:
+            target = {}  # positions and rows only ever move together: what stays of them stays whole
+        back = {position.id: position.before or 0 for position in positions if complete}
+        return main.commit(
+            publication,
+            {publication: RESTORED, **back},
+            target=target,
+            active=active,
+            schema=None,
+            at=self.now(),
+        )
+
+    def _close(self, head: Head, prepared: Prepared, outcome: Outcome) -> bool:
+        publication, state = prepared.publication, head.state
+        own = {table: self._main(table).commit_version(publication.id) for table in publication.writes}
+        self.reached(Step.CLOSING, publication.id)
+        versions = {**state.versions, **own}
+        index, since = self.log.index(head, state.since)
+        changes = {
+            "open": {id: entry for id, entry in state.open.items() if id != publication.id},
+            "versions": versions,
+            "index": index,
+            "outcomes": remembered(state.outcomes, publication.id, outcome),
+        }
+        rows = closed_rows(prepared, outcome, versions, own)
+        closed = self.log.append(
+            head,
+            rows,
+            lambda file: state.model_copy(update={**changes, "since": (*since, file) if outcome == "done" else since}),
+        )
+        if closed:
+            self.reached(Step.CLOSED, publication.id)
+        return closed
+
+    def _main(self, table: str) -> MainTable:
+        main = MainTable.open(self.storage, table)
+        if main is None:
+            raise PublicationRefused(
+                f"The table {table} has disappeared while a publication to it was open.",
+                hint=f"Put the folder {self.storage.uri(table)} back from a backup.",
+            )
+        return main
+
+
+def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
+    """Is main still as prepare found it? Only a writer that bypasses the protocol can have changed it."""
+    before, target = prepared.before_files(table), prepared.target(table)
+    active = of_days(state, before)
+    same_files = all(active[day].keys() == files.keys() for day, files in before.items())
+    positions = prepared.change(table).positions
+    same_positions = all((main.transaction(p.id) or 0) == (p.before or 0) for p in positions)
+    return same_files and same_positions and not main.obstacles(prepared.change(table).table_schema, target, active)
+
+
+def _restored(prepared: Prepared, table: str, active: Files) -> dict[str, dict[str, AddedFile]]:
+    """The files that each day is to have again; a day that others changed since is left out.
+
+    Appended files come out from among whatever was added since; a replaced day must still be just as we made it.
+    """
+    ours, before = prepared.target(table), prepared.before_files(table)
+    if prepared.change(table).mode == "replace":
+        return {day: before[day] for day in ours if active[day].keys() == ours[day].keys()}
+    added = {day.day: {add.path for add in day.adds} for day in prepared.change(table).days}
+    return {
+        day: {path: file for path, file in active[day].items() if path not in paths}
+        for day, paths in added.items()
+        if paths <= active[day].keys()
+    }

@@ -1,0 +1,160 @@
+"""The rows of the publication log: its columns, and how days and publications are written to and read from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from deltalake import Field, Schema
+from deltalake.schema import PrimitiveType
+
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.publication import DayChange, DayContent, DayState, Outcome, Prepared, Publication
+
+_COLUMNS: dict[str, pa.DataType] = {
+    "sequence": pa.int64(),
+    "at": pa.timestamp("us", tz="UTC"),
+    "event": pa.string(),
+    "publication": pa.string(),
+    "kind": pa.string(),
+    "outcome": pa.string(),
+    "run": pa.string(),
+    "launched_by": pa.string(),
+    "git_commit": pa.string(),
+    "campaign": pa.string(),
+    "table": pa.string(),
+    "day": pa.string(),
+    "table_version": pa.int64(),
+    "rows": pa.int64(),
+    "checksum": pa.string(),
+    "code_version": pa.string(),
+    "parameters": pa.string(),
+    "inputs": pa.string(),
+    "physical": pa.string(),
+    "metrics": pa.string(),
+    "replaces": pa.string(),
+    "reason": pa.string(),
+    "detail": pa.string(),
+}
+ARROW_SCHEMA = pa.schema(list(_COLUMNS.items()))
+_DELTA_TYPES = {
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+DELTA_SCHEMA = Schema([Field(name, PrimitiveType(_DELTA_TYPES[kind])) for name, kind in _COLUMNS.items()])
+DAY_COLUMNS = [
+    "sequence",
+    "publication",
+    "table",
+    "day",
+    "rows",
+    "checksum",
+    "code_version",
+    "parameters",
+    "inputs",
+    "physical",
+    "metrics",
+]
+
+Row = Mapping[str, Any]
+
+
+def day_state(row: Row) -> DayState:
+    return DayState(
+        table=row["table"],
+        day=row["day"],
+        publication=row["publication"],
+        sequence=row["sequence"],
+        physical=row["physical"],
+        content=None if row["rows"] is None else _content(row),
+    )
+
+
+def _content(row: Row) -> DayContent:
+    return DayContent(
+        rows=row["rows"],
+        checksum=row["checksum"],
+        code_version=row["code_version"],
+        parameters=row["parameters"],
+        inputs=row["inputs"],
+        metrics=json.loads(row["metrics"] or "{}"),
+    )
+
+
+def _content_columns(content: DayContent | None) -> Row:
+    """The columns that describe what a day holds; a day whose content is not known has none."""
+    if content is None:
+        return {}
+    return {
+        "rows": content.rows,
+        "checksum": content.checksum,
+        "code_version": content.code_version,
+        "parameters": content.parameters,
+        "inputs": content.inputs,
+        "metrics": json.dumps(dict(content.metrics), sort_keys=True),
+    }
+
+
+def prepared_rows(prepared: Prepared) -> list[Row]:
+    """A header that holds the publication in full, and a row per day that it will change."""
+    header = {**_common(prepared.publication), "event": "prepared", "detail": prepared.model_dump_json()}
+    days = [
+        {**_day_row(prepared, change.table, day), "event": "preparing day"}
+        for change in prepared.publication.tables
+        for day in change.days
+    ]
+    return [header, *days]
+
+
+def aborting_rows(publication: Publication, reason: str) -> list[Row]:
+    return [{**_common(publication), "event": "aborting", "reason": reason}]
+
+
+def closed_rows(prepared: Prepared, outcome: Outcome, versions: Mapping[str, int], own: Mapping[str, int]) -> list[Row]:
+    """A header with the map of all tables, and what each day holds now; an aborted publication changed no day."""
+    header = {
+        **_common(prepared.publication),
+        "event": "closed",
+        "outcome": outcome,
+        "detail": json.dumps(dict(sorted(versions.items()))),
+    }
+    if outcome == "aborted":
+        return [header]
+    days = [
+        {
+            **_day_row(prepared, change.table, day),
+            **_content_columns(prepared.result(change.table, day.day)),
+            "event": "published",
+            "outcome": outcome,
+            "table_version": own[change.table],
+        }
+        for change in prepared.publication.tables
+        for day in change.days
+    ]
+    return [header, *days]
+
+
+def _day_row(prepared: Prepared, table: str, day: DayChange) -> Row:
+    return {
+        **_common(prepared.publication),
+        "table": table,
+        "day": day.day,
+        "physical": fingerprints.physical(prepared.target_of(table, day)),
+        "replaces": prepared.before[table][day.day].publication,
+    }
+
+
+def _common(publication: Publication) -> Row:
+    provenance = publication.provenance
+    return {
+        "publication": publication.id,
+        "kind": publication.kind,
+        "run": provenance.run,
+        "launched_by": provenance.launched_by,
+        "git_commit": provenance.git_commit,
+        "campaign": provenance.campaign,
+        "reason": provenance.reason,
+    }
