@@ -1,0 +1,137 @@
+"""Which days are missing, fresh, stale or somebody else's: decided from the logs alone, never from data.
+
+Pure: what was observed goes in, the status of every table and day comes out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+
+from backfill_assets.datasets.dataset import Reads, Step, Version
+from backfill_assets.days import DayRange, contiguous
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.observed import Observed
+from backfill_assets.lakehouse.publication import DayContent, DayState, logical_of
+
+NO_PARAMETERS = ""
+
+
+class DayStatus(enum.StrEnum):
+    """What can be said of one day of one table."""
+
+    FRESH = "fresh"
+    MISSING = "missing"
+    INPUT_CHANGED = "stale: input changed"
+    CODE_CHANGED = "stale: code changed"
+    FOREIGN_WRITE = "foreign write"
+
+
+Statuses = Mapping[str, Mapping[date, DayStatus]]
+"""By table, in build order, and by day, ascending."""
+
+
+def day_statuses(steps: Sequence[Step], observed: Observed, days: DayRange | None = None) -> Statuses:
+    """The status of every known day of every table of ``steps``, or of each day of ``days``.
+
+    A day of a table is known when it, or that same day of something the table is computed from, was published.
+    ``steps`` are in build order and contain whatever they read.
+    """
+    published = _by_table(observed)
+    known = _known_days(steps, observed, published)
+    logicals = _logicals(steps, observed, published)
+    found: dict[str, Mapping[date, DayStatus]] = {}
+    for step in steps:
+        asked = list(days) if days is not None else sorted(known[step.name])
+        found |= _of_step(step, asked, observed, logicals)
+    return found
+
+
+def ranges_by_status(statuses: Mapping[date, DayStatus]) -> dict[DayStatus, list[DayRange]]:
+    """The days of each status that occurs, as the fewest ranges, in the order of :class:`DayStatus`."""
+    days: dict[DayStatus, list[date]] = {status: [] for status in DayStatus}
+    for day, status in statuses.items():
+        days[status].append(day)
+    return {status: contiguous(found) for status, found in days.items() if found}
+
+
+def _of_step(
+    step: Step, days: Iterable[date], observed: Observed, logicals: Mapping[str, Mapping[str, str]]
+) -> dict[str, Mapping[date, DayStatus]]:
+    """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
+    version = None if step.source else step.version()
+    found: dict[str, dict[date, DayStatus]] = {table.name: {} for table in step.tables}
+    for day in days:
+        text = day.isoformat()
+        inputs: str | None = None
+        for name, statuses in found.items():
+            content = _known_content(name, text, observed)
+            if version is not None and isinstance(content, DayContent):
+                inputs = inputs or fingerprints.inputs(_inputs_of(version, day, logicals))
+                statuses[day] = _freshness(content, version.name, inputs)
+            else:
+                statuses[day] = DayStatus.FRESH if isinstance(content, DayContent) else content
+    return dict(found)
+
+
+def _known_content(table: str, day: str, observed: Observed) -> DayContent | DayStatus:
+    """What the day holds, if it is there and nobody else wrote it."""
+    state = observed.states.get((table, day))
+    physical = observed.newest.get(table, {}).get(day, fingerprints.EMPTY_DAY)
+    if state is not None and state.content is not None:
+        return state.content if state.physical == physical else DayStatus.FOREIGN_WRITE
+    return DayStatus.MISSING if physical == fingerprints.EMPTY_DAY else DayStatus.FOREIGN_WRITE
+
+
+def _freshness(content: DayContent, current_version: str, inputs: str) -> DayStatus:
+    if content.code_version != current_version or content.parameters != NO_PARAMETERS:
+        return DayStatus.CODE_CHANGED
+    return DayStatus.FRESH if content.inputs == inputs else DayStatus.INPUT_CHANGED
+
+
+def _inputs_of(version: Version, day: date, logicals: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    return {read.table: _read(read, day, logicals[read.table]) for read in version.reads}
+
+
+def _read(read: Reads, day: date, logicals: Mapping[str, str]) -> dict[str, str]:
+    # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
+    today = day.toordinal()
+    days = [date.fromordinal(today + offset).isoformat() for offset in range(read.first, read.last + 1)]
+    return {text: logicals.get(text, fingerprints.NEVER_PUBLISHED) for text in days}
+
+
+def _by_table(observed: Observed) -> dict[str, dict[str, DayState]]:
+    states: dict[str, dict[str, DayState]] = {}
+    for (table, day), state in observed.states.items():
+        states.setdefault(table, {})[day] = state
+    return states
+
+
+def _logicals(
+    steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]
+) -> dict[str, dict[str, str]]:
+    """The logical fingerprint of every day with rows or a past of what is read, as a build would find it now."""
+    logicals: dict[str, dict[str, str]] = {}
+    for read in {read.table for step in steps if not step.source for read in step.version().reads}:
+        states, physicals = published.get(read, {}), observed.pinned.get(read, {})
+        logicals[read] = {
+            day: logical_of(states.get(day), physicals.get(day, fingerprints.EMPTY_DAY))
+            for day in states.keys() | physicals.keys()
+        }
+    return logicals
+
+
+def _known_days(
+    steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]
+) -> dict[str, set[date]]:
+    """The days each table is known to have, by table name."""
+    known: dict[str, set[date]] = {}
+    for step in steps:
+        same_day = () if step.source else (r.table for r in step.version().reads if r.first == r.last == 0)
+        days = set().union(*(known.get(table, set()) for table in same_day))
+        for table in step.tables:
+            seen = published.get(table.name, {}).keys() | observed.newest.get(table.name, {}).keys()
+            days.update(map(date.fromisoformat, seen))
+        known |= {table.name: days for table in step.tables}
+    return known

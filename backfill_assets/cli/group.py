@@ -1,0 +1,113 @@
+"""The group of commands: each is imported when it is called, so that help comes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from backfill_assets.errors import BackfillError
+
+COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
+        "history": ("backfill_assets.cli.history:history", "List publications, newest first."),
+        "reproduce": ("backfill_assets.cli.reproduce:reproduce", "Stage a publication again and compare checksums."),
+        "rollback": ("backfill_assets.cli.rollback:rollback", "Put back what the days held before a publication."),
+        "sample": ("backfill_assets.cli.sample:sample", "Put real or synthetic data into the landing zone."),
+        "show": ("backfill_assets.cli.show:show", "Show one day of a table: its state and its rows."),
+        "status": ("backfill_assets.cli.status:status", "Say which days are fresh, stale or missing."),
+    }
+)
+"""Where each command is, and its line in ``backfill --help``."""
+
+_EPILOG = """
+\b
+Examples:
+  backfill doctor
+  backfill sample --days 2017-03-01..2017-05-29
+  backfill status fact_daily_revenue --days 2017-03-01..2017-05-29
+  backfill history --limit 5
+  backfill rollback <publication>
+
+\b
+Settings come from the environment:
+  BACKFILL_HOME       where everything is kept    [default: .data]
+  BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
+  BACKFILL_LANDING    the landing zone            [default: <home>/landing]
+  SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
+  NO_COLOR            no colours
+"""
+
+
+class CommandFailed(click.ClickException):
+    """What went wrong, in red on stderr; the exit code is 1 (2 is for what was typed wrong)."""
+
+    def show(self, file: Any = None) -> None:
+        from backfill_assets.cli.output import say_error
+
+        say_error(self.message)
+
+
+class CommandGroup(click.Group):
+    """Takes its commands from :data:`COMMANDS`, and turns this project's errors into one clear message."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        _refuse_unknown(ctx, args[0])
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError:
+            raise
+        except (BackfillError, click.ClickException) as error:
+            message = error.message if isinstance(error, click.ClickException) else str(error)
+            raise CommandFailed(message) from error
+
+
+def _refuse_unknown(ctx: click.Context, name: str) -> None:
+    from difflib import get_close_matches
+
+    if name not in COMMANDS and not name.startswith("-"):
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
+
+
+@click.group(
+    cls=CommandGroup,
+    name="backfill",
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--lakehouse",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The lakehouse.  [default: BACKFILL_LAKEHOUSE, or .data/lakehouse]",
+)
+@click.version_option(package_name="backfill-assets", prog_name="backfill")
+@click.pass_context
+def main(ctx: click.Context, lakehouse: Path | None) -> None:
+    """Rebuild history safely: see what is stale, publish atomically, undo."""
+    ctx.obj = lakehouse

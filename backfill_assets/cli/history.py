@@ -1,0 +1,114 @@
+"""``backfill history``: what was published, rolled back or aborted, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from backfill_assets.cli.output import moment, ranges, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.days import DayRange, contiguous
+
+if TYPE_CHECKING:
+    from backfill_assets.lakehouse.publication_history import TablePart, Told
+
+_COLOURS = {"done": "green", "aborted": "red", "aborting": "red", "open": "yellow"}
+_EPILOG = """
+\b
+Examples:
+  backfill history
+  backfill history fact_daily_revenue --days 2017-03-01..2017-03-07
+  backfill history --limit 1 --json
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("table", required=False)
+@click.option("--days", "days_text", metavar="A..B", help="Only publications that touched one of these days.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def history(table: str | None, days_text: str | None, limit: int, as_json: bool) -> None:
+    """List publications, newest first: what they brought into which days, by whom, and in place of what.
+
+    Those that were aborted and those that are still under way are in the list.
+    """
+    from backfill_assets.lakehouse.publication_history import history as told_by_log
+
+    days = DayRange.parse(days_text) if days_text else None
+    if table is not None:
+        _check_table(table)
+    settings = current_settings()
+    found = [told for told in told_by_log(open_storage(settings)) if _touches(told, table, days)]
+    if as_json:
+        say_json([_as_json(told) for told in found[:limit]])
+    elif found:
+        _say(found[:limit])
+        if len(found) > limit:
+            say(f"{len(found) - limit:,} older publications are not shown: --limit {len(found)}")
+    else:
+        say(f"No such publication in {settings.lakehouse}.")
+
+
+def _check_table(table: str) -> None:
+    from backfill_assets.datasets import registry
+
+    registry.table(table)
+
+
+def _touches(told: Told, table: str | None, days: DayRange | None) -> bool:
+    parts = [part for name, part in told.tables.items() if table in (None, name)]
+    return any(days is None or any(day in days for day in part.days) for part in parts)
+
+
+def _say(found: Iterable[Told]) -> None:
+    columns = ("publication", "when", "outcome", "table", "days", "rows", "code", "replaces", "by")
+    rows = new_table(*columns, numbers=["rows"])
+    for told in found:
+        first = (told.publication, moment(told.closed_at or told.prepared_at), _outcome(told))
+        by = _by(told)
+        for name, part in sorted(told.tables.items()):
+            rows.add_row(*first, name, ranges(part.days), *_part(told, part), by)
+            first, by = ("", "", Text("")), ""
+        rows.add_section()
+    say(rows)
+
+
+def _outcome(told: Told) -> Text:
+    return Text.assemble(f"{told.kind} ", (told.outcome, _COLOURS.get(told.outcome, "")))
+
+
+def _part(told: Told, part: TablePart) -> tuple[str, str, str]:
+    rows = f"{part.rows:,}" if told.outcome == "done" else ""
+    return rows, ", ".join(sorted(part.code_versions)), _few(sorted(part.replaces))
+
+
+def _few(publications: list[str], most: int = 2) -> str:
+    more = [f"and {len(publications) - most} more"] if len(publications) > most else []
+    return ", ".join(publications[:most] + more)
+
+
+def _by(told: Told) -> str:
+    facts = (told.launched_by, told.run and f"run {told.run[:8]}", told.git_commit and f"git {told.git_commit[:10]}")
+    return ", ".join(fact for fact in (*facts, told.campaign, told.reason) if fact)
+
+
+def _as_json(told: Told) -> dict[str, Any]:
+    names = ("publication", "kind", "outcome", "prepared_at", "closed_at", "run", "launched_by", "git_commit")
+    return {
+        **{name: getattr(told, name) for name in (*names, "campaign", "reason", "rows")},
+        "tables": {name: _part_json(part) for name, part in sorted(told.tables.items())},
+    }
+
+
+def _part_json(part: TablePart) -> dict[str, Any]:
+    return {
+        "days": [str(item) for item in contiguous(part.days)],
+        "rows": part.rows,
+        "table_version": part.version,
+        "code_versions": sorted(part.code_versions),
+        "replaces": sorted(part.replaces),
+    }

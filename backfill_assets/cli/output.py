@@ -1,0 +1,75 @@
+"""What commands print: tables for people, JSON for scripts, colours only on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from backfill_assets.days import DayRange, contiguous
+
+_PIPED_WIDTH = 200
+_MOST_RANGES = 6
+
+
+def console(*, stderr: bool = False) -> Console:
+    """On a terminal as wide as it is, in colour unless ``NO_COLOR`` is set; elsewhere plain, and nothing is cut off."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=None if stream.isatty() else _PIPED_WIDTH,
+    )
+
+
+def say(*parts: str | Text | Table) -> None:
+    for part in parts:
+        console().print(part, soft_wrap=not isinstance(part, Table))
+
+
+def say_error(message: str) -> None:
+    console(stderr=True).print(Text.assemble(("Error: ", "bold red"), (message, "red")), soft_wrap=True)
+
+
+def say_json(value: Any) -> None:
+    """Indented JSON; dates as ISO text, decimals as text: nothing is rounded."""
+    click.echo(json.dumps(value, indent=2, default=_as_text))
+
+
+def table(*columns: str, numbers: Sequence[str] = (), title: str | None = None) -> Table:
+    """An empty table; the columns in ``numbers`` are aligned to the right."""
+    found = Table(title=title, title_justify="left", title_style="bold")
+    for name in columns:
+        found.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    return found
+
+
+def ranges(days: Iterable[date] | Sequence[DayRange], most: int = _MOST_RANGES) -> str:
+    """Days as ``A..B, C``; of many ranges the first few, and how many more there are."""
+    found = [item if isinstance(item, DayRange) else DayRange.of(item) for item in days]
+    merged = contiguous(day for item in found for day in item)
+    texts = [range_text(item) for item in merged[:most]]
+    more = [f"and {len(merged) - most} more ranges"] if len(merged) > most else []
+    return ", ".join(texts + more)
+
+
+def range_text(days: DayRange) -> str:
+    return str(days.first) if len(days) == 1 else str(days)
+
+
+def moment(at: datetime | None) -> str:
+    """A moment of the log, which is in UTC, to the second."""
+    return at.strftime("%Y-%m-%d %H:%M:%SZ") if at else ""
+
+
+def _as_text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)

@@ -1,0 +1,34 @@
+"""How a command gets what it works with: settings from the environment, and the lakehouse that they name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from backfill_assets.lakehouse.publish import Publisher
+    from backfill_assets.lakehouse.storage import Storage
+
+
+def current_settings() -> Settings:
+    """The environment's settings, with ``--lakehouse`` over them."""
+    settings = Settings.from_environment()
+    lakehouse = click.get_current_context().find_object(Path)
+    return replace(settings, lakehouse=lakehouse.absolute()) if lakehouse else settings
+
+
+def open_storage(settings: Settings) -> Storage:
+    from backfill_assets.lakehouse.storage import Storage
+
+    return Storage(str(settings.lakehouse))
+
+
+def open_publisher(settings: Settings) -> Publisher:
+    from backfill_assets.lakehouse.publish import Publisher
+
+    return Publisher(open_storage(settings), retention_days=settings.rollback_window_days)

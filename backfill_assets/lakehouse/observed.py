@@ -1,0 +1,74 @@
+"""What stands in the lakehouse now: the newest state of every day in the log, and the files the days really have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.publication import DayState
+from backfill_assets.lakehouse.publication_log import Head, PublicationLog, utc_now
+from backfill_assets.lakehouse.published import anything_published
+from backfill_assets.lakehouse.storage import Storage
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")  # a foreign writer may have left rows without any day
+
+Physicals = Mapping[str, Mapping[str, str]]
+"""Physical fingerprint by table and day, of the days that have files."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """``newest`` is what main holds now; ``pinned`` what a build would read: the last closed entry's versions.
+
+    ``open`` names the publications under way. Tables that they write are observed as of the last closed entry, in
+    ``newest`` too: half of a publication is nobody's foreign write.
+    """
+
+    states: Mapping[tuple[str, str], DayState] = field(default_factory=dict)
+    newest: Physicals = field(default_factory=dict)
+    pinned: Physicals = field(default_factory=dict)
+    open: tuple[str, ...] = ()
+
+
+def observe(storage: Storage, tables: Iterable[str]) -> Observed:
+    """Look at ``tables``; reads logs only, never data, and writes nothing."""
+    wanted = list(tables)
+    if not anything_published(storage):
+        return Observed(newest={table: _newest(storage, table, None) for table in wanted})
+    log = PublicationLog(storage, utc_now)
+    head = log.head()
+    pinned = {table: _physicals(storage, table, head.state.versions.get(table)) for table in wanted}
+    return Observed(
+        states=log.day_states(head, wanted),
+        newest={table: _now(storage, table, head, pinned[table]) for table in wanted},
+        pinned=pinned,
+        open=tuple(head.state.open),
+    )
+
+
+def _now(storage: Storage, table: str, head: Head, pinned: Mapping[str, str]) -> Mapping[str, str]:
+    if any(table in entry.writes for entry in head.state.open.values()):
+        return pinned
+    return _newest(storage, table, head.state.versions.get(table), pinned)
+
+
+def _newest(
+    storage: Storage, table: str, pinned_version: int | None, pinned: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
+    main = MainTable.open(storage, table)
+    if main is None:
+        return {}
+    if pinned is not None and main.version == pinned_version:
+        return pinned
+    return _physicals(storage, table, main.version)
+
+
+def _physicals(storage: Storage, table: str, version: int | None) -> Mapping[str, str]:
+    if version is None:
+        return {}
+    files = read_log(storage, table, version).by_day()
+    return {day: fingerprints.physical(paths) for day, paths in files.items() if _DAY.fullmatch(day)}

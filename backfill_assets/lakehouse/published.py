@@ -1,0 +1,123 @@
+"""Reading what is published, without a JVM: pinned, so that several tables belong together.
+
+Every closed entry of the publication log keeps a map of Delta versions by table. Whoever reads all tables at the
+versions of one such map sees all of each publication's tables or none of them, also while another one is under way::
+
+    revenue = read_published(storage, "fact_daily_revenue")
+    revenue.dataset().to_table(filter=pc.field("day") == date(2017, 3, 1))          # pyarrow
+    duckdb.connect().register("revenue", revenue.dataset())                         # DuckDB: select ... from revenue
+
+Spark reads the same version by time travel, with ``uri`` and ``version`` of what :func:`read_published` gives::
+
+    SELECT * FROM delta.`<uri>` VERSION AS OF <version>
+    spark.read.format("delta").option("versionAsOf", version).load(uri)
+
+Take the map once (:func:`published_versions`) and read every table at it. A reader who opens a table's folder without
+the map sees each publication of that one table whole or not at all, and no promise beyond it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.lakehouse.log_rows import DAY_COLUMNS, day_state
+from backfill_assets.lakehouse.publication import DayState
+from backfill_assets.lakehouse.publication_log import LOG_TABLE, PublicationLog, utc_now
+from backfill_assets.lakehouse.storage import Storage
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One table at one version: ``uri`` and ``version`` are what any Delta reader is given."""
+
+    table: str
+    uri: str
+    version: int
+    storage: Storage
+
+    def dataset(self) -> ds.Dataset:
+        """The rows of that version, read when they are asked for; filters on ``day`` leave other days' files closed."""
+        try:
+            handle = DeltaTable(self.uri, version=self.version, storage_options=dict(self.storage.options))
+        except (DeltaError, TableNotFoundError) as error:
+            raise LakehouseUnusable(
+                f"{self.table} cannot be read at version {self.version}: {error}",
+                hint="Versions are kept for the rollback window. Pin a newer publication (backfill history).",
+            ) from error
+        return handle.to_pyarrow_dataset()
+
+
+def anything_published(storage: Storage) -> bool:
+    """Is there a publication log? Asking must not create one: a mistyped path would become a lakehouse."""
+    return storage.exists(f"{LOG_TABLE}/_delta_log")
+
+
+def published_versions(storage: Storage, publication: str | None = None) -> Mapping[str, int]:
+    """Delta version by table as of the last closed entry, or of the entry that closed ``publication``.
+
+    Raises :class:`InvalidRequest` for a publication that is unknown or was not closed yet.
+    """
+    if publication is None:
+        if not anything_published(storage):
+            return {}
+        return PublicationLog(storage, utc_now).head().state.versions
+    versions: Mapping[str, int] = json.loads(closing_entry(storage, publication)["detail"])
+    return versions
+
+
+def read_published(storage: Storage, table: str, publication: str | None = None) -> PublishedTable:
+    """``table`` as of the last closed entry of the log, or of the entry that closed ``publication``.
+
+    Raises :class:`InvalidRequest` when nothing was published to the table by then.
+    """
+    version = published_versions(storage, publication).get(table)
+    if version is None:
+        then = f" when {publication} was published" if publication else ""
+        raise InvalidRequest(f"Nothing was published to {table}{then}.", hint="backfill status shows what there is.")
+    return PublishedTable(table, storage.uri(table), version, storage)
+
+
+def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
+    """The ``sequence``, ``outcome`` and ``detail`` (the map of versions, as JSON) of the entry that closed it."""
+    rows = _log_rows(storage, pc.field("publication") == publication, ["event", "sequence", "outcome", "detail"])
+    closed = [row for row in rows if row["event"] == "closed"]
+    if closed:
+        return max(closed, key=lambda row: int(row["sequence"]))
+    if rows:
+        raise InvalidRequest(f"{publication} is still under way.", hint="Pin one that is closed: backfill history")
+    raise unknown_publication(storage, publication)
+
+
+def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
+    """The error for a publication that the log does not know, with the nearest one that it does."""
+    known = {row["publication"] for row in _log_rows(storage, pc.field("event") == "prepared", ["publication"])}
+    near = get_close_matches(publication, sorted(known), n=1)
+    hint = f"Did you mean {near[0]}?" if near else "backfill history lists the publications."
+    return InvalidRequest(f"There is no publication {publication!r}.", hint=hint)
+
+
+def _log_rows(storage: Storage, chosen: pc.Expression, columns: list[str]) -> list[dict[str, Any]]:
+    if not anything_published(storage):
+        return []
+    log = DeltaTable(storage.uri(LOG_TABLE), storage_options=dict(storage.options))
+    rows: list[dict[str, Any]] = log.to_pyarrow_dataset().to_table(columns=columns, filter=chosen).to_pylist()
+    return rows
+
+
+def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:
+    """What the log says the day holds: now, or as it was when ``publication`` was closed; None if never published."""
+    closed = int(closing_entry(storage, publication)["sequence"]) if publication else None
+    chosen = (pc.field("event") == "published") & (pc.field("table") == table) & (pc.field("day") == str(day))
+    rows = _log_rows(storage, chosen if closed is None else chosen & (pc.field("sequence") <= closed), DAY_COLUMNS)
+    return day_state(max(rows, key=lambda row: int(row["sequence"]))) if rows else None
