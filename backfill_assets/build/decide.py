@@ -1,0 +1,122 @@
+"""Pure decisions of a build: which days need no work, and how the rest is cut into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from backfill_assets.datasets.dataset import RuleOutcome, Version
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.publication import DayState, Expected
+
+_CHUNK_BYTES = 512 * 1024 * 1024
+_MOST_DAYS = 45
+"""A chunk ends at least this often, so that progress is seen and a killed run has little to repeat."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a day would be built from now: fingerprints of its inputs, and of inputs, code and parameters together."""
+
+    inputs: str
+    input_fingerprint: str
+
+
+def wanted(version: Version, days: Sequence[date], logicals: Mapping[str, Mapping[str, str]]) -> dict[date, Wanted]:
+    """The input fingerprint of every day, from the logical fingerprints of the tables that ``version`` reads."""
+    return {day: _wanted(version, day, logicals) for day in days}
+
+
+def _wanted(version: Version, day: date, logicals: Mapping[str, Mapping[str, str]]) -> Wanted:
+    reads = {
+        read.table: {str(d): logicals[read.table][str(d)] for d in read.days(DayRange.of(day))}
+        for read in version.reads
+    }
+    inputs = fingerprints.inputs(reads)
+    return Wanted(inputs, fingerprints.input_fingerprint(version.name, "", inputs))
+
+
+def unchanged(
+    tables: Sequence[str],
+    day: date,
+    wanted: Wanted,
+    states: Mapping[tuple[str, str], DayState],
+    expected: Mapping[tuple[str, str], Expected],
+) -> bool:
+    """Is every table of the step already published for ``day`` from just these inputs, and untouched since?"""
+    for table in tables:
+        state = states.get((table, str(day)))
+        if state is None or state.content is None:
+            return False
+        if state.content.input_fingerprint != wanted.input_fingerprint:
+            return False
+        if state.physical != fingerprints.physical(expected[table, str(day)].files):
+            return False
+    return True
+
+
+def read_days(version: Version, days: Sequence[date]) -> dict[str, list[str]]:
+    """The days of every input table that building ``days`` reads, sorted."""
+    needed: dict[str, set[date]] = {}
+    for read in version.reads:
+        found = needed.setdefault(read.table, set())
+        for day in days:
+            found.update(read.days(DayRange.of(day)))
+    return {table: [str(day) for day in sorted(found)] for table, found in needed.items()}
+
+
+def days_reading(version: Version, days: Sequence[date], moved: Mapping[str, frozenset[str]]) -> set[date]:
+    """Those of ``days`` that read one of the ``moved`` input days."""
+    return {
+        day
+        for day in days
+        for read in version.reads
+        for input_day in read.days(DayRange.of(day))
+        if str(input_day) in moved.get(read.table, frozenset())
+    }
+
+
+def without_inputs(
+    version: Version, days: Sequence[date], published: Collection[tuple[str, str]]
+) -> dict[date, list[str]]:
+    """The input days that are needed and were never published, by day.
+
+    Reference data has a beginning: days before a table's first published day are not demanded in a look back.
+    """
+    first: dict[str, str] = {}
+    for table, published_day in published:
+        first[table] = min(published_day, first.get(table, published_day))
+    found: dict[date, list[str]] = {}
+    for day in days:
+        for read in version.reads:
+            for input_day in map(str, read.days(DayRange.of(day))):
+                looks_back = input_day < str(day) and input_day < first.get(read.table, "")
+                if (read.table, input_day) not in published and not looks_back:
+                    found.setdefault(day, []).append(f"{read.table} {input_day}")
+    return found
+
+
+def inputs_published(missing: Sequence[str]) -> RuleOutcome:
+    """The outcome for a day that cannot be built because of ``missing`` input days."""
+    named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    return RuleOutcome(
+        rule="inputs_published",
+        dimension="completeness",
+        passed=False,
+        observed=f"{named} never published",
+        expected="every input day published, if only as an empty day",
+        next_step="Build the missing input days first, or launch the range over the whole chain.",
+    )
+
+
+def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:
+    """Cut ``days`` into chunks whose input fits ``budget`` bytes: memory stays flat however long the range is."""
+    length = max(1, min(_MOST_DAYS, budget // max(1, bytes_of_day)))
+    return [list(days[start : start + length]) for start in range(0, len(days), length)]
+
+
+def eta(done: int, total: int, seconds: float) -> timedelta:
+    """Time left if the remaining days take as long as those that are done."""
+    return timedelta(seconds=round(seconds / max(1, done) * (total - done)))

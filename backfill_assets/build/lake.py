@@ -1,0 +1,103 @@
+"""What every build works with: the lakehouse, the landing zone, and a Spark session that starts when first needed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.build.outcome import BuiltDay, RunInfo
+from backfill_assets.build.stage import StagedTableDay
+from backfill_assets.datasets.dataset import Step
+from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.lakehouse.publication import DayState, Provenance
+from backfill_assets.lakehouse.publish import Publisher
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import Timeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Lake:
+    """``spark`` is called only when a day really has to be computed."""
+
+    storage: Storage
+    publisher: Publisher
+    landing: LandingZone
+    spark: Callable[[], SparkSession]
+    token_key_file: str
+
+    def new_id(self, what: str) -> str:
+        """A name for a publication or a timeline that sorts by time and that nobody else has."""
+        return f"{self.publisher.now():%Y%m%dt%H%M%S}-{what.replace('_', '-')}-{secrets.token_hex(4)}"
+
+    def timelines(self, step: Step) -> dict[str, Timeline]:
+        """A fresh timeline for each table of ``step``, marked as one that a later run may adopt from."""
+        name = self.new_id(step.name)
+        found = {table.name: Timeline(self.storage, table.name, name) for table in step.tables}
+        for timeline in found.values():
+            timeline.open()
+        return found
+
+    def states(self, step: Step) -> dict[tuple[str, str], DayState]:
+        log = self.publisher.log
+        return log.day_states(log.head(), {table.name for table in step.tables})
+
+
+def provenance(run: RunInfo, timeline: str) -> Provenance:
+    return Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, timeline=timeline)
+
+
+def built_from_log(
+    state: DayState,
+    versions: Mapping[str, int],
+    inputs: Mapping[str, int],
+    *,
+    reused: bool,
+    staged: StagedTableDay | None = None,
+) -> BuiltDay:
+    """One day as the publication log knows it now, with what staging it took if it was staged by this run."""
+    content = state.content
+    return BuiltDay(
+        table=state.table,
+        day=date.fromisoformat(state.day),
+        rows=content.rows if content else 0,
+        checksum=content.checksum if content else "0",
+        publication=state.publication,
+        table_version=versions.get(state.table, -1),
+        code_version=content.code_version if content else "",
+        reused=reused,
+        input_fingerprint=content.input_fingerprint if content else "",
+        inputs=inputs,
+        metrics=dict(content.metrics) if content else {},
+        rules=staged.rules if staged else (),
+        bytes=sum(file.size for file in staged.files) if staged else 0,
+        files=len(staged.files) if staged else 0,
+        seconds=staged.seconds if staged else 0.0,
+    )
+
+
+def failed_day(staged: StagedTableDay) -> BuiltDay:
+    """A staged day that its gates held back."""
+    return BuiltDay(
+        table=staged.table,
+        day=staged.day,
+        rows=staged.content.rows,
+        checksum=staged.content.checksum,
+        publication="",
+        table_version=-1,
+        code_version=staged.content.code_version,
+        reused=False,
+        input_fingerprint=staged.content.input_fingerprint,
+        metrics=dict(staged.content.metrics),
+        rules=staged.rules,
+        bytes=sum(file.size for file in staged.files),
+        files=len(staged.files),
+        seconds=staged.seconds,
+    )

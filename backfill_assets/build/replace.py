@@ -1,0 +1,226 @@
+"""Rebuilds whole days of a step: reuse the unchanged, adopt the staged, compute the rest, publish it all together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.build import decide
+from backfill_assets.build.decide import Wanted
+from backfill_assets.build.lake import Lake, Progress, built_from_log, failed_day, provenance
+from backfill_assets.build.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.build.stage import Chunk, StagedTableDay, recorded_upstream, stage_chunk
+from backfill_assets.datasets.dataset import Step, Version
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.publication import DayChange, DayContent, InputRead, Publication, TableChange
+from backfill_assets.lakehouse.publish import Moved, Pin, Published
+from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, open_timelines
+from backfill_assets.quality import gates
+
+_MOST_ATTEMPTS = 5
+_EXPANSION = 5
+"""Rows in memory take about this many times their size in Parquet."""
+
+
+@dataclass
+class ReplaceBuild:
+    """One build of one replacing step. Days that main moved under are staged again, and only those."""
+
+    lake: Lake
+    step: Step
+    version: Version
+    run: RunInfo
+    force: bool
+    progress: Progress
+    staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
+    reused: dict[date, Pin] = field(default_factory=dict)
+    timelines: dict[str, Timeline] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> list[str]:
+        return [table.name for table in self.step.tables]
+
+    def run_days(self, days: Sequence[date]) -> BuildResult:
+        """Build ``days`` and publish them together; raises :class:`DaysFailed` when a gate holds one back."""
+        todo: Sequence[date] = days
+        for _ in range(_MOST_ATTEMPTS):
+            self.stage(todo)
+            self.refuse_failed()
+            if not self.staged:
+                return self.result(days, None)
+            outcome = self.lake.publisher.publish(self.request())
+            if isinstance(outcome, Published):
+                self.close_timelines()
+                return self.result(days, outcome)
+            todo = self.moved_days(outcome)
+            self.progress(f"{self.step.name}: {len(todo)} day(s) moved while they were staged, staging them again")
+        raise PublicationRefused(
+            f"{self.step.name}: main moved {_MOST_ATTEMPTS} times while {len(todo)} day(s) were staged.",
+            hint="Another run is rewriting the same days; let it finish, then run this one again.",
+        )
+
+    # ------------------------------------------------------------------ stage
+
+    def stage(self, days: Sequence[date]) -> None:
+        """Pin, then decide for each day: unchanged, staged before, or to be computed."""
+        pin = self.pin(days)
+        wanted = decide.wanted(self.version, days, {name: read.days for name, read in pin.inputs.items()})
+        for day in days:
+            self.staged.pop(day, None)
+            self.reused.pop(day, None)
+            if not self.force and decide.unchanged(self.tables, day, wanted[day], pin.states, pin.expected):
+                self.reused[day] = pin
+        self.hold_back_without_inputs(days, wanted, pin)
+        if not self.force:
+            self.adopt([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
+        self.compute([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
+
+    def pin(self, days: Sequence[date]) -> Pin:
+        written = [str(day) for day in days]
+        return self.lake.publisher.pin(
+            writes=dict.fromkeys(self.tables, written),
+            reads=decide.read_days(self.version, days),
+            also={name for table in self.step.tables for name in gates.metrics_needed(table)},
+        )
+
+    def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+        """A day whose inputs were never published is not an empty day: it fails before anything is computed."""
+        published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
+        for day, missing in decide.without_inputs(self.version, days, published).items():
+            content = DayContent(rows=0, checksum="0", code_version=self.version.name, inputs=wanted[day].inputs)
+            rules = (decide.inputs_published(missing),)
+            self.reused.pop(day, None)
+            self.staged[day] = [StagedTableDay(name, day, (), content, rules, pin, "") for name in self.tables]
+
+    def adopt(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+        """Take over what a failed or killed run staged from just these inputs, without copying it."""
+        fingerprints = {str(day): wanted[day].input_fingerprint for day in days}
+        found = {table: adoptable(open_timelines(self.lake.storage, table), fingerprints) for table in self.tables}
+        for day in days:
+            if all(str(day) in held for held in found.values()):
+                self.staged[day] = [_adopted(found[table][str(day)], day, pin) for table in self.tables]
+                self.use(found[table][str(day)][0] for table in self.tables)
+        if self.staged:
+            self.progress(f"{self.step.name}: {len(self.staged)} staged day(s) of an earlier run are used as they are")
+
+    def compute(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+        if not days:
+            return
+        spark = self.lake.spark()
+        timelines = self.lake.timelines(self.step)
+        self.use(timelines.values())
+        started, done = time.monotonic(), 0
+        for part in decide.chunks(days, self.bytes_of_day(pin, days)):
+            chunk = Chunk(self.step, self.version, part, wanted, pin, lambda day: self.upstream(pin, day))
+            for staged in stage_chunk(spark, self.lake.storage, chunk, timelines):
+                self.staged.setdefault(staged.day, []).append(staged)
+            done += len(part)
+            left = decide.eta(done, len(days), time.monotonic() - started)
+            self.progress(f"{self.step.name}: {done}/{len(days)} days staged, ETA {left.seconds} s")
+
+    def use(self, timelines: Iterable[Timeline]) -> None:
+        self.timelines.update({timeline.path: timeline for timeline in timelines})
+
+    def bytes_of_day(self, pin: Pin, days: Sequence[date]) -> int:
+        total = 0
+        for read in pin.inputs.values():
+            if read.version is not None:
+                files = read_log(self.lake.storage, read.table, read.version).active.values()
+                total += sum(file.size for file in files if file.day in read.days)
+        return total * _EXPANSION // len(days)
+
+    def upstream(self, pin: Pin, day: date) -> dict[str, DayContent]:
+        """What the rules look at besides the step's own tables, as it was when the inputs were built from it."""
+        direct = {name: _content(pin, name, day) for name in pin.inputs}
+        found = {}
+        for table in self.step.tables:
+            for name in gates.metrics_needed(table):
+                if name not in self.tables:
+                    recorded = [r for c in direct.values() if (r := recorded_upstream(c, name)) is not None]
+                    found[name] = direct.get(name) or (recorded[0] if recorded else _content(pin, name, day))
+        return found
+
+    # ---------------------------------------------------------------- publish
+
+    def refuse_failed(self) -> None:
+        failed = [day for days in self.staged.values() for day in days if not day.passed]
+        if failed:
+            bad = {day.day for day in failed}
+            raise DaysFailed([failed_day(day) for day in failed], staged=len(self.staged.keys() - bad))
+
+    def request(self) -> Publication:
+        days = [day for held in self.staged.values() for day in held]
+        tables = tuple(self.table_change(name, [day for day in days if day.table == name]) for name in self.tables)
+        pins = list({id(held[0].pin): held[0].pin for held in self.staged.values()}.values())
+        inputs = tuple(read for pin in pins for read in self.inputs_read(pin))
+        timeline = max(timeline.name for timeline in self.timelines.values())
+        return Publication(
+            id=self.lake.new_id(self.step.name),
+            kind="replace",
+            tables=tables,
+            inputs=inputs,
+            provenance=provenance(self.run, timeline),
+        )
+
+    def table_change(self, table: str, days: list[StagedTableDay]) -> TableChange:
+        changes = tuple(
+            DayChange(
+                day=str(day.day), adds=day.files, content=day.content, expected=day.pin.expected[table, str(day.day)]
+            )
+            for day in sorted(days, key=lambda day: day.day)
+        )
+        return TableChange(table=table, table_schema=days[0].table_schema, days=changes)
+
+    def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
+        days = [day for day, held in self.staged.items() if held[0].pin is pin]
+        for table, read in decide.read_days(self.version, days).items():
+            yield pin.inputs[table].model_copy(update={"days": {day: pin.inputs[table].days[day] for day in read}})
+
+    def moved_days(self, moved: Moved) -> list[date]:
+        days = {date.fromisoformat(day) for found in moved.days.values() for day in found}
+        return sorted(days | decide.days_reading(self.version, list(self.staged), moved.inputs))
+
+    def close_timelines(self) -> None:
+        """Timelines that hold nothing more worth adopting; others keep their other days for a later run."""
+        published = {str(day) for day in self.staged}
+        for timeline in self.timelines.values():
+            passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
+            if passed <= published:
+                timeline.close()
+
+    def result(self, days: Sequence[date], published: Published | None) -> BuildResult:
+        states = self.lake.states(self.step)
+        versions = published.versions if published else {}
+        built: list[BuiltDay] = []
+        for day in days:
+            held = {staged.table: staged for staged in self.staged.get(day, [])}
+            pin = next(iter(held.values())).pin if held else self.reused[day]
+            inputs = {name: read.version for name, read in pin.inputs.items() if read.version is not None}
+            for table in self.tables:
+                state = states[table, str(day)]
+                built.append(built_from_log(state, versions, inputs, reused=not held, staged=held.get(table)))
+        return BuildResult(tuple(built), (published.publication,) if published else ())
+
+
+def _adopted(found: tuple[Timeline, StagedDay], day: date, pin: Pin) -> StagedTableDay:
+    timeline, staged = found
+    if staged.verdict is None or staged.verdict.content is None:
+        raise PublicationRefused(f"{timeline.table} {day} in the timeline {timeline.name} was never judged.")
+    return StagedTableDay(
+        table=timeline.table,
+        day=day,
+        files=staged.files,
+        content=staged.verdict.content,
+        rules=staged.verdict.rules,
+        pin=pin,
+        table_schema=timeline.schema(),
+    )
+
+
+def _content(pin: Pin, table: str, day: date) -> DayContent:
+    """A day's content, or that of a day without rows if it was never published."""
+    state = pin.states.get((table, str(day)))
+    return state.content if state is not None and state.content is not None else DayContent(rows=0, checksum="0")

@@ -1,0 +1,189 @@
+"""Stages days of a step into a given timeline: read pinned inputs, transform, write, measure, judge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.build import decide
+from backfill_assets.build.decide import Wanted
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.contract import struct_type
+from backfill_assets.datasets.dataset import DayFacts, Metrics, RuleOutcome, Step, Table, Version
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.publication import DayContent
+from backfill_assets.lakehouse.publish import Pin
+from backfill_assets.lakehouse.rows import published_rows, refuse_other_days, stage, staged_rows
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
+from backfill_assets.quality import gates, measures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Contents = Mapping[str, DayContent]
+"""What the tables hold on one day, by table."""
+UpstreamOf = Callable[[date], Contents]
+
+
+@dataclass(frozen=True)
+class StagedTableDay:
+    """A judged day of one table in a timeline, ready to be published if its rules passed."""
+
+    table: str
+    day: date
+    files: tuple[AddedFile, ...]
+    content: DayContent
+    rules: tuple[RuleOutcome, ...]
+    pin: Pin
+    table_schema: str
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return all(rule.passed for rule in self.rules)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Days that are computed by one set of Spark jobs, and what each of them is computed from."""
+
+    step: Step
+    version: Version
+    days: Sequence[date]
+    wanted: Mapping[date, Wanted]
+    pin: Pin
+    upstream: UpstreamOf
+    judged: bool = True
+    """False to measure only, when what the gates would look at is not the present state."""
+
+
+def stage_chunk(
+    spark: SparkSession, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline]
+) -> list[StagedTableDay]:
+    """One write and one pass of measuring a table; verdicts are recorded in the timelines.
+
+    ``timelines`` has one for every table of the step. Nothing that is published is touched.
+    """
+    started = time.monotonic()
+    staged = {str(day): StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
+    computed = chunk.version.transform(_inputs(spark, storage, chunk))
+    for table in chunk.step.tables:
+        stage(computed[table.name], timelines[table.name], staged)
+        refuse_other_days(timelines[table.name])
+    measured = {
+        table.name: measured_days(spark, table, timelines[table.name], chunk.days) for table in chunk.step.tables
+    }
+    seconds = (time.monotonic() - started) / len(chunk.days)
+    return [
+        day for table in chunk.step.tables for day in _judged(chunk, table, measured, timelines[table.name], seconds)
+    ]
+
+
+def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
+    """The metrics of every day, from one ``groupBy(day)`` over the staged files; days without rows have zeros."""
+    rows = staged_rows(spark, timeline, map(str, days))
+    zero = measures.zero_metrics(table)
+    found = {row["day"]: measures.as_metrics(row.asDict()) for row in measures.measure(rows, table).collect()}
+    return {day: found.get(day, zero) for day in days}
+
+
+def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:
+
+    reads = decide.read_days(chunk.version, chunk.days)
+    return {
+        name: published_rows(
+            spark,
+            storage,
+            chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")}),
+            struct_type(registry.table(name).contract),
+        )
+        for name, days in reads.items()
+    }
+
+
+def _judged(
+    chunk: Chunk,
+    table: Table,
+    measured: Mapping[str, Mapping[date, Metrics]],
+    timeline: Timeline,
+    seconds: float,
+) -> list[StagedTableDay]:
+    held, schema = timeline.days(), timeline.schema()
+    days = []
+    for day in chunk.days:
+        companions = {name: metrics[day] for name, metrics in measured.items() if name != table.name}
+        upstream = {name: as_facts(content) for name, content in chunk.upstream(day).items()}
+        facts = DayFacts(own=measured[table.name][day], upstream=upstream, companions=companions)
+        rules = gates.judge(table, facts) if chunk.judged else ()
+        content = content_of(
+            measured[table.name][day], chunk.version.name, chunk.wanted[day].inputs, chunk.upstream(day)
+        )
+        days.append(StagedTableDay(table.name, day, held[str(day)].files, content, rules, chunk.pin, schema, seconds))
+    if not chunk.judged:
+        return days
+    timeline.judge(
+        {
+            str(day.day): Verdict(
+                input_fingerprint=chunk.wanted[day.day].input_fingerprint,
+                passed=day.passed,
+                content=day.content,
+                rules=day.rules,
+            )
+            for day in days
+        }
+    )
+    return days
+
+
+def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Contents) -> DayContent:
+    """What a day holds, and the accounting of what it was built from, so that later tables judge by the same state."""
+    own = {name: _stored(value) for name, value in metrics.items() if name not in ("rows", "checksum")}
+    return DayContent(
+        rows=int(str(metrics["rows"])),
+        checksum=str(metrics["checksum"]),
+        code_version=code_version,
+        inputs=inputs,
+        metrics={**own, **_accounting(upstream)},
+    )
+
+
+_FROM = "from."
+_ACCOUNTED = (
+    "received",
+    "content_hash_sum",
+    "deduplicated",
+    "deduplicated_hash_sum",
+    "superseded",
+    "superseded_hash_sum",
+)
+
+
+def _accounting(upstream: Contents) -> dict[str, int | str | None]:
+    return {
+        f"{_FROM}{table}.{name}": value
+        for table, content in upstream.items()
+        for name, value in {"rows": content.rows, **content.metrics}.items()
+        if name == "rows" or name in _ACCOUNTED
+    }
+
+
+def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
+    """The accounting of ``table`` as it was when ``content`` was built from it, or None if it was not."""
+    prefix = f"{_FROM}{table}."
+    found = {name.removeprefix(prefix): value for name, value in content.metrics.items() if name.startswith(prefix)}
+    if not found:
+        return None
+    return DayContent(rows=int(str(found["rows"])), checksum="", metrics=found)
+
+
+def as_facts(content: DayContent) -> Metrics:
+    """A published or staged day as the gates look at it."""
+    return {**content.metrics, "rows": content.rows, "checksum": content.checksum}
+
+
+def _stored(value: object) -> int | str | None:
+    return value if value is None or isinstance(value, int) else str(value)
