@@ -135,7 +135,7 @@ def _materializations(
             storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
         )
         for record in found.records
-        if record.run_id == context.run_id
+        if record.run_id == context.run.run_id
     }
 
 
@@ -146,5 +146,5 @@ def _tell_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> N
         context.log.warning(f"{table}: late rows were appended to {days}. What was built from those days is stale.")
     if late:
         context.instance.add_run_tags(
-            context.run_id, {f"{LATE_DAYS_TAG}.{table}": days for table, days in late.items()}
+            context.run.run_id, {f"{LATE_DAYS_TAG}.{table}": days for table, days in late.items()}
         )

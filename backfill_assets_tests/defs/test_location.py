@@ -89,7 +89,7 @@ def test_a_corrected_rate_reaches_the_seven_days_after_it(defs: dg.Definitions) 
 
 def test_the_schedule_is_off_until_someone_turns_it_on(defs: dg.Definitions) -> None:
     """Cloning the repository must not start work by itself."""
-    schedule = defs.get_schedule_def("every_day")
+    schedule = defs.resolve_schedule_def("every_day")
     assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 2 * * *", "UTC")
 

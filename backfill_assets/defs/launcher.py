@@ -1,0 +1,75 @@
+"""``python -m backfill_assets.defs.launcher``: launches a native backfill, prints its progress as JSON lines.
+
+A process of its own, so that the command line can start and follow backfills without importing Dagster. The daemon
+does the work; it must run, or be started, on the same ``DAGSTER_HOME``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import dagster as dg
+
+from backfill_assets.days import DayRange
+from backfill_assets.defs.launch import BackfillProgress, launch_backfill, watch
+from backfill_assets.errors import BackfillError, InvalidRequest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 when every day was published, 1 when not, 2 when the request cannot be meant."""
+    asked = _parser().parse_args(arguments)
+    try:
+        return _launch_and_follow(asked)
+    except BackfillError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 2
+
+
+def _launch_and_follow(asked: argparse.Namespace) -> int:
+    days, tags = DayRange.parse(asked.days), _tags(asked.tag)
+    graph = importlib.import_module(asked.module).defs.resolve_asset_graph()
+    tables = asked.tables or [key.to_user_string() for key in graph.toposorted_asset_keys]
+    with dg.DagsterInstance.get() as instance:
+        backfill_id = launch_backfill(instance, graph, tables, days, title=asked.title, tags=tags)
+        if asked.no_watch:
+            _tell({"backfill_id": backfill_id})
+            return 0
+        return _follow(instance, backfill_id)
+
+
+def _follow(instance: dg.DagsterInstance, backfill_id: str) -> int:
+    last: BackfillProgress | None = None
+    for last in watch(instance, backfill_id):
+        _tell(asdict(last))
+    return 0 if last and last.succeeded else 1
+
+
+def _tell(fact: Mapping[str, object]) -> None:
+    print(json.dumps(fact), flush=True)  # noqa: T201
+
+
+def _tags(pairs: Sequence[str]) -> dict[str, str]:
+    tags = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    if len(tags) != len(pairs):
+        raise InvalidRequest(f"Tags are written KEY=VALUE, each key once: {' '.join(pairs)}.")
+    return tags
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m backfill_assets.defs.launcher", description=__doc__)
+    parser.add_argument("--module", default="backfill_assets.definitions", help="the code location to build with")
+    parser.add_argument("--days", required=True, help="for example 2017-03-01..2017-05-29")
+    parser.add_argument("--title", required=True)
+    parser.add_argument("--tag", action="append", default=[], help="KEY=VALUE; reaches every run")
+    parser.add_argument("--no-watch", action="store_true", help="print the backfill's id and return")
+    parser.add_argument("tables", nargs="*", help="all daily tables, unless named")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
