@@ -25,8 +25,8 @@ SMALL_SPARK = {
     # Tests end before the second compiler has paid for itself: half the time of a cold start.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-TIERS = ("fast", "protocol", "spark", "story")
-_TIMEOUT_SECONDS = {"fast": 20, "protocol": 600, "spark": 180, "story": 1200}
+_TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
+_TIER_OF_FOLDER = {"stories": "story", "defs": "story"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "each_spark"}
 
@@ -35,9 +35,9 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "backfill"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """``-m fast`` does not even import what is end to end."""
-    is_story = collection_path.name == "stories"
-    return True if is_story and config.option.markexpr == "fast" else None
+    """``-m fast`` does not even import what only other tiers need: Dagster alone takes two seconds."""
+    other_tier = collection_path.name in _TIER_OF_FOLDER
+    return True if other_tier and config.option.markexpr == "fast" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,13 +51,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def tier_of(item: pytest.Item) -> str:
-    """Stories by folder, the Spark tier by fixture, the rest by a marker of its own, or fast."""
-    declared = [tier for tier in TIERS if item.get_closest_marker(tier)]
-    if "stories" in item.path.parts:
-        return "story"
-    if (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES) & set(_fixtures_of(item)):
+    """Spark by the fixtures it uses (a story stays one); else by its own marker, or its folder, or fast."""
+    by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in item.path.parts), "fast")
+    if by_folder != "story" and (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES) & set(_fixtures_of(item)):
         return "spark"
-    return declared[0] if declared else "fast"
+    return next((tier for tier in _TIMEOUT_SECONDS if item.get_closest_marker(tier)), by_folder)
 
 
 @pytest.hookimpl(tryfirst=True)

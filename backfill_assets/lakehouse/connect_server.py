@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -119,6 +119,6 @@ def _answers(port: int) -> bool:
 
 
 if __name__ == "__main__":
-    with connect_server(Settings.from_environment(), port=15002) as running:
+    with suppress(KeyboardInterrupt), connect_server(Settings.from_environment(), port=15002) as running:
         print(f"Spark Connect answers: export SPARK_REMOTE={running.url} (Ctrl-C ends it)", flush=True)
         running.process.wait()
