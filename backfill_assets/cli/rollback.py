@@ -84,9 +84,13 @@ def _plan_of(prepared: Prepared, change: TableChange) -> tuple[str, ...]:
 
 
 def _ask() -> None:
-    if not sys.stdin.isatty():
+    if not _on_terminal():
         raise click.UsageError("There is no terminal to ask on: add --yes.")
     click.confirm("Put this back?", abort=True)
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _roll_back(publisher: Publisher, publication: str) -> Published:

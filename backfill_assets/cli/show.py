@@ -72,7 +72,7 @@ def show(table: str, day_text: str, limit: int, publication: str | None, as_json
         say_json({"table": table, "day": day, **found.facts(), "sample": found.rows})
         return
     _say_facts(table, day, found)
-    _say_rows(found.rows)
+    say_rows(found.rows)
 
 
 def _look(storage: Storage, table: str, day: date, limit: int, publication: str | None) -> _Day:
@@ -127,7 +127,7 @@ def _say_facts(table: str, day: date, found: _Day) -> None:
     say(rows)
 
 
-def _say_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+def say_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     """As a table where it fits, else record by record: twenty narrow columns are unreadable."""
     if not rows:
         say("No rows.")

@@ -1,0 +1,33 @@
+"""Runs ``backfill`` as a person would, on a small lakehouse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli import main
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+
+class Backfill:
+    """The command, with a home of its own; ``lakehouse`` is what it works on."""
+
+    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for variable in ("LAKEHOUSE", "LANDING", "TOKEN_KEY_FILE", "POLICY", "ROLLBACK_WINDOW_DAYS", "SPARK_PROFILE"):
+            monkeypatch.delenv(f"BACKFILL_{variable}", raising=False)
+        monkeypatch.delenv("SPARK_REMOTE", raising=False)
+        monkeypatch.setenv("BACKFILL_HOME", str(home))
+        self.home = home
+        self.lakehouse = SmallLakehouse(home / "lakehouse")
+
+    def __call__(self, *arguments: object, exit_code: int = 0) -> Result:
+        result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+        assert result.exit_code == exit_code, result.output
+        return result
+
+    def json(self, *arguments: object, exit_code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", exit_code=exit_code).stdout)

@@ -1,0 +1,90 @@
+"""The group itself: help at once, errors in one message, exit codes that scripts can rely on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.cli.group import COMMANDS, main
+from backfill_assets_tests.cli.command import Backfill
+
+
+def test_help_comes_at_once_and_imports_nothing_heavy() -> None:
+    """``backfill --help`` in under half a second: nobody waits for PySpark to read a sentence."""
+    check = (
+        "import sys\nfrom backfill_assets.cli import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "heavy = {'pyspark', 'pandera', 'pandas', 'pyarrow', 'deltalake', 'dagster'} & sys.modules.keys()\n"
+        "assert not heavy, heavy"
+    )
+    took = []
+    for _ in range(3):
+        started = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+        took.append(time.perf_counter() - started)
+        assert done.returncode == 0, done.stderr
+    assert min(took) < 0.5
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_and_its_line_in_the_overview(name: str) -> None:
+    """The overview is written down so that it needs no imports; each command must exist and show how it is used."""
+    command = main.get_command(click.Context(main), name)
+    assert command is not None and command.name == name
+    told = CliRunner().invoke(main, [name, "--help"])
+    assert told.exit_code == 0
+    assert "Examples:" in told.output and f"backfill {name}" in told.output
+    assert COMMANDS[name][1] in CliRunner().invoke(main, ["--help"]).output
+
+
+def test_a_command_that_is_not_there_gets_the_nearest(backfill: Backfill) -> None:
+    """What was typed wrong exits with 2."""
+    assert "Did you mean status?" in backfill("statsu", exit_code=2).stderr
+    backfill("status", "--nonsense", exit_code=2)
+    backfill("history", "--limit", "0", exit_code=2)
+
+
+def test_errors_are_one_message_on_stderr_and_exit_with_1(backfill: Backfill) -> None:
+    """No stack trace, nothing on stdout that a script could take for an answer, no colour codes in a pipe."""
+    result = backfill("status", "--days", "2017-03-02..2017-03-01", exit_code=1)
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: The day range 2017-03-02..2017-03-01 ends before it starts.")
+    assert "Did you mean 2017-03-01..2017-03-02?" in result.stderr and "\x1b" not in result.stderr
+
+
+def test_errors_are_red_on_a_terminal_unless_no_color(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FORCE_COLOR stands for a terminal here."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[31m" in backfill("status", "--days", "tomorrow", exit_code=1).stderr
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in backfill("status", "--days", "tomorrow", exit_code=1).stderr
+
+
+def test_settings_that_cannot_be_meant_are_an_error_of_the_command(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong variable is told by name, and help works all the same."""
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "soon")
+    assert "BACKFILL_ROLLBACK_WINDOW_DAYS is 'soon'" in backfill("history", exit_code=1).stderr
+    backfill("history", "--help")
+
+
+def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfill) -> None:
+    """To look at a copy, or at somebody else's."""
+    backfill.lakehouse.publish("first", {"bronze_sales": {"2017-03-01": [1]}})
+    assert backfill.json("--lakehouse", backfill.home / "lakehouse", "history")
+    assert backfill.json("--lakehouse", backfill.home / "elsewhere", "history") == []
+    assert not (backfill.home / "elsewhere").exists()
+
+
+def test_errors_of_a_command_that_words_them_itself_look_the_same(backfill: Backfill) -> None:
+    """``sample`` also runs on its own."""
+    result = backfill("sample", "--seed", 1, exit_code=1)
+    assert result.stderr.startswith("Error: ") and "--synthetic" in result.stderr

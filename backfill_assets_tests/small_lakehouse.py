@@ -1,0 +1,119 @@
+"""A lakehouse of a few rows, staged with delta-rs and published by the real protocol: no JVM, milliseconds each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from backfill_assets.lakehouse.publication import (
+    DayChange,
+    DayContent,
+    Mode,
+    Provenance,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.publish import Moved, Pin, Published, Publisher, Step
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+
+Rows = Mapping[str, Mapping[str, Sequence[int]]]
+"""Ids by table and day."""
+PROVENANCE = Provenance(run="0123456789ab", launched_by="ana", git_commit="c0ffee0123456789")
+
+
+class Crashed(Exception):
+    """Stands for a process that died."""
+
+
+class SmallLakehouse:
+    """Publishes ids; the checksum of a day is their sum. ``minutes`` is the clock of the log."""
+
+    def __init__(self, root: Path) -> None:
+        self.storage = Storage(str(root))
+        self.minutes = 0
+        self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
+        self.crash_at: Step | None = None
+
+    def now(self) -> datetime:
+        return datetime(2017, 6, 1, 12, self.minutes, tzinfo=UTC)
+
+    def publish(
+        self,
+        id: str,
+        rows: Rows,
+        *,
+        code: str = "v1",
+        inputs: Mapping[str, str] | None = None,
+        mode: Mode = "replace",
+    ) -> Published | Moved:
+        """``inputs`` has the inputs' fingerprint by day."""
+        self.minutes += 1
+        pin = self.publisher.pin({table: list(days) for table, days in rows.items()}, {})
+        changes = tuple(self._change(id, table, days, pin, mode, code, inputs or {}) for table, days in rows.items())
+        return self.publisher.publish(Publication(id=id, kind=mode, tables=changes, provenance=PROVENANCE))
+
+    def crash(self, id: str, rows: Rows, at: Step) -> None:
+        """Publish, and die at the first ``at``."""
+        self.crash_at = at
+        try:
+            self.publish(id, rows)
+        except Crashed:
+            self.crash_at = None
+
+    def write_past_the_protocol(self, table: str, day: str, ids: Sequence[int]) -> None:
+        """What a notebook does to a table that it should not touch."""
+        write_deltalake(self.storage.uri(table), table_of(day, ids), mode="append")
+
+    def newest(self, table: str) -> DeltaTable:
+        return DeltaTable(self.storage.uri(table))
+
+    def _change(
+        self,
+        id: str,
+        table: str,
+        days: Mapping[str, Sequence[int]],
+        pin: Pin,
+        mode: Mode,
+        code: str,
+        inputs: Mapping[str, str],
+    ) -> TableChange:
+        timeline = self._stage(id, table, days)
+        staged = timeline.days()
+        changes = tuple(
+            DayChange(
+                day=day,
+                adds=staged[day].files,
+                content=DayContent(
+                    rows=len(ids),
+                    checksum=str(sum(ids)),
+                    code_version=code,
+                    inputs=inputs.get(day, ""),
+                    metrics={"rows": len(ids)},
+                ),
+                expected=pin.expected[table, day],
+            )
+            for day, ids in days.items()
+        )
+        return TableChange(table=table, mode=mode, table_schema=timeline.schema(), days=changes)
+
+    def _stage(self, id: str, table: str, days: Mapping[str, Sequence[int]]) -> Timeline:
+        timeline = Timeline(self.storage, table, f"run-{id}")
+        entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
+        properties = CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
+        rows = pa.concat_tables([table_of(day, ids) for day, ids in days.items()])
+        write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=properties)
+        return timeline
+
+    def _reached(self, step: Step, about: str) -> None:
+        if step is self.crash_at:
+            raise Crashed(about)
+
+
+def table_of(day: str, ids: Sequence[int]) -> pa.Table:
+    days = pa.array([date.fromisoformat(day)] * len(ids), pa.date32())
+    return pa.table({"id": pa.array(ids, pa.int64()), "day": days})
