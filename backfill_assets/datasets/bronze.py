@@ -47,10 +47,13 @@ def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
 def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
     judged = _judged(raw, refinement).where((F.col("record_kind") == "received") & (F.size("reasons") > 0))
-    columns = [
-        F.col("reasons") if name == "reasons" else F.col(f"landed.{name}") for name in _names(refinement.rejects)
-    ]
+    fields = struct_type(refinement.rejects).fields
+    columns = [_as_landed(field.name).cast(field.dataType).alias(field.name) for field in fields]
     return judged.select(*columns).repartition("day")
+
+
+def _as_landed(name: str) -> Column:
+    return F.col(name if name == "reasons" else f"landed.{name}")
 
 
 def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
@@ -132,7 +135,3 @@ def _winner_columns(refinement: Refinement) -> list[Column]:
 def _carried(refinement: Refinement) -> list[str]:
     names = (*refinement.source.columns, *refinement.derived)
     return [name for name in names if name not in ("day", refinement.key)]
-
-
-def _names(contract: type[Contract]) -> list[str]:
-    return struct_type(contract).names

@@ -30,7 +30,8 @@ def parsed(text: Column, spark_type: str) -> Column:
     """The value of ``text``, or null. Nothing is guessed or rounded: ``12.345`` is no decimal(18,2)."""
     if spark_type == "string":
         return text
-    return F.when(text.rlike(_pattern(spark_type)), text.try_cast(spark_type))
+    pattern = _pattern(spark_type)
+    return F.when(text.rlike(pattern), text.try_cast(spark_type))
 
 
 def canonical(value: Column, spark_type: str) -> Column:

@@ -13,7 +13,7 @@ LONGEST_GAP_DAYS = 7
 
 
 def rates_as_of(rates: DataFrame, *, days_before: int) -> DataFrame:
-    """``currency, day, rate, rate_day``: the rate that counts on ``day``, the last as of ``days_before`` days earlier."""
+    """``currency, day, rate, rate_day``: what counts on ``day`` is the last as of ``days_before`` days earlier."""
     ages = F.sequence(F.lit(days_before), F.lit(days_before + LONGEST_GAP_DAYS))
     serving = rates.select("currency", "rate_day", "rate", F.explode(ages).alias("age"))
     dated = serving.withColumn("day", F.date_add("rate_day", F.col("age")))

@@ -13,7 +13,7 @@ MOST_MONEY = 100_000_000
 """More than this on one line of a receipt, in any currency, is a mistake of the source."""
 
 _CURRENCY = "^[A-Z]{3}$"
-_TOKEN = "^[0-9a-f]{64}$"
+_HMAC = "^[0-9a-f]{64}$"
 
 
 class LandedSales(Contract):
@@ -63,7 +63,7 @@ class TypedSales(Contract):
     """A sound sale."""
 
     transaction_id: T.StringType = pa.Field(description="Basket and product.")
-    household_token: T.StringType = pa.Field(str_matches=_TOKEN, description="Keyed hash of the household id.")
+    household_token: T.StringType = pa.Field(str_matches=_HMAC, description="Keyed hash of the household id.")
     store_id: T.StringType = pa.Field(str_length={"min_value": 1})
     basket_id: T.StringType = pa.Field(str_length={"min_value": 1})
     product_id: T.StringType = pa.Field(str_length={"min_value": 1})

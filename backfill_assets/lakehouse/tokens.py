@@ -23,7 +23,7 @@ _INNER, _OUTER = "token_inner_pad", "token_outer_pad"
 
 
 def ensure_token_key(path: Path) -> None:
-    """Create a random key file that only its owner can read, unless there is one. Losing it breaks joins with history."""
+    """Create a random key file that only its owner can read, unless there is one; without it history does not join."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

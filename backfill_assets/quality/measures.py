@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import singledispatch
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,9 +20,6 @@ from backfill_assets.datasets.day_rules import (
     RatesFound,
 )
 
-if TYPE_CHECKING:
-    from decimal import Decimal
-
 EXAMPLE = "_example"
 """Metrics whose name ends like this are text; all others are numbers, and add up over the parts of a day."""
 
@@ -34,7 +31,7 @@ def measure(rows: DataFrame, table: Table) -> DataFrame:
 
 def measurement(table: Table) -> Mapping[str, Column]:
     """The aggregates of ``table`` by metric: those of every table, its totals, and what its rules ask for."""
-    found = {**_of_every_table(table), **{f"total_{name}": F.sum(name) for name in table.totals}}
+    found = {**_of_every_table(table), **{f"total_{name}": F.coalesce(F.sum(name), F.lit(0)) for name in table.totals}}
     for rule in table.rules:
         found.update(aggregates(rule))
     return found
@@ -110,7 +107,7 @@ def _of_every_table(table: Table) -> dict[str, Column]:
         "rows": F.count("*"),
         "checksum": _sum_of(_row_hash(table)),
         "violating": F.count(F.when(F.size(reasons) > 0, True)),
-        f"violating{EXAMPLE}": F.coalesce(F.min(F.element_at(reasons, 1)), F.lit("")),
+        f"violating{EXAMPLE}": F.coalesce(F.min(F.get(reasons, F.lit(0))), F.lit("")),
     }
     if table.key:
         # A set of hashes instead of a distinct count, which would shuffle every row: equal keys are always
@@ -143,9 +140,8 @@ def _sum_of(hashes: Column | str) -> Column:
 def _plain(value: object) -> Metric:
     if value is None or isinstance(value, int | str):
         return value
-    from decimal import Decimal
-
-    assert isinstance(value, Decimal), f"metrics are numbers and text, not {type(value).__name__}"
+    if not isinstance(value, Decimal):
+        raise TypeError(f"Metrics are numbers and text, not {type(value).__name__}.")
     return int(value) if _is_whole(value) else str(value)
 
 

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar
+
+import pandera.pyspark as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.contract import CHECKS, require_translatable, struct_type, violations
+from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.dataset import Table
+from backfill_assets.errors import InvalidRequest
+
+
+class EveryCheck(Contract):
+    """One column for every check that is translated, twice where it takes options."""
+
+    ge: Annotated[T.DecimalType, 9, 2] = pa.Field(nullable=True, ge=0)
+    gt: T.LongType = pa.Field(nullable=True, gt=3)
+    le: T.LongType = pa.Field(nullable=True, le=3)
+    lt: T.DateType = pa.Field(nullable=True, lt=date(2017, 3, 1))
+    closed: T.LongType = pa.Field(nullable=True, in_range={"min_value": 1, "max_value": 3})
+    opened: T.LongType = pa.Field(
+        nullable=True, in_range={"min_value": 1, "max_value": 3, "include_min": False, "include_max": False}
+    )
+    eq: T.StringType = pa.Field(nullable=True, eq="a")
+    ne: T.StringType = pa.Field(nullable=True, ne="a")
+    isin: T.StringType = pa.Field(nullable=True, isin=["a", "b"])
+    notin: T.StringType = pa.Field(nullable=True, notin=["a", "b"])
+    matches: T.StringType = pa.Field(nullable=True, str_matches="[A-Z]{3}$")
+    least: T.StringType = pa.Field(nullable=True, str_length={"min_value": 2})
+    most: T.StringType = pa.Field(nullable=True, str_length={"max_value": 2})
+    present: T.StringType = pa.Field(nullable=False)
+
+
+SOUND: Mapping[str, Any] = {
+    "ge": Decimal("0.00"),
+    "gt": 4,
+    "le": 3,
+    "lt": date(2017, 2, 28),
+    "closed": 3,
+    "opened": 2,
+    "eq": "a",
+    "ne": "b",
+    "isin": "b",
+    "notin": "c",
+    "matches": "USD",
+    "least": "ab",
+    "most": "ab",
+    "present": "",
+}
+BREACHES: list[tuple[str, Any, str]] = [
+    ("ge", Decimal("-0.01"), "ge: not greater than or equal to 0 (was -0.01)"),
+    ("gt", 3, "gt: not greater than 3 (was 3)"),
+    ("le", 4, "le: not less than or equal to 3 (was 4)"),
+    ("lt", date(2017, 3, 1), "lt: not less than 2017-03-01 (was 2017-03-01)"),
+    ("closed", 4, "closed: not in [1, 3] (was 4)"),
+    ("closed", 0, "closed: not in [1, 3] (was 0)"),
+    ("opened", 1, "opened: not in (1, 3) (was 1)"),
+    ("opened", 3, "opened: not in (1, 3) (was 3)"),
+    ("eq", "b", "eq: not equal to a (was b)"),
+    ("ne", "a", "ne: equal to a (was a)"),
+    ("isin", "c", "isin: not one of a, b (was c)"),
+    ("notin", "a", "notin: one of a, b (was a)"),
+    ("matches", "xUSD", "matches: does not match ^[A-Z]{3}$ (was xUSD)"),
+    ("least", "a", "least: not 2.. characters long (was a)"),
+    ("most", "abc", "most: not 0..2 characters long (was abc)"),
+    ("present", None, "present: is missing"),
+]
+
+
+def _pandera_accepts(spark: SparkSession, row: Mapping[str, Any]) -> bool:
+    frame = spark.createDataFrame([tuple(row.values())], struct_type_without_nullability())
+    validated: Any = EveryCheck.validate(frame)  # type: ignore[arg-type]
+    return not validated.pandera.errors
+
+
+def struct_type_without_nullability() -> T.StructType:
+    return T.StructType([T.StructField(field.name, field.dataType) for field in struct_type(EveryCheck).fields])
+
+
+def _reasons(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], struct_type_without_nullability())
+    return [list(row.reasons) for row in frame.select(violations(EveryCheck).alias("reasons")).collect()]
+
+
+def test_a_breach_is_told_in_words_with_the_value(spark: SparkSession) -> None:
+    """The known answer for every check that is translated; none is left out."""
+    found = _reasons(spark, [{**SOUND, column: value} for column, value, _ in BREACHES])
+    assert found == [[reason] for _, _, reason in BREACHES]
+    used = {check.name for column in EveryCheck.to_schema().columns.values() for check in column.checks}
+    assert used == set(CHECKS)
+
+
+def test_verdicts_are_those_of_pandera(spark: SparkSession) -> None:
+    """The contract means what pandera says it means; the translation may only be faster."""
+    nothing = dict.fromkeys(SOUND) | {"present": "x"}
+    rows = [dict(SOUND), nothing, *({**SOUND, column: value} for column, value, _ in BREACHES)]
+    ours = [not reasons for reasons in _reasons(spark, rows)]
+    assert ours == [_pandera_accepts(spark, row) for row in rows]
+    assert ours == [True, True] + [False] * len(BREACHES)
+
+
+def test_every_broken_column_gives_a_reason(spark: SparkSession) -> None:
+    """One landing of corrections should be enough."""
+    [reasons] = _reasons(spark, [{**SOUND, "gt": 0, "eq": "z", "present": None}])
+    assert [reason.split(":")[0] for reason in reasons] == ["gt", "eq", "present"]
+
+
+def test_what_could_not_be_read_is_told_apart_from_what_is_missing(spark: SparkSession) -> None:
+    """Both are null when typed; whether the contract allows nulls decides about one, never about the other."""
+    frame = spark.createDataFrame([("12,3x", None), (None, None)], "ge_text string, ge decimal(9,2)")
+    found = frame.select(violations(EveryCheck, {"ge": F.col("ge_text")}, ["ge"]).alias("reasons")).collect()
+    assert [row.reasons for row in found] == [["ge: '12,3x' is not a decimal(9,2)"], []]
+
+
+def test_a_check_without_a_translation_cannot_be_declared() -> None:
+    """At import, not at the first run: a rule that is silently not checked is worse than none."""
+
+    class StartsWith(Contract):
+        name: T.StringType = pa.Field(str_startswith="a")
+
+    class Unique(Contract):
+        name: T.StringType = pa.Field()
+
+        class Config:
+            unique: ClassVar = ["name"]
+
+    for contract in (StartsWith, Unique):
+        with pytest.raises(InvalidRequest, match=f"{contract.__name__}.*(str_startswith|unique)"):
+            Table("t", "fact", "", contract, ())
+        with pytest.raises(InvalidRequest):
+            require_translatable(contract)
+
+
+def test_every_declared_table_has_a_day_and_its_key_in_the_contract() -> None:
+    """Tables are partitioned by ``day``; a key that is no column would fail in the middle of a run."""
+    for table in registry.tables():
+        names = struct_type(table.contract).names
+        assert names[-1] == "day", table.name
+        assert set(table.key) | set(table.totals) <= set(names), table.name

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.dataset import Reads
+from backfill_assets.errors import InvalidRequest
+
+
+def test_the_declared_tables_are_these() -> None:
+    """Names of tables are names of folders and assets: renaming one loses its history."""
+    assert {table.name for table in registry.tables()} == {
+        "raw_sales",
+        "bronze_sales",
+        "quarantine_sales",
+        "fact_sales_transactions",
+        "fact_daily_revenue",
+        "raw_fx_rates",
+        "bronze_fx_rates",
+        "quarantine_fx_rates",
+    }
+
+
+def test_every_step_comes_after_all_it_reads() -> None:
+    """In any version: a plan may rebuild with an older one."""
+    seen: set[str] = set()
+    for step in registry.steps():
+        assert {reads.table for version in step.versions for reads in version.reads} <= seen
+        seen |= {table.name for table in step.tables}
+
+
+@pytest.mark.parametrize(
+    ("typo", "hint"), [("fact_daily_revenu", "Did you mean fact_daily_revenue"), ("x", "Tables: raw_fx_rates")]
+)
+def test_a_typo_gets_the_nearest_name(typo: str, hint: str) -> None:
+    """Names are typed at the command line."""
+    for find in (registry.table, registry.step):
+        with pytest.raises(InvalidRequest, match=hint):
+            find(typo)
+
+
+def test_a_step_is_found_by_any_of_its_tables() -> None:
+    """Quarantine is built with bronze; whoever asks for one gets both."""
+    assert registry.step("quarantine_sales") is registry.step("bronze_sales")
+    assert registry.table("quarantine_sales").layer == "quarantine"
+
+
+def test_the_versions_of_conversion_read_different_days() -> None:
+    """The previous day's rate needs a day more of history and never the day itself."""
+    step = registry.step("fact_sales_transactions")
+    assert step.current == "v2"
+    assert step.version("v1").reads[1] == Reads("bronze_fx_rates", -8, -1)
+    assert step.version("v2").reads[1] == Reads("bronze_fx_rates", -7, 0)
+    with pytest.raises(InvalidRequest, match="no version 'v9'"):
+        step.version("v9")
+
+
+def test_names_that_rules_refer_to_are_tables() -> None:
+    """A rule that names a table wrongly would fail in the middle of a run."""
+    known = {table.name: table for table in registry.tables()}
+    for table in known.values():
+        for rule in table.rules:
+            for attribute in ("raw", "bronze", "quarantine", "fact", "made_of"):
+                assert getattr(rule, attribute, None) in {None, *known}, (table.name, rule.name)
+            assert rule.name and rule.description
+        assert len({rule.name for rule in table.rules}) == len(table.rules)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.dataset import DayFacts, Metrics, RuleOutcome
+from backfill_assets.quality.gates import judge, metrics_needed
+from backfill_assets.quality.measures import added, as_metrics
+
+HUGE = 10**36
+"""Sums of hashes have more digits than decimal arithmetic keeps by default."""
+
+RAW: Metrics = {"rows": 104, "received": 103, "content_hash_sum": HUGE + 1_000, "recomputed_hash_sum": HUGE + 1_000}
+QUARANTINE: Metrics = {"rows": 2, "content_hash_sum": HUGE + 20}
+BRONZE: Metrics = {
+    "rows": 100,
+    "keys": 100,
+    "violating": 0,
+    "violating_example": "",
+    "content_hash_sum": 965,
+    "recomputed_hash_sum": 965,
+    "deduplicated": 1,
+    "deduplicated_hash_sum": 15,
+    "superseded": 3,
+    "superseded_hash_sum": 65,
+}
+FACT: Metrics = {
+    "rows": 97,
+    "keys": 97,
+    "violating": 0,
+    "violating_example": "",
+    "recomputed_hash_sum": 900,
+    "without_rate": 0,
+    "without_rate_example": "",
+    "nulls_amount_eur": 0,
+    "total_amount_eur": "123.4500",
+    "total_quantity": 200,
+}
+REVENUE: Metrics = {
+    "rows": 4,
+    "keys": 4,
+    "violating": 0,
+    "violating_example": "",
+    "total_revenue_eur": "123.4500",
+    "total_lines": 97,
+    "total_quantity": 200,
+}
+OWN: dict[str, Metrics] = {"bronze_sales": BRONZE, "fact_sales_transactions": FACT, "fact_daily_revenue": REVENUE}
+
+
+def _judged(table: str, own: Metrics, **others: Metrics) -> dict[str, RuleOutcome]:
+    known: dict[str, Metrics] = {
+        "raw_sales": RAW,
+        "quarantine_sales": QUARANTINE,
+        "bronze_sales": BRONZE,
+        "fact_sales_transactions": FACT,
+    }
+    facts = DayFacts(own=own, upstream={**known, **others})
+    return {outcome.rule: outcome for outcome in judge(registry.table(table), facts)}
+
+
+@pytest.mark.parametrize("table", sorted(OWN))
+def test_a_sound_day_passes_every_gate(table: str) -> None:
+    """103 received = 97 published + 2 quarantined + 1 deduplicated + 3 superseded; nothing is asked of anybody."""
+    outcomes = _judged(table, OWN[table])
+    assert len(outcomes) >= 5
+    assert all(outcome.passed and not outcome.next_step for outcome in outcomes.values()), outcomes
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "rule", "words"),
+    [
+        ("bronze_sales", {"violating": 2, "violating_example": "quantity: is missing"}, "contract_holds", "quantity"),
+        ("bronze_sales", {"keys": 99}, "key_is_unique", "99 different transaction_id in 100 rows"),
+        ("bronze_sales", {"recomputed_hash_sum": 966}, "content_intact", "966"),
+        ("bronze_sales", {"recomputed_hash_sum": 966}, "everything_accounted_for", f"content {HUGE + 1_001}"),
+        ("bronze_sales", {"rows": 99, "keys": 99}, "everything_accounted_for", "99 published"),
+        ("fact_sales_transactions", {"rows": 96, "keys": 96}, "everything_published", "= 102"),
+        ("fact_sales_transactions", {"recomputed_hash_sum": 901}, "everything_published", f"{HUGE + 1_001}"),
+        (
+            "fact_sales_transactions",
+            {"without_rate": 7, "without_rate_example": "CHF, NOK"},
+            "rates_found",
+            "7 lines without a rate (CHF, NOK)",
+        ),
+        ("fact_sales_transactions", {"nulls_amount_eur": 1}, "few_nulls_amount_eur", "1 of 97"),
+        ("fact_daily_revenue", {"total_revenue_eur": "123.4499"}, "total_agrees_revenue_eur", "123.4499"),
+        ("fact_daily_revenue", {"total_lines": 96}, "total_agrees_lines", "96"),
+        ("fact_daily_revenue", {"total_quantity": 199}, "total_agrees_quantity", "199"),
+        ("fact_daily_revenue", {"rows": 0, "keys": 0}, "volume_within", "0 rows"),
+        ("fact_daily_revenue", {"rows": 98, "keys": 98}, "volume_within", "98 rows"),
+    ],
+)
+def test_each_gate_fails_for_its_own_reason(table: str, change: dict[str, Any], rule: str, words: str) -> None:
+    """Every gate is broken once: it fails, says what it saw, and what to do."""
+    outcome = _judged(table, {**OWN[table], **change})[rule]
+    assert not outcome.passed
+    assert words in outcome.observed
+    assert outcome.expected
+    assert outcome.next_step
+
+
+def test_one_unit_of_a_sum_of_36_digits_is_noticed() -> None:
+    """Decimal arithmetic keeps 28 digits; a sum of hashes that is rounded would hide a changed row."""
+    assert not _judged("bronze_sales", BRONZE, raw_sales={**RAW, "content_hash_sum": HUGE + 1_001})[
+        "everything_accounted_for"
+    ].passed
+
+
+def test_totals_are_compared_as_numbers() -> None:
+    """A day without rows has the total 0, and its fact 0.0000."""
+    none: Metrics = {**REVENUE, "rows": 0, "keys": 0, "total_revenue_eur": 0, "total_lines": 0, "total_quantity": 0}
+    fact = {**FACT, "rows": 0, "total_amount_eur": "0.0000", "total_quantity": 0}
+    assert all(outcome.passed for outcome in _judged("fact_daily_revenue", none, fact_sales_transactions=fact).values())
+
+
+@pytest.mark.parametrize(("quarantined", "passed"), [(20, True), (21, True), (22, False)])
+def test_the_tolerated_share_of_rejects_is_declared(quarantined: int, passed: bool) -> None:
+    """20 rows always, and a fifth of what was received: here 106 of 530 or 21 of 105."""
+    raw, rejects = {**RAW, "received": 105}, {**QUARANTINE, "rows": quarantined}
+    assert _judged("bronze_sales", BRONZE, raw_sales=raw, quarantine_sales=rejects)["few_rejected"].passed is passed
+
+
+def test_the_metrics_that_are_looked_at_are_known_beforehand() -> None:
+    """Who judges must have fetched them; a missing one is said by name."""
+    assert metrics_needed(registry.table("fact_sales_transactions")) == (
+        "raw_sales",
+        "bronze_sales",
+        "quarantine_sales",
+    )
+    assert metrics_needed(registry.table("fact_daily_revenue")) == ("fact_sales_transactions",)
+    with pytest.raises(LookupError, match="fact_sales_transactions"):
+        judge(registry.table("fact_daily_revenue"), DayFacts(own=REVENUE))
+
+
+def test_parts_of_a_raw_day_add_up() -> None:
+    """Raw grows by appending: its metrics are those of the parts together."""
+    first: Metrics = {"rows": 1, "checksum": HUGE, "violating_example": ""}
+    second: Metrics = {"rows": 2, "checksum": -1, "violating_example": "a: is missing"}
+    assert added(first, second) == {"rows": 3, "checksum": HUGE - 1, "violating_example": "a: is missing"}
+
+
+def test_metrics_are_numbers_and_text() -> None:
+    """They go into a log as JSON: a hash sum stays a whole number, money keeps its digits as text."""
+    from decimal import Decimal
+
+    measured = {"day": object(), "rows": 1, "checksum": Decimal(HUGE), "total": Decimal("1.5000"), "x_example": ""}
+    assert as_metrics(measured) == {"rows": 1, "checksum": HUGE, "total": "1.5000", "x_example": ""}
+    with pytest.raises(TypeError, match="float"):
+        as_metrics({"share": 0.5})

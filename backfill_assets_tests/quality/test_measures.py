@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.dataset import DayFacts, Metrics
+from backfill_assets.quality.gates import judge
+from backfill_assets.quality.measures import as_metrics, measure, measurement, zero_metrics
+from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
+
+NEXT_DAY = date(2017, 3, 2)
+DEFECTS: list[dict[str, Any]] = [
+    {"basket_id": "1", "currency": "EUR", "sales_value": "1.10"},
+    {"basket_id": "2", "currency": "EUR", "sales_value": "2.20"},
+    {"basket_id": "2", "currency": "EUR", "sales_value": "2.00", "updated_at": "2017-03-01T00:00:00Z"},
+    {"basket_id": "2", "currency": "EUR", "sales_value": "2.20"},
+    {"basket_id": "3", "currency": "EUR"},
+    {"basket_id": "4", "sales_value": "12,3x"},
+    {"unparsed_line": "[1]", "day_is_arrival": True},
+    marker("2017-03-09T00:00:00.000000Z", 5, date(2017, 3, 4), basket_id="3"),
+    {"basket_id": "5", "currency": "EUR", "sales_value": "4.00", "day": NEXT_DAY},
+]
+
+
+def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
+    declared = registry.table(table)
+    return {row.day: as_metrics(row.asDict()) for row in measure(rows, declared).collect()}
+
+
+def _chain(spark: SparkSession, raw: DataFrame, bronze_from: DataFrame | None = None) -> dict[str, DataFrame]:
+    rates = spark.createDataFrame([], "currency string, rate_day date, rate decimal(18,6)")
+    tables: dict[str, DataFrame] = {"raw_sales": raw, "bronze_fx_rates": rates}
+    sources = {**tables, "raw_sales": raw if bronze_from is None else bronze_from}
+    for name in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
+        built = registry.step(name).version().transform(sources)
+        tables.update(built)
+        sources.update(built)
+    return tables
+
+
+def _all_measured(tables: Mapping[str, DataFrame]) -> dict[str, dict[date, Metrics]]:
+    return {name: _measured(rows, name) for name, rows in tables.items() if name != "bronze_fx_rates"}
+
+
+def _failures(measured: Mapping[str, dict[date, Metrics]], day: date) -> set[str]:
+    of_day = {name: days.get(day, zero_metrics(registry.table(name))) for name, days in measured.items()}
+    outcomes = {
+        f"{name}.{outcome.rule}": outcome.passed
+        for name in measured
+        for outcome in judge(registry.table(name), DayFacts(own=of_day[name], upstream=of_day))
+    }
+    return {rule for rule, passed in outcomes.items() if not passed}
+
+
+def test_the_accounting_of_a_day_with_every_kind_of_row(spark: SparkSession) -> None:
+    """Known answers, by count: 7 received = 2 published + 2 quarantined + 2 deduplicated + 1 superseded."""
+    measured = _all_measured(_chain(spark, raw_sales(spark, DEFECTS)))
+    assert measured["raw_sales"][DAY]["received"] == 7
+    assert measured["raw_sales"][DAY]["rows"] == 8
+    bronze = measured["bronze_sales"][DAY]
+    assert (bronze["rows"], bronze["deduplicated"], bronze["superseded"], bronze["keys"]) == (3, 2, 1, 3)
+    assert measured["quarantine_sales"][DAY]["rows"] == 2
+    fact = measured["fact_sales_transactions"][DAY]
+    assert (fact["rows"], fact["total_amount_eur"], fact["total_quantity"]) == (2, "3.3000", 2)
+    assert measured["fact_daily_revenue"][DAY]["total_revenue_eur"] == "3.3000"
+    assert _failures(measured, DAY) == _failures(measured, NEXT_DAY) == set()
+
+
+def test_a_day_without_rows_is_measured_as_zeros_and_passes(spark: SparkSession) -> None:
+    """Christmas: nothing was sold, and that is published like any other day."""
+    measured = _all_measured(_chain(spark, raw_sales(spark, DEFECTS)))
+    assert _failures(measured, date(2017, 12, 25)) == set()
+    for table in registry.tables():
+        assert zero_metrics(table).keys() == measurement(table).keys()
+
+
+def test_amounts_swapped_pairwise_after_raw_are_noticed(spark: SparkSession) -> None:
+    """Counts and totals stay the same; only the content of the rows tells."""
+    rows = [{"basket_id": str(n), "currency": "EUR", "sales_value": f"{n}.00"} for n in range(1, 9)]
+    raw = raw_sales(spark, rows)
+    partner = F.when(F.col("basket_id") % 2 == 0, F.col("basket_id") - 1).otherwise(F.col("basket_id") + 1)
+    swapped = raw.withColumn("sales_value", F.concat(partner.cast("int").cast("string"), F.lit(".00")))
+    straight, crossed = (_all_measured(_chain(spark, raw, rows)) for rows in (raw, swapped))
+    assert _failures(straight, DAY) == set()
+    total = "fact_sales_transactions", DAY
+    assert straight[total[0]][total[1]]["total_amount_eur"] == crossed[total[0]][total[1]]["total_amount_eur"]
+    assert _failures(crossed, DAY) >= {
+        "bronze_sales.content_intact",
+        "bronze_sales.everything_accounted_for",
+        "fact_sales_transactions.everything_published",
+    }
+
+
+def test_a_lost_and_a_doubled_row_are_noticed(spark: SparkSession) -> None:
+    """By count as well as by content, at the table where it happened."""
+    raw = raw_sales(spark, [{"basket_id": "1", "currency": "EUR"}, {"basket_id": "2", "currency": "EUR"}])
+    tables = _chain(spark, raw)
+    fact = tables["fact_sales_transactions"]
+    lost = {**tables, "fact_sales_transactions": fact.where("basket_id = '1'")}
+    doubled = {**tables, "fact_sales_transactions": fact.union(fact)}
+    assert _failures(_all_measured(lost), DAY) >= {"fact_sales_transactions.everything_published"}
+    assert _failures(_all_measured(doubled), DAY) >= {
+        "fact_sales_transactions.everything_published",
+        "fact_sales_transactions.key_is_unique",
+    }
+
+
+def test_a_line_without_a_rate_is_counted_with_its_currency(spark: SparkSession) -> None:
+    """The gate's message must say which rates to look for."""
+    measured = _all_measured(_chain(spark, raw_sales(spark, [{"currency": "CHF"}, {"basket_id": "2"}])))
+    fact = measured["fact_sales_transactions"][DAY]
+    assert (fact["without_rate"], fact["without_rate_example"]) == (2, "CHF, USD")
+    assert "fact_sales_transactions.rates_found" in _failures(measured, DAY)
+
+
+def test_the_checksum_sees_content_and_not_order(spark: SparkSession) -> None:
+    """It decides whether what is downstream is stale: a value, or a null that changes its column, must change it."""
+    rows: list[dict[str, Any]] = [{"basket_id": "1"}, {"basket_id": "2", "retail_disc": None, "coupon_disc": "1.00"}]
+    moved: list[dict[str, Any]] = [{"basket_id": "1"}, {"basket_id": "2", "retail_disc": "1.00", "coupon_disc": None}]
+    frames = {
+        "as it is": raw_sales(spark, rows),
+        "turned round": raw_sales(spark, rows).orderBy(F.desc("basket_id")).repartition(3),
+        "moved": raw_sales(spark, moved),
+        "other day": raw_sales(spark, rows).withColumn("day", F.lit(NEXT_DAY)),
+    }
+    sums = {name: next(iter(_measured(rows, "raw_sales").values()))["checksum"] for name, rows in frames.items()}
+    assert sums["as it is"] == sums["turned round"] == sums["other day"]
+    assert sums["as it is"] != sums["moved"]
+
+
+def test_a_breach_of_the_contract_in_staged_rows_is_counted_with_an_example(spark: SparkSession) -> None:
+    """A transform that lets through what the contract forbids must not publish it."""
+    bronze = _chain(spark, raw_sales(spark, [{"currency": "EUR"}]))["bronze_sales"]
+    broken = bronze.withColumn("quantity", F.lit(-1).cast("bigint"))
+    measured = _measured(broken, "bronze_sales")[DAY]
+    assert measured["violating"] == 1
+    assert measured["violating_example"] == "quantity: not greater than or equal to 0 (was -1)"
+
+
+def test_everything_is_measured_in_one_pass(spark: SparkSession) -> None:
+    """One row a day is shuffled, not every row: the plan has one exchange and no expansion of rows."""
+    for name, rows in _chain(spark, raw_sales(spark, [{"currency": "EUR"}])).items():
+        if name == "bronze_fx_rates":
+            continue
+        flat = spark.createDataFrame([], rows.schema)
+        plan = _physical_plan(measure(flat.repartition(2), registry.table(name)))
+        assert plan.count("Exchange hashpartitioning(day") == 1, plan
+        assert "Expand" not in plan
+
+
+def _physical_plan(rows: DataFrame) -> str:
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    with redirect_stdout(StringIO()) as shown:
+        rows.explain(mode="simple")
+    return shown.getvalue()
