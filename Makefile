@@ -28,7 +28,8 @@ demo: setup ## 90 real days from landed files to revenue in a native Dagster bac
 
 dev: setup ## the Dagster UI on http://127.0.0.1:3000
 	@mkdir -p .data/dagster
-	@DAGSTER_HOME="$(CURDIR)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
+	@ln -sf ../../dagster.yaml .data/dagster/dagster.yaml
+	@DAGSTER_HOME="$(CURDIR)/.data/dagster" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
 
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.lakehouse.connect_server
