@@ -109,13 +109,21 @@ def _range_without_days(tags: Mapping[str, str]) -> BackfillError:
 def _published(context: dg.AssetExecutionContext, step: Step, result: BuildResult) -> Iterator[Event]:
     _tell_late_days(context, result)
     for table in step.tables:
-        days = [day for day in result.days if day.table == table.name]
-        yield from _materialized(context, table.name, days)
+        yield from _materialized(context, table.name, result.days, _quarantined(step, result))
 
 
-def _materialized(context: dg.AssetExecutionContext, table: str, days: Sequence[BuiltDay]) -> Iterator[Event]:
+def _quarantined(step: Step, result: BuildResult) -> dict[date, int]:
+    rejects = {table.name for table in step.tables if table.layer == "quarantine"}
+    return {day.day: day.rows for day in result.days if day.table in rejects}
+
+
+def _materialized(
+    context: dg.AssetExecutionContext, table: str, built: Sequence[BuiltDay], quarantined: Mapping[date, int]
+) -> Iterator[Event]:
+    days = [day for day in built if day.table == table]
     for day in days:
-        context.add_asset_metadata(day_metadata(day), asset_key=table, partition_key=day.day.isoformat())
+        metadata = day_metadata(day, quarantined.get(day.day))
+        context.add_asset_metadata(metadata, asset_key=table, partition_key=day.day.isoformat())
     yield dg.MaterializeResult(asset_key=table)
     # Dagster stored the materializations at that yield: only now can a check point at its own one.
     targets = _materializations(context, table, days)

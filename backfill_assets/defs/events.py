@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from decimal import Decimal
 
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
@@ -17,27 +16,59 @@ from backfill_assets.days import contiguous
 from backfill_assets.defs.specs import GATES
 from backfill_assets.errors import BackfillError
 
-ACCOUNTING = ("received", "quarantined", "deduplicated", "superseded")
 
+def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.MetadataValue]:
+    """What Dagster keeps about one published day: how much, how long, from what, and who can undo it.
 
-def day_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
-    """What Dagster keeps about one published day: how much, how long, from what, and who can undo it."""
-    accounting = {name: _metric(day.metrics[name]) for name in ACCOUNTING if name in day.metrics}
+    ``quarantined`` counts the rows that the same step rejected for that day, if it rejects any.
+    """
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(day.rows),
-        **accounting,
+        **_accounting(day, quarantined),
+        **_totals(day),
         "gates": dg.MetadataValue.text(_gates_summary(day)),
         "reused": dg.MetadataValue.bool(day.reused),
         "publication": dg.MetadataValue.text(day.publication),
-        "table_version": dg.MetadataValue.int(day.table_version),
         "checksum": dg.MetadataValue.text(day.checksum),
         "code_version": dg.MetadataValue.text(day.code_version),
         "input_versions": dg.MetadataValue.json(dict(day.inputs)),
         "input_fingerprint": dg.MetadataValue.text(day.input_fingerprint),
+        **({} if day.reused else _cost(day)),
+    }
+
+
+def _cost(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    return {
+        "table_version": dg.MetadataValue.int(day.table_version),
         "seconds": dg.MetadataValue.float(round(day.seconds, 3)),
         "bytes": dg.MetadataValue.int(day.bytes),
         "files": dg.MetadataValue.int(day.files),
     }
+
+
+def _accounting(day: BuiltDay, quarantined: int | None) -> dict[str, dg.MetadataValue]:
+    """Received, quarantined, deduplicated, superseded: from where the day's rows came, before its own."""
+    found = {
+        "received": _counted(day, "raw_", "received"),
+        "quarantined": quarantined if quarantined is not None else _counted(day, "quarantine_", "rows"),
+        "deduplicated": _counted(day, "bronze_", "deduplicated"),
+        "superseded": _counted(day, "bronze_", "superseded"),
+    }
+    return {name: dg.MetadataValue.int(int(count)) for name, count in found.items() if count is not None}
+
+
+def _counted(day: BuiltDay, tables: str, metric: str) -> Metric:
+    """A metric of what the day was built from, recorded as ``from.<table>.<metric>``; else the day's own."""
+    for name, value in day.metrics.items():
+        if name.startswith(f"from.{tables}") and name.endswith(f".{metric}"):
+            return value
+    return day.metrics.get(metric)
+
+
+def _totals(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    # As floats, so that the UI can plot them; the exact decimals are in the publication log.
+    totals = {name: value for name, value in day.metrics.items() if name.startswith("total_")}
+    return {name: dg.MetadataValue.float(float(value)) for name, value in totals.items() if value is not None}
 
 
 def evaluation(
@@ -113,9 +144,3 @@ def _rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
 
 def _named(days: Sequence[date]) -> str:
     return ", ".join(str(found.first) if len(found) == 1 else str(found) for found in contiguous(days))
-
-
-def _metric(value: Metric) -> dg.MetadataValue:
-    if isinstance(value, int):
-        return dg.MetadataValue.int(value)
-    return dg.MetadataValue.text(format(value, "f") if isinstance(value, Decimal) else str(value))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from backfill_assets.build.arrivals import INGEST
 from backfill_assets.datasets.dataset import Dataset, Layer, Step, Table
 from backfill_assets.defs.column_schema import column_schema
 from backfill_assets.defs.partitions import DailyChain, partition_mapping
 
 GATES = "gates"
-INGEST_VERSION = "ingest"
 _GROUPS: dict[Layer, str] = {
     "raw": "raw",
     "bronze": "bronze",
@@ -40,8 +40,8 @@ def check_specs(step: Step, chain: DailyChain) -> list[dg.AssetCheckSpec]:
 
 
 def code_version(step: Step) -> str:
-    """The declared current version; raw tables keep what arrived and have none."""
-    return step.current or INGEST_VERSION
+    """The declared current version; raw tables keep what arrived, and have only the version of ingestion itself."""
+    return step.current or INGEST
 
 
 def _asset_spec(table: Table, step: Step, dataset: Dataset) -> dg.AssetSpec:

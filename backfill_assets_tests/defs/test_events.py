@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 
 import pytest
 
 from backfill_assets.build import DaysFailed
 from backfill_assets.days import DayRange
-from backfill_assets.defs.events import evaluation, gate_failure, late_days
+from backfill_assets.defs.events import day_metadata, evaluation, gate_failure, late_days
 from backfill_assets.defs.provenance import launched_by
 from backfill_assets_tests.defs.fake_builder import built_day
 
@@ -37,6 +38,29 @@ def test_a_failed_gate_lists_every_rule_with_its_next_step() -> None:
     assert [row.data["passed"] for row in rows] == [False, True]
     assert [row.data["next step"] for row in rows] == ["Look at the quarantine of that day.", ""]
     assert outcome.description == "complete: expected 7 rows, observed 6 rows"
+
+
+def test_the_accounting_of_a_day_says_what_was_received_for_it() -> None:
+    """A quarantine table holds few rows of its own: its day received what raw received, not what was rejected."""
+    metrics: dict[str, int | str | Decimal | None] = {
+        "received": 2,
+        "from.raw_sales.received": 90,
+        "deduplicated": 3,
+        "total_amount_eur": "14440.0447",
+    }
+    shown = day_metadata(replace(FAILED, metrics=metrics), quarantined=2)
+    assert {name: shown[name].value for name in ("received", "quarantined", "deduplicated")} == {
+        "received": 90,
+        "quarantined": 2,
+        "deduplicated": 3,
+    }
+    assert shown["total_amount_eur"].value == 14440.0447
+    assert "superseded" not in shown
+
+
+def test_a_reused_day_claims_no_work() -> None:
+    """Nothing was written in this run: zero bytes and files would look like a loss."""
+    assert not {"seconds", "bytes", "files", "table_version"} & set(day_metadata(replace(FAILED, reused=True)))
 
 
 def test_late_days_are_written_as_ranges() -> None:
