@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from backfill_assets.days import parse_day
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
@@ -73,7 +74,7 @@ def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:
 
 
 def _rows(table: DeltaTable, days: list[str]) -> pa.Table:
-    return table.to_pyarrow_table(partitions=[(PARTITION_COLUMN, "in", days)])
+    return table.to_pyarrow_table(filters=[(PARTITION_COLUMN, "in", [parse_day(day) for day in days])])
 
 
 def _content(rows: pa.Table) -> list[str]:

@@ -1,0 +1,147 @@
+"""What actors do, with the real code: publish one or two tables, append, compact, roll back, reclaim, try again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.compact import compact
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.pin import Pin
+from backfill_assets.lakehouse.publication import InputRead, Position, Publication, TableChange
+from backfill_assets.lakehouse.publish import Moved, Publisher
+from backfill_assets.lakehouse.reclaim import reclaim
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets_tests.protocol.actor import Actor
+from backfill_assets_tests.protocol.model import Wish, Wishes
+from backfill_assets_tests.protocol.staging import DAYS, change, published_rows, stage
+from backfill_assets_tests.protocol.world import World, merged, rows_of_offset
+
+Work = Callable[[Actor], object]
+ATTEMPTS = 3
+
+
+def publish(world: World, days: Mapping[str, list[str]], reading: str = "", exact: bool = False) -> Work:
+    """Stage rows of one's own (or derived from ``reading``) for days of one or two tables, and publish them."""
+
+    def work(actor: Actor) -> None:
+        publisher = world.publisher(actor.reached)
+        staged: dict[str, TableChange] = {}
+        rows: dict[str, dict[str, tuple[str, ...]]] = {table: {} for table in days}
+        again: Mapping[str, list[str]] = days
+        for _ in range(ATTEMPTS):
+            id = world.name("p")
+            inputs: dict[str, list[str]] = {reading: sorted(set().union(*days.values()))} if reading else {}
+            pin = publisher.pin(again, inputs, exact=inputs if exact else ())
+            actor.reached("pinned")
+            read = _read(world, pin.inputs.get(reading))
+            for table, moved in again.items():
+                new = {day: read.get(day, (f"{id}/{table}/{day}",) * (len(moved) % 2 + 1)) for day in moved}
+                rows[table].update(new)
+                staged[table] = _restaged(world, table, id, new, pin, staged.get(table))
+            actor.reached("staged")
+            publication = Publication(
+                id=id, kind="replace", tables=tuple(staged.values()), inputs=tuple(pin.inputs.values())
+            )
+            world.asked(publication, {reading: read} if reading else {}, rows)
+            result = publisher.publish(publication)
+            world.told(id, result)
+            if not isinstance(result, Moved):
+                return
+            again = days if reading else {table: sorted(moved) for table, moved in result.days.items()}
+
+    return refusable(work)
+
+
+def _read(world: World, read: InputRead | None) -> dict[str, tuple[str, ...]]:
+    """The rows of an input, at the version that was pinned."""
+    if read is None or read.version is None:
+        return dict.fromkeys(read.days, ()) if read else {}
+    found = published_rows(world.storage, read.table, read.version)
+    return {day: tuple(found[day].elements()) if day in found else () for day in read.days}
+
+
+def _restaged(
+    world: World, table: str, id: str, rows: Mapping[str, tuple[str, ...]], pin: Pin, earlier: TableChange | None
+) -> TableChange:
+    """The new days together with those that were staged before and have not moved."""
+    new = change(stage(world.storage, table, id, rows, world.columns[table]), rows, pin)
+    kept = tuple(day for day in earlier.days if day.day not in rows) if earlier else ()
+    return new.model_copy(update={"days": (*new.days, *kept)})
+
+
+def append(world: World, source: str, tables: tuple[str, ...], count: int) -> Work:
+    """Take in the next offsets of a source, into one table or two."""
+
+    def work(actor: Actor) -> None:
+        publisher = world.publisher(actor.reached)
+        for _ in range(ATTEMPTS):
+            id = world.name("a")
+            changes, rows = [], {}
+            for table in tables:
+                before = _position(publisher, table, source)
+                rows[table] = merged(rows_of_offset(source, table, o) for o in range(before, before + count))
+                timeline = stage(world.storage, table, id, rows[table], world.columns[table])
+                position = Position(id=source, before=before or None, after=before + count)
+                changes.append(change(timeline, rows[table], mode="append", positions=(position,)))
+            actor.reached("staged")
+            publication = Publication(id=id, kind="append", tables=tuple(changes))
+            world.asked(publication, {}, rows)
+            result = publisher.publish(publication)
+            world.told(id, result)
+            if not isinstance(result, Moved):
+                return
+
+    return refusable(work)
+
+
+def _position(publisher: Publisher, table: str, source: str) -> int:
+    main = MainTable.open(publisher.storage, table)
+    return (main.transaction(source) if main else None) or 0
+
+
+def compacting(world: World, table: str) -> Work:
+    def work(actor: Actor) -> None:
+        id = world.name("c")
+        nothing: Mapping[str, tuple[str, ...]] = dict.fromkeys(DAYS, ())
+        world.wishes[id] = Wishes("compact", {table: Wish("replace", nothing, {})})
+        world.told(id, compact(world.publisher(actor.reached), table, DAYS, id=id))
+
+    return refusable(work)
+
+
+def rolling_back(world: World, publication: str) -> Work:
+    def work(actor: Actor) -> None:
+        id = world.name("r")
+        undone = world.wishes[publication].tables
+        positions = {table: {s: (b, a) for s, (a, b) in wish.positions.items()} for table, wish in undone.items()}
+        tables = {table: Wish("replace", {}, {}, positions=positions[table]) for table in undone}
+        world.wishes[id] = Wishes("rollback", tables, undoes=publication)
+        world.told(id, roll_back(world.publisher(actor.reached), publication, id=id))
+
+    return refusable(work)
+
+
+def trying_again(world: World, publication: Publication) -> Work:
+    """The same publication under the same id, by a process that does not know what became of it."""
+    return refusable(lambda actor: world.told(publication.id, world.publisher(actor.reached).publish(publication)))
+
+
+def reclaiming(world: World, table: str) -> Work:
+    return refusable(lambda actor: reclaim(world.publisher(actor.reached), table))
+
+
+def recovering(world: World) -> Work:
+    return refusable(lambda actor: world.publisher(actor.reached).recover())
+
+
+def refusable(work: Work) -> Work:
+    """A refusal is an answer: it must leave nothing behind, which the ledgers see."""
+
+    def guarded(actor: Actor) -> None:
+        try:
+            work(actor)
+        except BackfillError as error:
+            actor.refusal = error
+
+    return guarded

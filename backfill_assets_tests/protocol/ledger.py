@@ -1,0 +1,165 @@
+"""Judges a table by its own Delta log, commit by commit: what a reader of one table sees must equal the model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from backfill_assets_tests.protocol.model import Commit, DayImage, Rows, Wishes, back, forward
+
+Actions = list[dict[str, Any]]
+
+
+class Ledger:
+    """Follows one main table. ``foreign`` tells the versions that somebody committed past the protocol."""
+
+    def __init__(self, root: Path, table: str, wishes: dict[str, Wishes], foreign: dict[int, str]) -> None:
+        self.folder = root / table
+        self.table = table
+        self.version = -1
+        self.days: list[dict[str, DayImage]] = []
+        """Every day, by version."""
+        self.positions: list[dict[str, int]] = []
+        self.commits: dict[str, Commit] = {}
+        self.withdrawn: dict[str, int] = {}
+        self.fenced: dict[str, int] = {}
+        self.touched: dict[str, list[int]] = {}
+        """The versions at which foreign writers changed a day."""
+        self._wishes = wishes
+        self._foreign = foreign
+        self._day_of: dict[str, str] = {}
+        self._rows: dict[str, Rows] = {}
+
+    def follow(self) -> None:
+        """Check every commit since the last look."""
+        while (commit := self._log_file(self.version + 1)).exists():
+            self.version += 1
+            actions = [json.loads(line) for line in commit.read_text().splitlines()]
+            self._check_files(actions)
+            before = dict(self.days[-1]) if self.days else {}
+            self.days.append(self._images())
+            self.positions.append(self._moved_positions(actions))
+            self._judge(actions, before)
+
+    def _log_file(self, version: int) -> Path:
+        return self.folder / "_delta_log" / f"{version:020d}.json"
+
+    def _check_files(self, actions: Actions) -> None:
+        """Spark loses a day whose path a commit both adds and removes; a path that is active may not be added."""
+        adds = [action["add"] for action in actions if "add" in action]
+        removes = {action["remove"]["path"] for action in actions if "remove" in action}
+        paths = {add["path"] for add in adds}
+        assert not paths & removes, f"{self.table} {self.version}: {paths & removes} both added and removed"
+        assert not paths & self._day_of.keys(), f"{self.table} {self.version}: an active path is added"
+        assert removes <= self._day_of.keys(), f"{self.table} {self.version}: removes what is not there"
+        for path in removes:
+            del self._day_of[path]
+        for add in adds:
+            self._day_of[add["path"]] = add["partitionValues"]["day"]
+
+    def _images(self) -> dict[str, DayImage]:
+        paths: dict[str, set[str]] = {}
+        for path, day in self._day_of.items():
+            paths.setdefault(day, set()).add(path)
+        return {day: DayImage(self._rows_in(found), frozenset(found)) for day, found in paths.items()}
+
+    def _rows_in(self, paths: set[str]) -> Rows:
+        total: Rows = Counter()
+        for path in paths:
+            if path not in self._rows:
+                names = pq.ParquetFile(self.folder / path).read(["name"]).column("name").to_pylist()
+                self._rows[path] = Counter(names)
+            total += self._rows[path]
+        return total
+
+    def _moved_positions(self, actions: Actions) -> dict[str, int]:
+        positions = dict(self.positions[-1]) if self.positions else {}
+        for action in actions:
+            if "txn" in action and action["txn"]["appId"] not in self._wishes:
+                positions[action["txn"]["appId"]] = action["txn"]["version"]
+        return positions
+
+    def _judge(self, actions: Actions, before: dict[str, DayImage]) -> None:
+        done = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
+        ours = [(id, number) for id, number in done.items() if id in self._wishes]
+        if self.version in self._foreign or not ours:
+            self._take_foreign(before)
+            return
+        ((publication, number),) = ours
+        assert publication not in self.fenced, f"{publication} committed to {self.table} past its fence"
+        assert publication not in self.withdrawn, f"{publication} committed to {self.table} after it was withdrawn"
+        checks: list[Callable[[str, dict[str, DayImage]], None]] = [self._fenced, self._committed, self._restored]
+        checks[number](publication, before)
+
+    def _take_foreign(self, before: dict[str, DayImage]) -> None:
+        assert self.version in self._foreign or self.version == 0, f"{self.table} {self.version}: whose commit is it?"
+        now = self.days[-1]
+        for day in now.keys() | before.keys():
+            if now.get(day, _NOTHING).files != before.get(day, _NOTHING).files:
+                self.touched.setdefault(day, []).append(self.version)
+
+    def _fenced(self, publication: str, before: dict[str, DayImage]) -> None:
+        assert publication not in self.commits, f"{publication} was fenced in {self.table} after it had committed"
+        assert self.days[-1] == before, f"the fence of {publication} changed {self.table}"
+        self.fenced[publication] = self.version
+
+    def _committed(self, publication: str, before: dict[str, DayImage]) -> None:
+        assert publication not in self.commits, f"{publication} committed to {self.table} twice"
+        wishes, wish = self._wishes[publication], self._wishes[publication].tables.get(self.table)
+        undone = self.commits[self._undone_by(publication)] if wishes.undoes else None
+        days = undone.after if undone else (wish.rows if wish else {})
+        was = {day: before.get(day, _NOTHING) for day in days}
+        self._check_expected(publication, was, undone)
+        self._compare(publication, before, forward(wishes, self.table, was, undone))
+        after = {day: self.days[-1].get(day, _NOTHING) for day in days}
+        self.commits[publication] = Commit(self.version, was, after)
+
+    def _undone_by(self, publication: str) -> str:
+        return self._wishes[publication].undoes
+
+    def _check_expected(self, publication: str, was: dict[str, DayImage], undone: Commit | None) -> None:
+        """Compare-and-swap, checked from outside: the days are just as they were when they were staged."""
+        wish = self._wishes[publication].tables.get(self.table)
+        for day, image in was.items():
+            expected = undone.after[day].files if undone else wish.expected.get(day) if wish else None
+            assert expected is None or image.files == expected, f"{publication} undid others' {self.table} {day}"
+
+    def _restored(self, publication: str, before: dict[str, DayImage]) -> None:
+        commit = self.commits[publication]
+        now = {day: before.get(day, _NOTHING) for day in commit.after}
+        wish = self._wishes[publication].tables.get(self.table)
+        rows, _ = back(wish, commit, now)
+        self._compare(publication, before, rows)
+        for day, image in commit.before.items():
+            if rows[day] != image.rows:  # others changed the day, or the positions that belong to it
+                self.touched.setdefault(day, []).append(self.version)
+        self.withdrawn[publication] = self.version
+
+    def _compare(self, publication: str, before: dict[str, DayImage], rows: dict[str, Rows]) -> None:
+        """All of the publication's days or none: every day equals the model, and no other day moved."""
+        model = {day: image.rows for day, image in before.items()} | rows
+        found = {day: image.rows for day, image in self.days[-1].items()}
+        assert {d: r for d, r in model.items() if r} == {d: r for d, r in found.items() if r}, (
+            f"{self.table} {self.version} ({publication}): model {model}, table {found}"
+        )
+
+    def missing_files(self, version: int) -> list[str]:
+        """Files that a reader of ``version`` would not find."""
+        return [p for image in self.days[version].values() for p in image.files if not (self.folder / p).exists()]
+
+    def rows_at(self, version: int, day: str) -> Rows:
+        return self.days[version].get(day, _NOTHING).rows
+
+    def files_at(self, version: int, day: str) -> frozenset[str]:
+        return self.days[version].get(day, _NOTHING).files
+
+    def touched_between(self, day: str, after: int, upto: int) -> bool:
+        return any(after < version <= upto for version in self.touched.get(day, ()))
+
+
+_NOTHING = DayImage(Counter(), frozenset())

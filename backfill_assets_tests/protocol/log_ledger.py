@@ -1,0 +1,163 @@
+"""Judges the publication log, entry by entry: what readers who pin the last closed map see must equal the model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets_tests.protocol.ledger import Ledger
+from backfill_assets_tests.protocol.model import Rows, Wishes
+from backfill_assets_tests.protocol.staging import content
+
+
+@dataclass(frozen=True)
+class Known:
+    """A day as the closed entries leave it; ``rows`` is None where a foreign writer has a hand in it."""
+
+    version: int
+    rows: Rows | None
+
+
+class LogLedger:
+    """Follows ``_publications``, and replays its closed entries one after the other."""
+
+    def __init__(self, root: Path, wishes: dict[str, Wishes], ledgers: dict[str, Ledger]) -> None:
+        self._folder = root / "_publications"
+        self._wishes = wishes
+        self._ledgers = ledgers
+        self.version = -1
+        self.map: dict[str, int] = {}
+        self.outcomes: dict[str, str] = {}
+        self.open: set[str] = set()
+        self._aborting: set[str] = set()
+        self._before: dict[str, dict[tuple[str, str], Known]] = {}
+        self._model: dict[tuple[str, str], Known] = {}
+        self._last: dict[tuple[str, str], str] = {}
+
+    def follow(self) -> None:
+        """Check every entry since the last look. The tables' own ledgers must have been followed already."""
+        while (commit := self._folder / "_delta_log" / f"{self.version + 1:020d}.json").exists():
+            self.version += 1
+            for line in commit.read_text().splitlines():
+                if path := json.loads(line).get("add", {}).get("path"):
+                    self._entry(pq.ParquetFile(self._folder / path).read().to_pylist())
+
+    def _entry(self, rows: list[dict[str, Any]]) -> None:
+        event, publication = rows[0]["event"], rows[0]["publication"]
+        if event == "prepared":
+            self._prepared(publication)
+        elif event == "aborting":
+            assert publication in self.open - self._aborting, f"{publication} decided twice"
+            self._aborting.add(publication)
+        elif event == "closed":
+            self._closed(publication, rows)
+
+    def _prepared(self, publication: str) -> None:
+        wishes = self._wishes[publication]
+        assert publication not in self.outcomes, f"{publication} was prepared again"
+        for other in self.open:
+            shared = self._wishes[other].tables.keys() & (wishes.tables.keys() | wishes.inputs.keys())
+            assert not shared, f"{publication} was prepared past the lock of {other} on {shared}"
+        for table, days in wishes.inputs.items():
+            for day, read in days.items():
+                now = self._pinned(table, day)
+                gone = Counter(read) - now
+                assert not wishes.exact or Counter(read) == now, f"{publication} was prepared on gained rows"
+                assert not gone, f"{publication} was prepared though {gone} of {table} {day} were withdrawn"
+        self.open.add(publication)
+
+    def _pinned(self, table: str, day: str) -> Rows:
+        return self._ledgers[table].rows_at(self.map[table], day) if table in self.map else Counter()
+
+    def _closed(self, publication: str, rows: list[dict[str, Any]]) -> None:
+        outcome = rows[0]["outcome"]
+        assert publication in self.open, f"{publication} was closed twice"
+        assert (publication in self._aborting) == (outcome == "aborted"), f"{publication} closed against the decision"
+        self.open.remove(publication)
+        self.outcomes[publication] = outcome
+        self._check_map(publication, outcome, json.loads(rows[0]["detail"]))
+        if outcome == "done":
+            self._replay(publication, [(row["table"], row["day"]) for row in rows[1:]])
+            self._check_days(publication, rows[1:])
+        self._check_pinned(publication)
+
+    def _check_map(self, publication: str, outcome: str, found: dict[str, int]) -> None:
+        own = {table: self._own_commit(publication, table, outcome) for table in self._wishes[publication].tables}
+        assert found == self.map | own, f"{publication}: the map says {found}, the tables {self.map | own}"
+        self.map = found
+
+    def _own_commit(self, publication: str, table: str, outcome: str) -> int:
+        ledger = self._ledgers[table]
+        if outcome == "done":
+            assert publication not in ledger.withdrawn, f"{publication} is done, and withdrawn in {table}"
+            return ledger.commits[publication].version
+        fence = ledger.fenced.get(publication)
+        return ledger.withdrawn[publication] if fence is None else fence
+
+    def _replay(self, publication: str, days: list[tuple[str, str]]) -> None:
+        wishes = self._wishes[publication]
+        self._before[publication] = {}
+        for key in days:
+            table, day = key
+            commit = self._ledgers[table].commits[publication]
+            was = self._model.get(key, Known(-1, Counter()))
+            if self._ledgers[table].touched_between(day, was.version, commit.version):
+                was = Known(commit.version, None)
+            self._before[publication][key] = was
+            self._model[key] = self._after(wishes, was, key, commit.version)
+            self._last[key] = publication
+
+    def _after(self, wishes: Wishes, was: Known, key: tuple[str, str], version: int) -> Known:
+        if wishes.undoes:
+            before = self._before[wishes.undoes][key]
+            return Known(version, before.rows)
+        wish = wishes.tables[key[0]]
+        if wishes.kind == "compact":
+            return Known(version, was.rows)
+        rows = Counter(wish.rows[key[1]])
+        if wish.mode == "append":
+            return Known(version, None if was.rows is None else was.rows + rows)
+        return Known(version, rows)
+
+    def _check_days(self, publication: str, rows: list[dict[str, Any]]) -> None:
+        """What the log says a day holds is what the table has: files, row count and checksum."""
+        for row in rows:
+            table, day = row["table"], row["day"]
+            ledger = self._ledgers[table]
+            version = ledger.commits[publication].version
+            found = ledger.rows_at(version, day)
+            assert row["physical"] == fingerprints.physical(ledger.files_at(version, day)), f"{publication} {day} files"
+            if row["rows"] is None:
+                known = self._model[table, day].rows
+                assert not known, f"{publication}: the log does not know {table} {day}"
+            else:
+                truth = content(found.elements())
+                told = (row["rows"], row["checksum"])
+                assert told == (truth.rows, truth.checksum), f"{publication}: the log is wrong about {table} {day}"
+
+    def _check_pinned(self, publication: str) -> None:
+        """Readers of the map see exactly the closed entries, in all tables, wherever no foreign writer came between."""
+        for (table, day), known in self._model.items():
+            ledger, version = self._ledgers[table], self.map[table]
+            assert not ledger.missing_files(version), f"{table} {version}: files are missing"
+            if known.rows is not None and not ledger.touched_between(day, known.version, version):
+                found = ledger.rows_at(version, day)
+                assert found == known.rows, f"after {publication}, {table} {day}: model {known.rows}, pinned {found}"
+
+    def check_states(self, states: Mapping[tuple[str, str], Any]) -> None:
+        """The day states that the log gives out: last publication, and a foreign day is told from ours."""
+        for key, known in self._model.items():
+            ledger = self._ledgers[key[0]]
+            state = states[key]
+            assert state.publication == self._last[key]
+            physical = fingerprints.physical(ledger.files_at(self.map[key[0]], key[1]))
+            changed = ledger.files_at(known.version, key[1]) != ledger.files_at(self.map[key[0]], key[1])
+            foreign = state.logical_at(physical).startswith("foreign")
+            assert foreign or not changed, f"{key} was changed by others, and the log calls it ours"

@@ -1,0 +1,88 @@
+"""Small tables for the protocol tests: rows are names, staged with delta-rs alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import date
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from backfill_assets.lakehouse.pin import Pin
+from backfill_assets.lakehouse.publication import DayChange, DayContent, Expected, Mode, Position, TableChange
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+
+DAYS = ("2017-03-01", "2017-03-02", "2017-03-03")
+RowsByDay = Mapping[str, Iterable[str]]
+
+
+def rows_table(rows: RowsByDay, extra: int = 0) -> pa.Table:
+    """Rows as Arrow: a name, its day, and ``extra`` more nullable columns."""
+    flat = [(name, date.fromisoformat(day)) for day, names in sorted(rows.items()) for name in names]
+    columns = {
+        "name": pa.array([name for name, _ in flat], pa.string()),
+        "day": pa.array([day for _, day in flat], pa.date32()),
+    }
+    for number in range(extra):
+        columns[f"extra_{number}"] = pa.array([f"e{number}"] * len(flat), pa.string())
+    return pa.table(columns)
+
+
+def stage(storage: Storage, table: str, timeline: str, rows: RowsByDay, extra: int = 0) -> Timeline:
+    """Stage the days of ``rows`` into a new timeline, as Spark would; a day may have no rows."""
+    target = Timeline(storage, table, timeline)
+    entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="of " + day) for day in rows})
+    write_deltalake(
+        target.uri,
+        rows_table(rows, extra),
+        mode="append",
+        partition_by=["day"],
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()}),
+    )
+    return target
+
+
+def content(names: Iterable[str], code_version: str = "v1") -> DayContent:
+    """Count and checksum of rows, as a build would have measured them."""
+    listed = list(names)
+    total = sum(int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) for name in listed)
+    return DayContent(rows=len(listed), checksum=str(total), code_version=code_version)
+
+
+def change(
+    timeline: Timeline,
+    rows: RowsByDay,
+    pin: Pin | None = None,
+    mode: Mode = "replace",
+    positions: tuple[Position, ...] = (),
+) -> TableChange:
+    """The staged days of ``rows`` as a change to their table, against what ``pin`` found (or against nothing)."""
+    staged = timeline.days()
+    expected = pin.expected if pin else {}
+    days = tuple(
+        DayChange(
+            day=day,
+            adds=staged[day].files,
+            content=content(rows[day]),
+            expected=expected.get((timeline.table, day), Expected()),
+        )
+        for day in sorted(rows)
+    )
+    return TableChange(table=timeline.table, mode=mode, table_schema=timeline.schema(), days=days, positions=positions)
+
+
+def published_rows(storage: Storage, table: str, version: int | None = None) -> dict[str, Counter[str]]:
+    """The rows of a table by day, as a reader who uses delta-rs sees them."""
+    found: dict[str, Counter[str]] = {}
+    for row in DeltaTable(storage.uri(table), version=version).to_pyarrow_table(columns=["name", "day"]).to_pylist():
+        found.setdefault(str(row["day"]), Counter())[row["name"]] += 1
+    return found
+
+
+def files(storage: Storage, table: str) -> set[str]:
+    """Active files of a table, relative to it."""
+    prefix = storage.uri(table) + "/"
+    return {uri.removeprefix(prefix) for uri in DeltaTable(storage.uri(table)).file_uris()}

@@ -1,0 +1,227 @@
+"""Hypothesis plays everybody who may work on a lakehouse, interleaved step by step, dying anywhere.
+
+The real code runs; tables and log are judged after every step against a sequential model in plain Python.
+``PROTOCOL_SEED`` and ``PROTOCOL_EXAMPLES`` ask for another or a longer run than the default;
+``PROTOCOL_SHRINK=1`` looks for the shortest history that fails, which takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from backfill_assets.lakehouse.steps import Step
+from backfill_assets_tests.protocol import deeds
+from backfill_assets_tests.protocol.actor import HITS, Actor, never_hit, report
+from backfill_assets_tests.protocol.staging import DAYS
+from backfill_assets_tests.protocol.world import RAW, TABLES, World
+
+SEED = int(os.environ.get("PROTOCOL_SEED", "20170301"))
+EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "60"))
+SHRINK = "PROTOCOL_SHRINK" in os.environ
+MOST_ACTORS = 4
+_ANY = st.integers(0, 2**16)
+_STEPS = [step.value for step in Step]
+
+
+class Lakehouse(RuleBasedStateMachine):
+    """Everybody who may work on one lakehouse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+
+    # ---------------------------------------------------------------- actors
+
+    def _start(self, work: deeds.Work) -> Actor:
+        actor = Actor(f"actor {len(self.world.actors)}", work)
+        self.world.actors.append(actor)
+        return actor
+
+    def _someone(self, number: int) -> Actor:
+        alive = self.world.alive()
+        return alive[number % len(alive)]
+
+    def _room(self) -> bool:
+        return len(self.world.alive()) < MOST_ACTORS
+
+    def _alive(self) -> bool:
+        return bool(self.world.alive())
+
+    def _published(self) -> bool:
+        return self._room() and bool(self.world.published_so_far())
+
+    @precondition(_room)
+    @rule(tables=st.sampled_from([["fact"], ["report"], ["fact", "report"]]), days=_ANY, stop=st.sampled_from(_STEPS))
+    def publisher(self, tables: list[str], days: int, stop: str) -> None:
+        work = deeds.publish(self.world, {table: _days(days + n) for n, table in enumerate(tables)})
+        self._start(work).advance_to(stop)
+
+    @precondition(_room)
+    @rule(table=st.sampled_from(["fact", "report"]), raw=st.sampled_from(RAW), days=_ANY, exact=st.booleans())
+    def derived(self, table: str, raw: str, days: int, exact: bool) -> None:
+        self._start(deeds.publish(self.world, {table: _days(days)}, raw, exact)).advance_to("staged")
+
+    @precondition(_room)
+    @rule(
+        source=st.sampled_from(["topic", "landed:x", "landed:y"]),
+        tables=st.sampled_from([("raw",), ("raw_more",), RAW, RAW]),
+        count=st.integers(1, 3),
+        stop=st.sampled_from(_STEPS),
+    )
+    def appender(self, source: str, tables: tuple[str, ...], count: int, stop: str) -> None:
+        self._start(deeds.append(self.world, source, tables, count)).advance_to(stop)
+
+    @precondition(_room)
+    @rule(table=st.sampled_from(TABLES), stop=st.sampled_from(_STEPS))
+    def compactor(self, table: str, stop: str) -> None:
+        self._start(deeds.compacting(self.world, table)).advance_to(stop)
+
+    @precondition(_published)
+    @rule(which=_ANY, stop=st.sampled_from(_STEPS))
+    def roll_back(self, which: int, stop: str) -> None:
+        newest = self.world.published_so_far()[-4:]
+        self._start(deeds.rolling_back(self.world, newest[-1 - which % len(newest)])).advance_to(stop)
+
+    @precondition(lambda self: self._room() and bool(self.world.requests))
+    @rule(which=_ANY)
+    def try_again(self, which: int) -> None:
+        requests = self.world.requests
+        self._start(deeds.trying_again(self.world, requests[-1 - which % len(requests)])).advance()
+
+    @precondition(_room)
+    @rule(
+        table=st.sampled_from(TABLES), stop=st.sampled_from(["reclaim intended", "reclaim deleted"]), dies=st.booleans()
+    )
+    def reclaimer(self, table: str, stop: str, dies: bool) -> None:
+        self.world.days_pass()
+        actor = self._start(deeds.reclaiming(self.world, table))
+        actor.advance_to(stop)
+        if dies:
+            actor.crash()
+
+    @precondition(_room)
+    @rule(stop=st.sampled_from(_STEPS))
+    def recoverer(self, stop: str) -> None:
+        self._start(deeds.recovering(self.world)).advance_to(stop)
+
+    @precondition(_alive)
+    @rule(who=_ANY, steps=st.integers(1, 4))
+    def step(self, who: int, steps: int) -> None:
+        actor = self._someone(who)
+        for _ in range(steps):
+            actor.advance()
+
+    @precondition(_alive)
+    @rule(who=_ANY, stop=st.sampled_from(_STEPS))
+    def go_on_until(self, who: int, stop: str) -> None:
+        self._someone(who).advance_to(stop)
+
+    @precondition(_alive)
+    @rule(who=_ANY, stop=st.sampled_from(_STEPS))
+    def die_at(self, who: int, stop: str) -> None:
+        actor = self._someone(who)
+        actor.advance_to(stop)
+        actor.crash()
+
+    @precondition(_room)
+    @rule(
+        appends=st.booleans(),
+        how=st.sampled_from(["add", "add", "optimise"]),
+        first=st.booleans(),
+        stop=st.sampled_from(["abort decided", "restored", "fenced", "closing", "closed"]),
+        dies=st.booleans(),
+    )
+    def caught_half_way(self, appends: bool, how: str, first: bool, stop: str, dies: bool) -> None:
+        """Somebody publishes two tables; when the first is committed, others write to the second (and the first)."""
+        both = {"fact": list(DAYS), "report": list(DAYS)}
+        work = deeds.append(self.world, "topic", RAW, 3) if appends else deeds.publish(self.world, both)
+        tables = RAW if appends else tuple(both)
+        actor = self._start(work)
+        actor.advance_to("table committed")
+        for table in tables if first else tables[1:]:
+            for day in DAYS[:2]:
+                self.world.write_past_the_protocol(table, day, how)
+        actor.advance_to(stop)
+        if dies:
+            actor.crash()
+
+    @precondition(_alive)
+    @rule(who=_ANY)
+    def run_out(self, who: int) -> None:
+        self._someone(who).run_out()
+
+    @precondition(_alive)
+    @rule(who=_ANY)
+    def crash(self, who: int) -> None:
+        self._someone(who).crash()
+
+    # ------------------------------------------------------ foreign writers, time
+
+    @rule(table=st.sampled_from(TABLES), day=st.sampled_from(DAYS), how=st.sampled_from(["add", "delete", "optimise"]))
+    def foreign_write(self, table: str, day: str, how: str) -> None:
+        self.world.write_past_the_protocol(table, day, how)
+
+    @precondition(lambda self: bool(self.world.log.open))
+    @rule(which=_ANY, how=st.sampled_from(["add", "add", "optimise"]), first=st.booleans())
+    def ambush(self, which: int, how: str, first: bool) -> None:
+        """A foreign write to a day of an entry that is under way: to its last table, or (rarely) its first."""
+        entries = sorted(self.world.log.open)
+        tables = sorted(self.world.wishes[entries[which % len(entries)]].tables.items())
+        table, wish = tables[0] if first and which % 3 == 0 else tables[-1]
+        days = sorted(wish.rows) or list(DAYS)
+        self.world.write_past_the_protocol(table, days[which % len(days)], how)
+
+    @precondition(lambda self: sum(self.world.columns.values()) < 2)
+    @rule(table=st.sampled_from(["fact", "raw"]))
+    def new_column(self, table: str) -> None:
+        """Whoever stages from now on has one column more; those who staged before do not."""
+        self.world.columns[table] += 1
+
+    # -------------------------------------------------------------- judgement
+
+    @invariant()
+    def all_promises_hold(self) -> None:
+        self.world.judge()
+
+    def teardown(self) -> None:
+        try:
+            self.world.end()
+        finally:
+            self.world.remove()
+
+
+def _days(number: int) -> list[str]:
+    """One day, or two that follow each other."""
+    first = number % len(DAYS)
+    return [DAYS[first]] if number % 2 else sorted({DAYS[first], DAYS[(first + 1) % len(DAYS)]})
+
+
+@pytest.mark.protocol
+def test_every_promise_holds_whoever_works_and_dies() -> None:
+    """All invariants of the publication protocol, at every moment of many histories, and after recovery.
+
+    A protocol that was only tried in the order that everybody has in mind fails in the others.
+    """
+    HITS.clear()
+    machine = hypothesis.seed(SEED)(Lakehouse)
+    chosen = settings(
+        max_examples=EXAMPLES,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        phases=(Phase.generate, Phase.shrink) if SHRINK else (Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        run_state_machine_as_test(machine, settings=chosen)
+    finally:
+        print(f"seed {SEED}, {EXAMPLES} histories\n{report()}")
+    assert not never_hit(), "steps that no history reached"
+    assert not never_hit("died at "), "steps at which nobody died"

@@ -1,0 +1,177 @@
+"""A lakehouse with everybody who works on it: what they do, and what they were told, for the ledgers to judge."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.publication import Publication
+from backfill_assets.lakehouse.publish import Moved, Published, Publisher
+from backfill_assets.lakehouse.reclaim import finish_reclaiming
+from backfill_assets.lakehouse.steps import Reached, nowhere
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets_tests.protocol.actor import Actor
+from backfill_assets_tests.protocol.ledger import Ledger
+from backfill_assets_tests.protocol.log_ledger import LogLedger
+from backfill_assets_tests.protocol.model import Wish, Wishes
+from backfill_assets_tests.protocol.staging import DAYS, published_rows, rows_table
+
+TABLES = ("fact", "raw", "raw_more", "report")
+RAW = ("raw", "raw_more")
+RETENTION_DAYS = 1
+Rows = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""Rows by table and day."""
+
+
+def rows_of_offset(source: str, table: str, offset: int) -> dict[str, tuple[str, ...]]:
+    """The rows that one offset of a source gives, by day: the same whenever it is read."""
+    day = DAYS[(offset + len(source)) % len(DAYS)]
+    return {day: tuple(f"{source}/{table}/{offset}/{number}" for number in range(1 + offset % 2))}
+
+
+class World:
+    """One lakehouse in a temporary folder, its actors, and the ledgers that judge it."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="protocol-"))
+        self.storage = Storage(str(self.root))
+        self.clock = datetime.now(UTC)
+        self.actors: list[Actor] = []
+        self.wishes: dict[str, Wishes] = {}
+        self.requests: list[Publication] = []
+        self.done: set[str] = set()
+        self.refused: list[str] = []
+        self.foreign: dict[str, dict[int, str]] = {table: {} for table in TABLES}
+        self.ledgers = {table: Ledger(self.root, table, self.wishes, self.foreign[table]) for table in TABLES}
+        self.log = LogLedger(self.root, self.wishes, self.ledgers)
+        self.columns = dict.fromkeys(TABLES, 0)
+        self._numbers = Counter[str]()
+
+    def publisher(self, reached: Reached = nowhere) -> Publisher:
+        return Publisher(self.storage, retention_days=RETENTION_DAYS, now=lambda: self.clock, reached=reached)
+
+    def name(self, prefix: str) -> str:
+        self._numbers[prefix] += 1
+        return f"{prefix}{self._numbers[prefix]}"
+
+    def days_pass(self) -> None:
+        self.clock += timedelta(days=RETENTION_DAYS, hours=1)
+
+    # ------------------------------------------------------- what actors were told
+
+    def asked(self, publication: Publication, inputs: Rows, rows: Rows) -> None:
+        """Somebody is about to publish: what it would mean, were it done."""
+        tables = {}
+        for change in publication.tables:
+            tables[change.table] = Wish(
+                mode=change.mode,
+                rows={day.day: rows[change.table][day.day] for day in change.days},
+                files={day.day: frozenset(add.path for add in day.adds) for day in change.days},
+                expected={} if change.mode == "append" else {d.day: frozenset(d.expected.files) for d in change.days},
+                positions={p.id: (p.before or 0, p.after) for p in change.positions},
+            )
+        exact = any(read.exact for read in publication.inputs)
+        self.wishes[publication.id] = Wishes(publication.kind, tables, inputs=inputs, exact=exact)
+        self.requests.append(publication)
+
+    def told(self, publication: str, result: object) -> None:
+        """What the caller was told must be so: done is done for good, and refused had no effect."""
+        if isinstance(result, Published):
+            self.done.add(publication)
+        elif isinstance(result, Moved):
+            self.refused.append(publication)
+
+    # ------------------------------------------------------------- foreign writers
+
+    def write_past_the_protocol(self, table: str, day: str, how: str) -> None:
+        """Somebody commits to main directly: adds rows, deletes a day, or rewrites files."""
+        main = MainTable.open(self.storage, table)
+        if main is None or "name" not in {field.name for field in main.handle.schema().fields}:
+            return
+        version = main.version + 1
+        if how == "optimise":
+            main.handle.optimize.compact(partition_filters=[("day", "=", day)])
+        elif how == "delete" and table not in RAW:
+            main.handle.delete(f"day = '{day}'")
+        elif how == "add":
+            rows = rows_table({day: [self.name("foreign")]}, len(main.handle.schema().fields) - 2)
+            write_deltalake(main.handle, rows, mode="append")
+        for newer in range(version, DeltaTable(self.storage.uri(table)).version() + 1):
+            self.foreign[table][newer] = how
+
+    # ------------------------------------------------------------------- judgement
+
+    def judge(self) -> None:
+        """Every invariant, at this very moment, whatever anybody is in the middle of."""
+        for actor in self.actors:
+            if actor.error is not None and not isinstance(actor.error, BackfillError):
+                raise actor.error
+        for ledger in self.ledgers.values():
+            ledger.follow()
+            self._judge_table(ledger)
+        self.log.follow()
+        for publication in self.done:
+            assert self.log.outcomes.get(publication) == "done", f"{publication} was acknowledged, and is not done"
+        for publication in self.refused:
+            assert publication not in self.log.open, f"{publication} was refused, and is under way"
+            assert self.log.outcomes.get(publication) != "done", f"{publication} was refused, and is done"
+        self.refused.clear()
+
+    def _judge_table(self, ledger: Ledger) -> None:
+        if ledger.version < 0:
+            return
+        assert not ledger.missing_files(ledger.version), f"{ledger.table}: active files are missing"
+        if ledger.table in RAW:
+            self._judge_positions(ledger)
+
+    def _judge_positions(self, ledger: Ledger) -> None:
+        """Rows and positions together: every offset up to the position, once, and nothing beyond it."""
+        found = Counter[str]()
+        for image in ledger.days[-1].values():
+            found += Counter({row: n for row, n in image.rows.items() if not row.startswith("foreign")})
+        wanted = Counter[str]()
+        for source, position in ledger.positions[-1].items():
+            for offset in range(position):
+                for rows in rows_of_offset(source, ledger.table, offset).values():
+                    wanted.update(rows)
+        assert found == wanted, f"{ledger.table}: {found - wanted} too much, {wanted - found} lost"
+
+    def end(self) -> None:
+        """Everybody dies; a new process recovers; and then nothing is left half done."""
+        for actor in self.actors:
+            actor.crash()
+        publisher = self.publisher()
+        publisher.recover()
+        finish_reclaiming(publisher)
+        self.judge()
+        assert not self.log.open
+        self.log.check_states(publisher.log.day_states(publisher.log.head()))
+        for table, ledger in self.ledgers.items():
+            if ledger.version >= 0:
+                found = {day: rows for day, rows in published_rows(self.storage, table).items() if rows}
+                assert found == {day: image.rows for day, image in ledger.days[-1].items() if image.rows}
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def alive(self) -> list[Actor]:
+        return [actor for actor in self.actors if not actor.finished]
+
+    def published_so_far(self) -> list[str]:
+        return [publication for publication, outcome in self.log.outcomes.items() if outcome == "done"]
+
+
+def merged(parts: Iterable[Mapping[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for day, rows in part.items():
+            found[day] = (*found.get(day, ()), *rows)
+    return found
