@@ -26,7 +26,7 @@ SMALL_SPARK = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
-_TIER_OF_FOLDER = {"stories": "story", "defs": "story"}
+_TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "each_spark"}
 
