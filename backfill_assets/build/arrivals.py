@@ -10,8 +10,8 @@ from datetime import date, timedelta
 from backfill_assets.build import decide
 from backfill_assets.build.lake import Lake, Progress, built_from_log, failed_day, provenance
 from backfill_assets.build.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
-from backfill_assets.build.stage import StagedTableDay, as_facts, content_of, measured_days
-from backfill_assets.datasets.dataset import DayFacts, Source, Step, Table
+from backfill_assets.build.stage import StagedTableDay, as_facts, content_of, measured_days, recorded
+from backfill_assets.datasets.dataset import DayFacts, Metrics, Source, Step, Table
 from backfill_assets.errors import InvalidRequest, PublicationRefused, SourceUnreadable
 from backfill_assets.lakehouse.ingest import raw_rows, raw_schema
 from backfill_assets.lakehouse.landing import LandedFile
@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.publication import DayChange, DayState, InputRead
 from backfill_assets.lakehouse.publish import Moved, Pin, Published
 from backfill_assets.lakehouse.rows import published_rows, stage, staged_rows
 from backfill_assets.lakehouse.supersessions import supersessions
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict, open_timelines
+from backfill_assets.lakehouse.timelines import Timeline, open_timelines
 from backfill_assets.quality import gates
 
 INGEST = "v1"
@@ -168,36 +168,18 @@ class ArrivalBuild:
         touched = {date.fromisoformat(day) for day in timeline.days_with_files()}
         days = sorted(touched | set(empty))
         measured = measured_days(self.lake.spark(), self.table, timeline, days)
-        verdicts = {}
-        self.staged.clear()
-        schema = timeline.schema()
-        for day in days:
-            content = content_of(measured[day], INGEST, "", {})
-            rules = gates.judge(self.table, DayFacts(own=as_facts(content)))
-            passed = all(rule.passed for rule in rules)
-            self.staged[day] = StagedTableDay(self.table.name, day, (), content, rules, pin, schema)
-            verdicts[str(day)] = Verdict(
-                input_fingerprint=_fingerprint(files), passed=passed, content=content, rules=rules
-            )
-        timeline.judge(verdicts, {day: StagedAs(input_fingerprint=v.input_fingerprint) for day, v in verdicts.items()})
-        self.take_files(timeline, (time.monotonic() - started) / max(1, len(days)))
+        seconds = (time.monotonic() - started) / max(1, len(days))
+        found = [self.judged_day(day, measured[day], pin, timeline.schema(), seconds) for day in days]
+        made_of = dict.fromkeys(days, _fingerprint(files))
+        self.staged = {day.day: day for day in recorded(timeline, found, made_of)}
         failed = [failed_day(day) for day in self.staged.values() if not day.passed]
         if failed:
             raise DaysFailed(failed, staged=len(days) - len(failed))
 
-    def take_files(self, timeline: Timeline, seconds: float) -> None:
-        held = timeline.days()
-        for day, staged in self.staged.items():
-            self.staged[day] = StagedTableDay(
-                staged.table,
-                day,
-                held[str(day)].files,
-                staged.content,
-                staged.rules,
-                staged.pin,
-                staged.table_schema,
-                seconds,
-            )
+    def judged_day(self, day: date, measured: Metrics, pin: Pin, schema: str, seconds: float) -> StagedTableDay:
+        content = content_of(measured, INGEST, "", {})
+        rules = gates.judge(self.table, DayFacts(own=as_facts(content)))
+        return StagedTableDay(self.table.name, day, (), content, rules, pin, schema, seconds)
 
     # ---------------------------------------------------------------- publish
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -112,31 +112,38 @@ def _judged(
     timeline: Timeline,
     seconds: float,
 ) -> list[StagedTableDay]:
-    held, schema = timeline.days(), timeline.schema()
+    schema = timeline.schema()
     days = []
     for day in chunk.days:
-        companions = {name: metrics[day] for name, metrics in measured.items() if name != table.name}
-        upstream = {name: as_facts(content) for name, content in chunk.upstream(day).items()}
-        facts = DayFacts(own=measured[table.name][day], upstream=upstream, companions=companions)
-        rules = gates.judge(table, facts) if chunk.judged else ()
-        content = content_of(
-            measured[table.name][day], chunk.version.name, chunk.wanted[day].inputs, chunk.upstream(day)
+        own, upstream = measured[table.name][day], chunk.upstream(day)
+        facts = DayFacts(
+            own=own,
+            upstream={name: as_facts(content) for name, content in upstream.items()},
+            companions={name: metrics[day] for name, metrics in measured.items() if name != table.name},
         )
-        days.append(StagedTableDay(table.name, day, held[str(day)].files, content, rules, chunk.pin, schema, seconds))
-    if not chunk.judged:
-        return days
-    timeline.judge(
-        {
-            str(day.day): Verdict(
-                input_fingerprint=chunk.wanted[day.day].input_fingerprint,
-                passed=day.passed,
-                content=day.content,
-                rules=day.rules,
-            )
-            for day in days
-        }
-    )
-    return days
+        rules = gates.judge(table, facts) if chunk.judged else ()
+        content = content_of(own, chunk.version.name, chunk.wanted[day].inputs, upstream)
+        days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
+    return recorded(timeline, days, {day: chunk.wanted[day].input_fingerprint for day in chunk.days})
+
+
+def recorded(
+    timeline: Timeline, days: Sequence[StagedTableDay], input_fingerprints: Mapping[date, str]
+) -> list[StagedTableDay]:
+    """Record the verdicts in the timeline, and give the days their files.
+
+    The days are listed again: Spark makes no commit, and so keeps no list, when a write has no rows at all.
+    """
+    verdicts = {
+        str(day.day): Verdict(
+            input_fingerprint=input_fingerprints[day.day], passed=day.passed, content=day.content, rules=day.rules
+        )
+        for day in days
+    }
+    staged = {day: StagedAs(input_fingerprint=verdict.input_fingerprint) for day, verdict in verdicts.items()}
+    timeline.judge(verdicts, staged)
+    held = timeline.days()
+    return [replace(day, files=held[str(day.day)].files) for day in days]
 
 
 def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Contents) -> DayContent:

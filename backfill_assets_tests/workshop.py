@@ -1,0 +1,85 @@
+"""A lakehouse, a landing zone and a builder in a folder of their own: what stories and Spark tests work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from deltalake import DeltaTable
+
+from backfill_assets.build import Builder, BuildResult, RunInfo
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.publication import DayState
+from backfill_assets.sample.real import land_real
+from backfill_assets.sample.synthetic import synthesize
+from backfill_assets.sample.synthetic_tally import SyntheticSpec, SyntheticTally
+from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEY = "a key for tests that is long enough"
+"""The token key of every test lakehouse, so that tokens are the same in all of them."""
+
+
+class Workshop:
+    """Everything below ``home``; ``messages`` has what builds reported, ``sessions`` how often Spark was asked for."""
+
+    def __init__(self, home: Path, spark: Callable[[], SparkSession]) -> None:
+        self.settings = Settings.at(home)
+        self.settings.token_key_file.parent.mkdir(parents=True, exist_ok=True)
+        self.settings.token_key_file.write_text(KEY)
+        self.messages: list[str] = []
+        self.sessions = 0
+        self._spark = spark
+        self.builder = Builder.from_settings(self.settings, self._counted)
+
+    def _counted(self) -> SparkSession:
+        self.sessions += 1
+        return self._spark()
+
+    def land_real(self, days: DayRange) -> None:
+        land_real(days, self.settings.landing)
+
+    def land_synthetic(self, spec: SyntheticSpec) -> SyntheticTally:
+        return synthesize(spec, self.settings.landing)
+
+    def build(
+        self, table: str, days: Sequence[date] | DayRange, version: str | None = None, *, force: bool = False
+    ) -> BuildResult:
+        return self.builder.build(
+            registry.step(table),
+            list(days),
+            run=RunInfo("test-run"),
+            version=version,
+            force=force,
+            progress=self.messages.append,
+        )
+
+    def build_rates(self, days: DayRange) -> None:
+        """The exchange rates from ten days before ``days``, which is where the sample data has them from."""
+        for table in ("raw_fx_rates", "bronze_fx_rates"):
+            self.build(table, days.widened(before=10))
+
+    def build_all(self, days: DayRange, version: str | None = None) -> None:
+        """Every table of every dataset; ``version`` is that of the transactions."""
+        self.build_rates(days)
+        for table in ("raw_sales", "bronze_sales"):
+            self.build(table, days)
+        self.build("fact_sales_transactions", days, version)
+        self.build("fact_daily_revenue", days)
+
+    def read(self, table: str, days: DayRange | None = None, columns: list[str] | None = None) -> pd.DataFrame:
+        """Published rows, read outside Spark."""
+        uri = str(self.settings.lakehouse / table)
+        rows = DeltaTable(uri).to_pandas(columns=columns, types_mapper=pd.ArrowDtype)
+        return rows if days is None else rows[(rows["day"] >= days.first) & (rows["day"] <= days.last)]
+
+    def states(self, table: str) -> dict[date, DayState]:
+        log = self.builder.lake.publisher.log
+        found = log.day_states(log.head(), {table})
+        return {date.fromisoformat(day): state for (_, day), state in found.items()}
