@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 
 import click
 import pytest
@@ -22,13 +22,17 @@ def test_help_comes_at_once_and_imports_nothing_heavy() -> None:
         "heavy = {'pyspark', 'pandera', 'pandas', 'pyarrow', 'deltalake', 'dagster'} & sys.modules.keys()\n"
         "assert not heavy, heavy"
     )
-    took = []
-    for _ in range(3):
-        started = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
-        took.append(time.perf_counter() - started)
-        assert done.returncode == 0, done.stderr
-    assert min(took) < 0.5
+    fastest = min(_seconds_of(check) for _ in range(3))
+    assert fastest < 0.5, f"{fastest:.2f} CPU seconds"
+
+
+def _seconds_of(program: str) -> float:
+    """CPU seconds: those of the clock are also other programs'."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize("name", COMMANDS)

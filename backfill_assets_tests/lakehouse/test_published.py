@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +22,9 @@ from backfill_assets.lakehouse.published import (
 )
 from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAY, NEXT = "2017-03-01", "2017-03-02"
 
@@ -64,6 +68,18 @@ def test_uri_and_version_are_what_other_readers_need(lakehouse: SmallLakehouse) 
     found = read_published(lakehouse.storage, "fact")
     assert found.uri == lakehouse.storage.uri("fact")
     assert found.version == published_versions(lakehouse.storage)["fact"] == lakehouse.newest("fact").version()
+
+
+def test_spark_reads_the_pinned_version_by_the_documented_words(lakehouse: SmallLakehouse, spark: SparkSession) -> None:
+    """The recipe of the docstring, in SQL and with a reader's option."""
+    lakehouse.publish("first", {"fact": {DAY: [1]}})
+    lakehouse.publish("second", {"fact": {DAY: [2], NEXT: [3]}})
+    for publication, expected in (("first", [1]), ("second", [2, 3])):
+        pin = read_published(lakehouse.storage, "fact", publication)
+        by_sql = spark.sql(f"SELECT * FROM delta.`{pin.uri}` VERSION AS OF {pin.version}")  # noqa: S608
+        by_option = spark.read.format("delta").option("versionAsOf", pin.version).load(pin.uri)
+        for rows in (by_sql, by_option):
+            assert sorted(row.id for row in rows.collect()) == expected
 
 
 def test_what_cannot_be_pinned_is_refused_by_name(lakehouse: SmallLakehouse) -> None:
