@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from pathlib import Path
 
 from backfill_assets.build import decide
 from backfill_assets.build.lake import Lake, Progress, built_from_log, failed_day, provenance
@@ -21,6 +22,7 @@ from backfill_assets.lakehouse.publish import Moved, Pin, Published
 from backfill_assets.lakehouse.rows import published_rows, stage, staged_rows
 from backfill_assets.lakehouse.supersessions import supersessions
 from backfill_assets.lakehouse.timelines import Timeline, open_timelines
+from backfill_assets.lakehouse.tokens import ensure_token_key
 from backfill_assets.quality import gates
 
 INGEST = "v1"
@@ -126,6 +128,7 @@ class ArrivalBuild:
         return None
 
     def stage_rows(self, files: list[LandedFile]) -> Timeline:
+        ensure_token_key(Path(self.lake.token_key_file))
         timeline = self.lake.timelines(self.step)[self.table.name]
         days = sorted({file.arrival_day for file in files})
         per_day = sum(file.size for file in files) * _EXPANSION // max(1, len(days))

@@ -14,6 +14,7 @@ from backfill_assets.errors import BackfillError
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "demo": ("backfill_assets.cli.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
         "history": ("backfill_assets.cli.history:history", "List publications, newest first."),
         "reproduce": ("backfill_assets.cli.reproduce:reproduce", "Stage a publication again and compare checksums."),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 _LONGEST_ID = 32
+_NEWEST_RECORDS = 20
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class BackfillProgress:
     runs: Mapping[str, int]
     steps: Mapping[str, str]
     step_seconds: Mapping[str, float]
+    message: str = ""
+    """The newest thing that a run said about its days, with the time left."""
     error: str = ""
 
     @property
@@ -105,8 +108,19 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
         runs=_counted(run.status.value for run in runs),
         steps=steps,
         step_seconds=seconds,
+        message=_newest_message(instance, runs),
         error=backfill.error.message.strip() if backfill.error else "",
     )
+
+
+def _newest_message(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> str:
+    """Runs come newest first; what is not an event is something that a step logged."""
+    for run in runs[:1]:
+        for record in instance.get_records_for_run(run.run_id, limit=_NEWEST_RECORDS, ascending=False).records:
+            entry = record.event_log_entry
+            if not entry.is_dagster_event and " days " in entry.user_message:
+                return entry.user_message
+    return ""
 
 
 def _target(asset_graph: BaseAssetGraph[Any], tables: Sequence[str], days: DayRange) -> AssetGraphSubset:
