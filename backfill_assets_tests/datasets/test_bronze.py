@@ -152,7 +152,7 @@ def test_days_are_independent_and_lie_in_one_partition_each(spark: SparkSession)
     assert {(row.day, row.rows, row.partitions) for row in found.collect()} == {(day, 20, 1) for day in days}
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), rows=st.lists(versions, min_size=1, max_size=6))
 def test_the_winner_does_not_depend_on_the_order_of_rows(
     spark: SparkSession, data: st.DataObject, rows: list[Any]
