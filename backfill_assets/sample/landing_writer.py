@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import filecmp
 import gzip
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +54,7 @@ class LandingWriter:
             self._demand_equal(path)
         for path in new:
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(self.staging / path, self.root / path)
+            (self.staging / path).replace(self.root / path)
         self.counts = LandedCounts(len(new), len(self.staged) - len(new), dict(self.lines))
 
     def _demand_equal(self, path: str) -> None:
