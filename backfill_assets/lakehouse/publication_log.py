@@ -226,7 +226,7 @@ class PublicationLog:
         table = self._storage.read_parquet(file, DAY_COLUMNS)
         chosen = pc.field("table").is_valid()
         if tables is not None:
-            chosen = chosen & pc.field("table").isin(tables)
+            chosen = chosen & pc.field("table").isin(pa.array(tables, pa.string()))
         rows: list[dict[str, Any]] = table.filter(chosen).to_pylist()
         return rows
 

@@ -1,0 +1,106 @@
+"""The reader of Delta logs: full actions, from commits and checkpoints alike, and a refusal where it would guess."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, commits_back, read_log
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets_tests.protocol.lake import D1, D2, Lake
+
+
+def _log_file(lake: Lake, version: int, ending: str = "json") -> str:
+    return str(lake.root / "t" / "_delta_log" / f"{version:020d}.{ending}")
+
+
+def test_checkpoints_and_commits_give_the_same_state(lake: Lake) -> None:
+    """Statistics, sizes and tombstones included: an undo writes these actions into the table again."""
+    for number in range(5):
+        lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
+    from_commits = lake.state("t")
+    lake.table("t").create_checkpoint()
+    for version in range(from_commits.version):
+        (lake.root / "t" / "_delta_log" / f"{version:020d}.json").unlink()
+    from_checkpoint = lake.state("t")
+    assert from_checkpoint.active == from_commits.active
+    assert from_checkpoint.removed.keys() == from_commits.removed.keys()
+    assert len(from_checkpoint.removed) == 4
+
+
+@pytest.mark.protocol
+def test_every_version_can_be_read(lake: Lake) -> None:
+    """The last closed map is rarely the newest version."""
+    for number in range(25):
+        lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
+    for version in (1, 12, 20, 25):
+        state = read_log(lake.storage, "t", version)
+        uris = {
+            uri.split("/t/")[1] for uri in type(lake.table("t"))(lake.storage.uri("t"), version=version).file_uris()
+        }
+        assert state.active.keys() == uris
+
+
+def test_a_gap_in_the_log_is_refused(lake: Lake) -> None:
+    """Half a history would be taken for the truth: files that were removed would count again."""
+    for number in range(3):
+        lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
+    (lake.root / "t" / "_delta_log" / f"{1:020d}.json").unlink()
+    with pytest.raises(VersionGone, match="Version 3 of t"):
+        read_log(lake.storage, "t", 3)
+
+
+def test_an_incomplete_checkpoint_is_passed_over(lake: Lake) -> None:
+    """Checkpoints of several parts are written part by part: half of one is not a state."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.table("t").create_checkpoint()
+    single = _log_file(lake, 1, "checkpoint.parquet")
+    Path(single).rename(single.replace(".checkpoint.", f".checkpoint.{1:010d}.{2:010d}."))
+    assert len(read_log(lake.storage, "t", 1).active) == 1
+    (lake.root / "t" / "_delta_log" / f"{0:020d}.json").unlink()
+    with pytest.raises(VersionGone):
+        read_log(lake.storage, "t", 1)
+
+
+def test_files_without_statistics_are_told_apart_from_empty_ones(lake: Lake) -> None:
+    """Foreign files may carry none: a count of zero would be written back by an undo, and believed by Spark."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    commit = lake.root / _log_file(lake, 1)
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            del action["add"]["stats"]
+    commit.write_text("\n".join(json.dumps(action) for action in actions))
+    (file,) = lake.state("t").active.values()
+    assert file.stats == "{}"
+    with pytest.raises(PublicationRefused, match="no statistics"):
+        assert file.rows
+
+
+def test_deletion_vectors_are_refused(lake: Lake) -> None:
+    """An add action of delta-rs carries none: the deleted rows would come back with the next undo."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    commit = lake.root / _log_file(lake, 1)
+    commit.write_text(commit.read_text().replace('"dataChange":true', '"dataChange":true,"deletionVector":{"a":1}'))
+    with pytest.raises(PublicationRefused, match="deletion vector"):
+        read_log(lake.storage, "t", 1)
+
+
+def test_commits_are_numbered_as_the_log_numbers_them(lake: Lake) -> None:
+    """Delta-rs's history() numbers from the handle's version down, also when newer commits are among them."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    main = MainTable.open(lake.storage, "t")
+    assert main is not None
+    lake.publish("p2", {"t": {D2: ["b"]}})
+    assert main.commit_version("p1") == 1
+    assert [version for version, _ in commits_back(lake.storage, "t", 2)] == [2, 1, 0]
+
+
+def test_paths_are_seen_from_the_table_that_takes_them_over() -> None:
+    file = AddedFile("day=2017-03-01/x.parquet", D1, 10, 20, '{"numRecords":3}')
+    assert file.below("_timelines/one").path == "_timelines/one/day=2017-03-01/x.parquet"
+    assert AddedFile.from_json(file.to_json()) == file
+    assert file.rows == 3

@@ -1,0 +1,196 @@
+"""The publication log: each append on exactly the version it was decided on, and reading that stays flat."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.publication import DayContent, Publication
+from backfill_assets.lakehouse.publication_log import LOG_TABLE, Head, HeadState, PublicationLog
+from backfill_assets.lakehouse.publish import Published
+from backfill_assets.lakehouse.steps import Step
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
+
+
+def _append(log: PublicationLog, head: Head, name: str) -> bool:
+    return log.append(head, [{"event": "note", "publication": name}], lambda file: head.state)
+
+
+class CountingStorage(Storage):
+    """Counts the files that are read through it."""
+
+    reads: list[str] = []  # noqa: RUF012 - one list for the frozen instances of a test
+
+    def read_bytes(self, path: str) -> bytes:
+        self.reads.append(path)
+        return super().read_bytes(path)
+
+
+def test_an_append_succeeds_on_the_version_it_was_decided_on_and_no_other(lake: Lake) -> None:
+    """Two who read the same log decide differently: the second must look again, not be appended behind the first."""
+    log = lake.publisher().log
+    first, second = log.head(), log.head()
+    assert _append(log, first, "first")
+    assert not _append(log, second, "second")
+    assert [row["publication"] for row in log.rows()] == ["first"]
+    orphans = {file.path for file in lake.storage.files(LOG_TABLE)} - {
+        f"{LOG_TABLE}/{uri.rsplit('/', 1)[1]}" for uri in lake.table(LOG_TABLE).file_uris()
+    }
+    assert not orphans, "the entry that lost is not left behind"
+
+
+def test_an_append_whose_answer_was_lost_counts(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object store may take a commit and lose the answer: dropping its file would break the log for everybody."""
+    log = lake.publisher().log
+    really = PublicationLog._commit
+
+    def lost(self: PublicationLog, head: Head, file: str, size: int, rows: int, state: HeadState) -> bool:
+        assert really(self, head, file, size, rows, state)
+        return False
+
+    monkeypatch.setattr(PublicationLog, "_commit", lost)
+    assert _append(log, log.head(), "only")
+    assert [row["publication"] for row in log.rows()] == ["only"]
+
+
+@pytest.mark.protocol
+def test_reading_the_head_takes_one_look_however_long_the_log_is(lake: Lake) -> None:
+    """Every publication reads the head several times: history must not make it slower."""
+    log = PublicationLog(CountingStorage(str(lake.root)), lambda: lake.clock)
+    counts = {}
+    for length in (5, 120):
+        while (head := log.head()).version < length:
+            assert _append(log, head, "n")
+        CountingStorage.reads.clear()
+        log.head()
+        counts[length] = len(CountingStorage.reads)
+    assert counts == {5: 1, 120: 1}
+
+
+@pytest.mark.protocol
+def test_reading_the_head_stays_flat_at_two_thousand_entries(lake: Lake) -> None:
+    """Measured in time as well: delta-rs itself must not replay the history (the log is checkpointed)."""
+    log = lake.publisher().log
+    seconds = {}
+    for length in (20, 2000):
+        while (head := log.head()).version < length:
+            assert _append(log, head, "n")
+        seconds[length] = min(_seconds(log) for _ in range(20))
+    print({length: f"{value * 1000:.1f} ms" for length, value in seconds.items()})
+    assert seconds[2000] < 10 * seconds[20] + 0.02
+
+
+def _seconds(log: PublicationLog) -> float:
+    import time
+
+    started = time.perf_counter()
+    log.head()
+    return time.perf_counter() - started
+
+
+@pytest.mark.protocol
+def test_day_states_are_folded_into_an_index(lake: Lake) -> None:
+    """Day states are read from one index and at most 32 entries, and folding loses none of them."""
+    days = [D1, D2, D3]
+    for number in range(40):
+        lake.publish(f"p{number}", {"t": {days[number % 3]: [f"r{number}"]}})
+    log = lake.publisher().log
+    head = log.head()
+    assert head.state.index
+    assert len(head.state.since) < 32
+    found = {day: state.publication for (_, day), state in log.day_states(head).items()}
+    assert found == {D1: "p39", D2: "p37", D3: "p38"}
+
+
+def test_an_aborted_publication_changes_no_day_state(lake: Lake) -> None:
+    """Its days are what they were, and their last publication too: they are fresh if they were fresh."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    before = lake.publisher().log.day_states(lake.publisher().log.head())
+    request = lake.request("p2", {"t": {D1: ["b"]}, "u": {D1: ["c"]}})
+    with pytest.raises(Died):
+        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+    lake.foreign_rows("u", {D1: ["foreign"]})
+    assert lake.publisher().recover() == {"p2": "aborted"}
+    head = lake.publisher().log.head()
+    assert lake.publisher().log.day_states(head) == before
+    assert lake.publisher().log.outcome(head, "p2") == "aborted"
+
+
+def test_the_map_of_the_last_closed_entry_holds_all_tables(lake: Lake) -> None:
+    """Readers of several tables pin one map: it names each table's own commit, also of tables published earlier."""
+    lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
+    lake.publish("p2", {"u": {D1: ["c"]}})
+    versions = lake.publisher().log.head().state.versions
+    assert {table: lake.rows(table, version) for table, version in versions.items()} == {
+        "t": {D1: ["a"]},
+        "u": {D1: ["c"]},
+    }
+
+
+@pytest.mark.protocol
+def test_an_old_outcome_is_found_in_history(lake: Lake) -> None:
+    """The head remembers 64 outcomes; asking for an older one is rare, and must not be answered with nothing."""
+    lake.publish("old", {"t": {D1: ["a"]}})
+    for number in range(65):
+        lake.publisher().publish(Publication(id=f"n{number}", kind="replace", tables=()))
+    log = lake.publisher().log
+    head = log.head()
+    assert "old" not in head.state.outcomes
+    assert log.outcome(head, "old") == "done"
+    assert log.outcome(head, "nobody") is None
+
+
+def test_maintenance_of_the_log_by_others_is_survived(lake: Lake) -> None:
+    """Somebody optimises the log: the commit carries no head, and nothing is forgotten."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    request = lake.request("p2", {"t": {D1: ["b"]}})
+    with pytest.raises(Died):
+        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+    lake.table(LOG_TABLE).optimize.compact()
+    assert set(lake.publisher().log.head().state.open) == {"p2"}
+    assert isinstance(lake.publisher().publish(request), Published)
+    assert lake.rows("t") == {D1: ["b"]}
+
+
+def test_a_log_without_any_head_is_refused(lake: Lake) -> None:
+    """Taking it for an empty one would forget open entries and maps, and publish over them."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    table = DeltaTable(lake.storage.uri(LOG_TABLE))
+    table.optimize.compact()
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (lake.root / LOG_TABLE / "_delta_log" / f"{version:020d}.json").unlink()
+    with pytest.raises(LakehouseUnusable, match="cleaned it up"):
+        lake.publisher().log.head()
+
+
+def test_prepared_entries_are_found_by_id_and_by_time(lake: Lake) -> None:
+    """A rollback needs the before-image whenever it was; reclaiming needs all of the window, aborted ones as well."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.clock += timedelta(days=2)
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    log = lake.publisher().log
+    found = log.find_prepared("p1")
+    assert found is not None
+    assert found[0].publication.id == "p1"
+    assert log.find_prepared("p9") is None
+    assert [p.publication.id for p in log.prepared_since(lake.clock - timedelta(days=1))] == ["p2"]
+
+
+def test_day_states_of_no_table_are_none(lake: Lake) -> None:
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    log = lake.publisher().log
+    assert log.day_states(log.head(), []) == {}
+
+
+def test_contents_add_up() -> None:
+    """An appended day is known without reading it: counts, checksums and metrics are sums."""
+    first = DayContent(rows=2, checksum="18446744073709551617", metrics={"a": 1, "b": "x", "c": None})
+    second = DayContent(rows=3, checksum="5", code_version="v2", metrics={"a": 4, "c": 7})
+    assert first.plus(second) == DayContent(
+        rows=5, checksum="18446744073709551622", code_version="v2", metrics={"a": 5, "b": "x", "c": 7}
+    )

@@ -1,0 +1,125 @@
+"""Reclaiming: only what nothing retained refers to is deleted, and never under somebody's feet."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from backfill_assets.lakehouse.publish import Moved, Published
+from backfill_assets.lakehouse.reclaim import finish_reclaiming, reclaim, reclaimable
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.steps import Step
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+from backfill_assets_tests.protocol.staging import stage
+
+pytestmark = pytest.mark.protocol
+
+
+def _replaced(lake: Lake) -> str:
+    """A day that was published over: the path of its older file."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    path = next(iter(lake.state("t").active))
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    return f"t/{path}"
+
+
+def test_replaced_files_go_when_the_window_is_over(lake: Lake) -> None:
+    """Not a day earlier: a rollback may want them."""
+    path = _replaced(lake)
+    lake.clock += timedelta(days=29)
+    assert reclaim(lake.publisher(), "t") == []
+    lake.clock += timedelta(days=2)
+    assert reclaim(lake.publisher(), "t") == [path]
+    assert not lake.storage.exists(path)
+    assert lake.rows("t") == {D1: ["b"]}
+    assert not lake.publisher().log.head().state.reclaiming
+
+
+def test_what_a_rollback_within_the_window_needs_is_kept(lake: Lake) -> None:
+    """The before-image of a publication is protected as long as it can be rolled back, however old its files are."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.clock += timedelta(days=40)
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    lake.clock += timedelta(days=20)
+    assert reclaim(lake.publisher(), "t") == []
+    roll_back(lake.publisher(), "p2", id="undo")
+    assert lake.rows("t") == {D1: ["a"]}
+
+
+def test_the_version_that_readers_pin_is_kept(lake: Lake) -> None:
+    """A foreign writer removed the day long ago, and nothing was published since: pinned readers still read it."""
+    lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})
+    lake.table("t").delete(f"day = '{D1}'")
+    lake.clock += timedelta(days=40)
+    assert reclaim(lake.publisher(), "t") == []
+    assert lake.rows("t", lake.publisher().log.head().state.versions["t"]) == {D1: ["a"], D2: ["b"]}
+
+
+def test_open_timelines_are_kept(lake: Lake) -> None:
+    """A campaign keeps its timeline until it is approved; one that is closed and was never published goes."""
+    timeline = stage(lake.storage, "t", "campaign", {D1: ["a"]})
+    timeline.open()
+    lake.publish("p1", {"t": {D2: ["b"]}})
+    lake.clock += timedelta(days=40)
+    assert reclaim(lake.publisher(), "t") == []
+    timeline.close()
+    assert len(reclaim(lake.publisher(), "t")) == 1
+
+
+def test_a_publication_of_doomed_files_is_refused(lake: Lake) -> None:
+    """The intent comes first: between it and the deletion nobody may bring the file into main."""
+    request = lake.request("late", {"t": {D1: ["late"]}})
+    lake.clock += timedelta(days=31)
+    with pytest.raises(Died):
+        reclaim(lake.publisher(dying_at(Step.RECLAIM_INTENDED)), "t")
+    path = f"t/{request.tables[0].days[0].adds[0].path}"
+    assert lake.storage.exists(path)
+    moved = lake.publisher().publish(request)
+    assert isinstance(moved, Moved)
+    assert path in moved.reasons[0]
+    assert not lake.storage.exists(path), "so that nobody adopts the staged day again"
+
+
+def test_a_publication_that_was_prepared_first_keeps_its_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The intent was decided on an older log, so it cannot be appended: what is reclaimable is looked up again."""
+    request = lake.request("first", {"t": {D1: ["a"]}})
+    lake.clock += timedelta(days=31)
+    publisher = lake.publisher()
+    assert reclaimable(publisher, "t")
+    really = publisher.log.append
+    published: list[object] = []
+
+    def overtaken(*arguments: object) -> bool:
+        if not published:
+            published.append(lake.publisher().publish(request))
+        return really(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(publisher.log, "append", overtaken)
+    assert reclaim(publisher, "t") == []
+    assert isinstance(published[0], Published)
+    assert lake.rows("t") == {D1: ["a"]}
+
+
+def test_an_intent_that_a_dead_process_left_is_carried_out(lake: Lake) -> None:
+    """Half deleted is no state to stay in: the next who reclaims finishes it."""
+    for number in range(3):
+        lake.publish(f"p{number}", {"t": {D1: [f"a{number}"], D2: [f"b{number}"]}})
+    lake.clock += timedelta(days=31)
+    with pytest.raises(Died):
+        reclaim(lake.publisher(dying_at(Step.RECLAIM_DELETED)), "t")
+    assert lake.publisher().log.head().state.reclaiming
+    finish_reclaiming(lake.publisher())
+    assert not lake.publisher().log.head().state.reclaiming
+    assert len(list((lake.root / "t" / "_timelines").rglob("day=*/*.parquet"))) == 2
+    assert lake.rows("t") == {D1: ["a2"], D2: ["b2"]}
+
+
+def test_a_timeline_that_is_being_staged_is_kept(lake: Lake) -> None:
+    """Nothing refers to it yet; its files are younger than the window."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    stage(lake.storage, "t", "now", {D2: ["b"]})
+    lake.clock += timedelta(days=29)
+    assert reclaim(lake.publisher(), "t") == []
+    assert Timeline(lake.storage, "t", "now").days()

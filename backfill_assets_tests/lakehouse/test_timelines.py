@@ -1,0 +1,91 @@
+"""Timelines: days are listed, never guessed from files, and only passed days of just these inputs are adopted."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry, Verdict, adoptable, open_timelines
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
+from backfill_assets_tests.protocol.staging import content, rows_table, stage
+
+
+def _judge(timeline: Timeline, day: str, passed: bool = True, fingerprint: str | None = None) -> None:
+    verdict = Verdict(input_fingerprint=fingerprint or f"of {day}", passed=passed, content=content(["a"]))
+    timeline.judge({day: verdict})
+
+
+def test_a_day_without_rows_is_staged_too(lake: Lake) -> None:
+    """It has no file: publishing by files would leave the old rows of an emptied day in place."""
+    timeline = stage(lake.storage, "t", "one", {D1: ["a"], D2: []})
+    days = timeline.days()
+    assert {day: len(staged.files) for day, staged in days.items()} == {D1: 1, D2: 0}
+    assert days[D1].files[0].path.startswith("_timelines/one/day=")
+
+
+def test_a_verdict_belongs_to_the_staging_it_judged(lake: Lake) -> None:
+    """A day that is staged again has not been judged, and a late verdict on the older rows is not one on the newer."""
+    timeline = stage(lake.storage, "t", "one", {D1: ["a"]})
+    _judge(timeline, D1)
+    assert timeline.days()[D1].verdict is not None
+    entry = TimelineEntry(staged={D1: StagedAs(input_fingerprint="newer")}).model_dump_json()
+    properties = CommitProperties(custom_metadata={"userMetadata": entry})
+    write_deltalake(timeline.uri, rows_table({D1: ["b"]}), mode="overwrite", commit_properties=properties)
+    assert timeline.days()[D1].verdict is None
+    _judge(timeline, D1)
+    assert timeline.days()[D1].verdict is None
+    _judge(timeline, D1, fingerprint="newer")
+    assert timeline.days()[D1].verdict is not None
+
+
+def test_only_passed_days_from_the_same_inputs_are_adopted(lake: Lake) -> None:
+    """The work of a killed run is reused where it is still right; a day that failed its gate never is."""
+    timeline = stage(lake.storage, "t", "one", {D1: ["a"], D2: ["b"], D3: ["c"]})
+    _judge(timeline, D1)
+    _judge(timeline, D2, passed=False)
+    wanted = {D1: f"of {D1}", D2: f"of {D2}", D3: f"of {D3}"}
+    assert set(adoptable([timeline], wanted)) == {D1}
+    assert not adoptable([timeline], {D1: "other inputs"})
+
+
+def test_the_first_timeline_that_has_a_day_wins(lake: Lake) -> None:
+    """Newest first: the days that a run began with are the likeliest to be whole."""
+    first, second = (stage(lake.storage, "t", name, {D1: [name]}) for name in ("first", "second"))
+    _judge(first, D1)
+    _judge(second, D1)
+    assert adoptable([second, first], {D1: f"of {D1}"})[D1][0] == second
+
+
+def test_days_whose_files_are_gone_are_not_adopted(lake: Lake) -> None:
+    """Publishing would refuse them, and the next attempt would find and adopt them again, for ever."""
+    timeline = stage(lake.storage, "t", "one", {D1: ["a"]})
+    _judge(timeline, D1)
+    (lake.root / "t" / timeline.days()[D1].files[0].path).unlink()
+    assert not adoptable([timeline], {D1: f"of {D1}"})
+
+
+def test_open_timelines_are_listed_newest_name_first(lake: Lake) -> None:
+    """A later run looks through them for work to reuse; a closed one has nothing left."""
+    for name in ("run-1", "run-2", "run-3"):
+        Timeline(lake.storage, "t", name).open()
+    Timeline(lake.storage, "t", "run-2").close()
+    assert [timeline.name for timeline in open_timelines(lake.storage, "t")] == ["run-3", "run-1"]
+    assert not open_timelines(lake.storage, "u")
+
+
+def test_an_empty_timeline_holds_no_days(lake: Lake) -> None:
+    timeline = Timeline(lake.storage, "t", "none")
+    assert not timeline.exists()
+    assert timeline.days() == {}
+    with pytest.raises(InvalidRequest, match="holds nothing"):
+        timeline.schema()
+    with pytest.raises(InvalidRequest, match="nothing to judge"):
+        timeline.judge({})
+
+
+@pytest.mark.parametrize("name", ["../t", "_open", "Run", "", "a" * 101])
+def test_names_that_could_leave_the_folder_are_refused(lake: Lake, name: str) -> None:
+    """A timeline's name becomes a path: it must stay below its table."""
+    with pytest.raises(InvalidRequest, match="cannot name a timeline"):
+        Timeline(lake.storage, "t", name)

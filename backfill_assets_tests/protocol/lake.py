@@ -1,0 +1,112 @@
+"""A lakehouse of small tables in a folder, with the two or three calls that most tests make."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.lakehouse.delta_log import LogState, read_log
+from backfill_assets.lakehouse.pin import Pin
+from backfill_assets.lakehouse.publication import InputRead, Kind, Mode, Position, Publication, TableChange
+from backfill_assets.lakehouse.publish import Moved, Published, Publisher
+from backfill_assets.lakehouse.steps import Reached, Step, nowhere
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets_tests.protocol.staging import RowsByDay, change, published_rows, rows_table, stage
+
+D1, D2, D3 = "2017-03-01", "2017-03-02", "2017-03-03"
+RowsOfTables = Mapping[str, RowsByDay]
+
+
+class Died(BaseException):
+    """A process ends here."""
+
+
+def dying_at(step: Step, after: int = 0) -> Reached:
+    """For :class:`Publisher`: die when ``step`` is reached for the time after ``after`` times."""
+    left = [after]
+
+    def reached(at: Step, about: str) -> None:
+        if at == step:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Died
+
+    return reached
+
+
+@dataclass
+class Lake:
+    """``clock`` is what the publishers take for now; set it to let days pass."""
+
+    root: Path
+    clock: datetime = field(default_factory=lambda: datetime.now(UTC))
+    retention_days: int = 30
+
+    @property
+    def storage(self) -> Storage:
+        return Storage(str(self.root))
+
+    def publisher(self, reached: Reached = nowhere) -> Publisher:
+        return Publisher(self.storage, retention_days=self.retention_days, now=lambda: self.clock, reached=reached)
+
+    def pin(self, rows: RowsOfTables, reads: Mapping[str, list[str]] | None = None, exact: bool = False) -> Pin:
+        reads = reads or {}
+        return self.publisher().pin({table: list(days) for table, days in rows.items()}, reads, reads if exact else ())
+
+    def request(
+        self,
+        id: str,
+        rows: RowsOfTables,
+        pin: Pin | None = None,
+        *,
+        kind: Kind = "replace",
+        positions: tuple[Position, ...] = (),
+        inputs: tuple[InputRead, ...] = (),
+        extra: int = 0,
+    ) -> Publication:
+        """Rows staged into timelines of their own, named after the publication, against what is published now."""
+        found = pin or self.pin(rows)
+        mode: Mode = "append" if kind == "append" else "replace"
+        changes = tuple(self.staged(table, id, days, found, mode, positions, extra) for table, days in rows.items())
+        return Publication(id=id, kind=kind, tables=changes, inputs=inputs)
+
+    def staged(
+        self,
+        table: str,
+        name: str,
+        rows: RowsByDay,
+        pin: Pin,
+        mode: Mode = "replace",
+        positions: tuple[Position, ...] = (),
+        extra: int = 0,
+    ) -> TableChange:
+        numbered = (f"{name}-{number}" for number in itertools.count())
+        free = next(each for each in numbered if not Timeline(self.storage, table, each).exists())
+        return change(stage(self.storage, table, free, rows, extra), rows, pin, mode, positions)
+
+    def publish(self, id: str, rows: RowsOfTables, pin: Pin | None = None, extra: int = 0) -> Published | Moved:
+        return self.publisher().publish(self.request(id, rows, pin, extra=extra))
+
+    def append(self, id: str, table: str, rows: RowsByDay, *positions: Position) -> Published | Moved:
+        return self.publisher().publish(self.request(id, {table: rows}, kind="append", positions=positions))
+
+    def rows(self, table: str, version: int | None = None) -> dict[str, list[str]]:
+        """The rows of every day, sorted, as a reader sees them."""
+        found = published_rows(self.storage, table, version)
+        return {day: sorted(names.elements()) for day, names in sorted(found.items())}
+
+    def state(self, table: str) -> LogState:
+        return read_log(self.storage, table, self.table(table).version())
+
+    def table(self, table: str) -> DeltaTable:
+        return DeltaTable(self.storage.uri(table))
+
+    def foreign_rows(self, table: str, rows: RowsByDay, extra: int = 0) -> None:
+        """Somebody commits to main past the protocol."""
+        write_deltalake(self.storage.uri(table), rows_table(rows, extra), mode="append")

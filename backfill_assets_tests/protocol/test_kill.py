@@ -1,0 +1,118 @@
+"""Kill -9 of a real process at every named step and at random moments; afterwards, a re-run makes up for all of it."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.lakehouse.steps import Step
+from backfill_assets_tests.protocol.lake import Lake
+
+pytestmark = pytest.mark.protocol
+SEED = 20170301
+RANDOM_KILLS = 20
+ROWS_OF = ("fact", "report", "raw", "raw_more")
+_KILLED = -9
+
+
+def _command(root: Path, *where: str) -> list[str]:
+    return [sys.executable, "-m", "backfill_assets_tests.protocol.victim", str(root), *where]
+
+
+def _run(root: Path, *where: str) -> tuple[int, list[str]]:
+    """Exit code, and the steps that were reached."""
+    done = subprocess.run(_command(root, *where), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode in (0, _KILLED), done.stderr
+    return done.returncode, done.stdout.splitlines()
+
+
+def _killed_after(root: Path, seconds: float) -> str:
+    """Start a run, let it work for so long after its first step, kill it, and say which step it had reached last."""
+    with subprocess.Popen(_command(root), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        time.sleep(seconds)
+        process.kill()
+        steps: list[str] = [first, *process.stdout]
+    return steps[-1].strip()
+
+
+def _rows(root: Path) -> dict[str, dict[str, list[str]]]:
+    return {table: {day: rows for day, rows in Lake(root).rows(table).items() if rows} for table in ROWS_OF}
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a run that nobody killed leaves, the steps it reached, and how long it took from the first to the last."""
+
+    rows: dict[str, dict[str, list[str]]]
+    steps: list[str]
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    root = tmp_path_factory.mktemp("undisturbed")
+    with subprocess.Popen(_command(root), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        started = time.monotonic()
+        steps = [step.strip() for step in (first, *process.stdout)]
+        seconds = time.monotonic() - started
+    assert process.returncode == 0
+    return Undisturbed(_rows(root), steps, seconds)
+
+
+def _assert_as_undisturbed(root: Path, undisturbed: Undisturbed) -> None:
+    code, _ = _run(root)
+    assert code == 0
+    assert _rows(root) == undisturbed.rows
+    log = Lake(root).publisher().log
+    assert not log.head().state.open
+    assert not log.head().state.reclaiming
+    for table in ROWS_OF:
+        assert not Lake(root).storage.missing(f"{table}/{path}" for path in Lake(root).state(table).active)
+
+
+def test_an_undisturbed_run_reaches_every_step(undisturbed: Undisturbed) -> None:
+    """Steps that no run reaches could not be died at: the tests below would show nothing."""
+    hits = Counter(undisturbed.steps)
+    print("\n".join(f"{step.value:18} {hits[step.value]}" for step in Step))
+    assert [step.value for step in Step if not hits[step.value]] == []
+
+
+@pytest.mark.parametrize("step", list(Step), ids=lambda step: str(step.value).replace(" ", "_"))
+def test_killed_at_a_step(tmp_path: Path, step: Step, undisturbed: Undisturbed) -> None:
+    """First and last time the step is reached: a re-run ends with just the rows of an undisturbed run."""
+    reached = undisturbed.steps.count(step.value)
+    for number in sorted({1, reached}):
+        root = tmp_path / str(number)
+        code, steps = _run(root, step.value, str(number))
+        assert (code, steps[-1]) == (_KILLED, step.value), "it must have died there"
+        _assert_as_undisturbed(root, undisturbed)
+
+
+def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    """The run that recovers dies too, at every step in turn, on one lakehouse: recovery is safe to repeat."""
+    for step in Step:
+        _run(tmp_path, step.value, "1")
+    _assert_as_undisturbed(tmp_path, undisturbed)
+
+
+def test_killed_at_random_moments(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    """Between the named steps as well: in the middle of a file, a commit, a deletion."""
+    moments = random.Random(SEED)
+    hits: Counter[str] = Counter()
+    for number in range(RANDOM_KILLS):
+        root = tmp_path / str(number)
+        hits[_killed_after(root, moments.uniform(0.0, 0.9 * undisturbed.seconds))] += 1
+        _assert_as_undisturbed(root, undisturbed)
+    print(f"seed {SEED}: last step before the kill {dict(hits)}")
+    assert len(hits) > 1

@@ -1,0 +1,105 @@
+"""A process that publishes two tables and appends to two more, and that dies where it is told to.
+
+Run as ``python -m backfill_assets_tests.protocol.victim ROOT [STEP NUMBER]``: SIGKILL at the NUMBERth time STEP is
+reached. Every step that is reached goes to standard output, unbuffered, so that a parent knows where a kill hit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.compact import compact
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.publication import Position
+from backfill_assets.lakehouse.publish import Publisher
+from backfill_assets.lakehouse.reclaim import finish_reclaiming, reclaim
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.steps import COMMITTED, Reached, Step
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, RowsOfTables
+
+ROUNDS = 3
+
+
+def work(lake: Lake, reached: Reached) -> None:
+    """A run: it finishes what a dead run left, then does what is not on the log yet, under ids that say what it is."""
+    publisher = lake.publisher(ambushing(lake, reached))
+    publisher.recover()
+    finish_reclaiming(publisher)
+    for number in range(ROUNDS):
+        rows = {"fact": {D1: [f"f{number}"], D2: [f"g{number}"]}, "report": {D1: [f"r{number}"], D2: [f"s{number}"]}}
+        _once(lake, publisher, f"p{number}", rows)
+        _append(lake, publisher, number)
+    if not _is_done(publisher, "c"):
+        compact(publisher, "raw", [D1, D2, D3], id="c")
+    if not _is_done(publisher, "undo"):
+        roll_back(publisher, "p2", id="undo")
+    if not lake.rows("report").get(D3):
+        publisher.publish(lake.request("ambushed", {"fact": {D3: ["never"]}, "report": {D3: ["never"]}}))
+    lake.clock = lake.clock.replace(year=lake.clock.year + 1)
+    reclaim(publisher, "fact")
+
+
+def _is_done(publisher: Publisher, id: str) -> bool:
+    return publisher.log.outcome(publisher.log.head(), id) == "done"
+
+
+def _once(lake: Lake, publisher: Publisher, id: str, rows: RowsOfTables) -> None:
+    if not _is_done(publisher, id):
+        request = lake.request(id, rows)
+        publisher.publish(request)
+
+
+def _append(lake: Lake, publisher: Publisher, number: int) -> None:
+    """One offset of a topic, unless it has been taken in."""
+    main = MainTable.open(lake.storage, "raw")
+    if ((main.transaction("topic") if main else None) or 0) > number:
+        return
+    position = Position(id="topic", before=number or None, after=number + 1)
+    days = {D1: [f"x{number}"], D3: [f"y{number}"]}
+    tables = {"raw": days, "raw_more": days}
+    publisher.publish(lake.request(f"a{number}", tables, kind="append", positions=(position,)))
+
+
+def ambushing(lake: Lake, reached: Reached) -> Reached:
+    """Somebody writes to the second table of ``ambushed`` when the first is committed, whoever is finishing it."""
+
+    def ambushed(step: Step, about: str) -> None:
+        between = step == Step.TABLE_LOADED and about == "ambushed" and not lake.rows("report").get(D3)
+        if between and lake.table("fact").transaction_version("ambushed") == COMMITTED:
+            lake.foreign_rows("report", {D3: ["foreign"]})
+        reached(step, about)
+
+    return ambushed
+
+
+def killing(step: str, number: int) -> Reached:
+    """Tell of every step, and die at the chosen one as if the power had gone."""
+    left = [number]
+
+    def reached(at: Step, about: str) -> None:
+        os.write(1, f"{at.value}\n".encode())
+        if at.value == step:
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return reached
+
+
+def main(arguments: list[str]) -> int:
+    root, *rest = arguments
+    step, number = (rest[0], int(rest[1])) if rest else ("", 0)
+    try:
+        work(Lake(Path(root)), killing(step, number))
+    except PublicationRefused as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
