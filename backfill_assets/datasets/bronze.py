@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets.canonical import parsed
-from backfill_assets.datasets.contract import all_of, struct_type, violations
+from backfill_assets.datasets.contract import all_of, as_declared, struct_type, violations
 from backfill_assets.datasets.dataset import Source
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
     judged = _judged(raw, refinement).where((F.col("record_kind") == "received") & (F.size("reasons") > 0))
     fields = struct_type(refinement.rejects).fields
-    columns = [_as_landed(field.name).cast(field.dataType).alias(field.name) for field in fields]
+    columns = [as_declared(_as_landed(field.name), field) for field in fields]
     return judged.select(*columns).repartition("day")
 
 
@@ -63,11 +63,13 @@ def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
         *(F.col(name) for name in ("day", "record_kind", *_PROVENANCE, "superseded_by_day")),
         *(parsed(F.col(name), source.type_of(name)).alias(name) for name in source.columns if name != "day"),
     )
-    return typed.withColumns(_derived(refinement)).withColumn("reasons", _reasons(refinement))
+    return typed.select("*", *_derived(refinement)).withColumn("reasons", _reasons(refinement))
 
 
-def _derived(refinement: Refinement) -> dict[str, Column]:
-    return {name: F.when(_none_empty(parts), F.concat_ws("-", *parts)) for name, parts in refinement.derived.items()}
+def _derived(refinement: Refinement) -> list[Column]:
+    return [
+        F.when(_none_empty(parts), F.concat_ws("-", *parts)).alias(name) for name, parts in refinement.derived.items()
+    ]
 
 
 def _none_empty(columns: tuple[str, ...]) -> Column:

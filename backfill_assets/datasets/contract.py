@@ -103,6 +103,14 @@ def all_of(conditions: Iterable[Column]) -> Column:
     return whole
 
 
+def as_declared(value: Column, field: T.StructField) -> Column:
+    """``value`` with the name and the type of ``field``.
+
+    By the type's name: over Spark Connect, a cast to a type object makes a collated string, which delta-rs cannot open.
+    """
+    return value.cast(field.dataType.simpleString()).alias(field.name)
+
+
 def struct_type(contract: type[Contract]) -> T.StructType:
     """The Spark schema that ``contract`` declares, with its nullability and column descriptions."""
     columns = contract.to_schema().columns.items()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +19,14 @@ from backfill_assets.lakehouse.session import embedded_options
 from backfill_assets.settings import Settings
 
 _LOOPBACK = "127.0.0.1"
+# Nobody is told of a kill -9. The pipe to a dead starter closes, and whoever waits on it ends the server for it; a line
+# on it says that the server has ended. The waiting shell keeps no other file open, so nobody waits for it.
+_ENDED_WITH_ITS_STARTER = """
+exec 3<&0 </dev/null
+(read -r ended <&3 || kill -TERM $$) >/dev/null 2>&1 &
+exec 3<&-
+exec "$@"
+"""
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -40,6 +50,7 @@ class ConnectServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        _dismiss_watch(self.process)
 
 
 @contextmanager
@@ -59,7 +70,8 @@ def start_connect_server(
 ) -> ConnectServer:
     """Start a server with the profile ``connect`` on ``port`` (any free one by default) and wait until it answers.
 
-    Its output goes to ``<home>/spark-connect.log``; a server that does not come up raises ``LakehouseUnusable``.
+    It ends with this process, however that ends. Its output goes to ``<home>/spark-connect.log``; a server that does
+    not come up raises ``LakehouseUnusable``.
     """
     require_java()
     chosen = free_port() if port is None else port
@@ -79,6 +91,12 @@ def start_connect_server(
     return server
 
 
+def _dismiss_watch(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin and not process.stdin.closed:
+        with suppress(OSError), process.stdin as pipe:
+            pipe.write(b"ended\n")
+
+
 def free_port() -> int:
     """A TCP port of the loopback interface that nobody listens on."""
     with closing(socket.socket()) as probe:
@@ -92,6 +110,7 @@ def _launch(settings: Settings, port: int, options: Mapping[str, str], log: Path
     address = {"spark.connect.grpc.binding.address": _LOOPBACK, "spark.connect.grpc.binding.port": str(port)}
     confs = [f"{key}={value}" for key, value in (embedded_options(settings, options) | address).items()]
     command = [
+        *("sh", "-c", _ENDED_WITH_ITS_STARTER, "sh"),
         str(Path(_find_spark_home()) / "bin" / "spark-submit"),
         *("--class", _SERVER, *(part for conf in confs for part in ("--conf", conf))),
         "spark-internal",
@@ -99,7 +118,7 @@ def _launch(settings: Settings, port: int, options: Mapping[str, str], log: Path
     environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "MASTER")}
     environment["SPARK_CONF_DIR"] = str(settings.spark_conf / settings.spark_profile)
     with log.open("wb") as output:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment)
 
 
 def _wait_until_it_answers(server: ConnectServer, timeout_seconds: float) -> None:
@@ -118,7 +137,13 @@ def _answers(port: int) -> bool:
         return probe.connect_ex((_LOOPBACK, port)) == 0
 
 
-if __name__ == "__main__":
+def _serve() -> None:
+    """Run a server until it is interrupted or terminated."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with suppress(KeyboardInterrupt), connect_server(Settings.from_environment(), port=15002) as running:
         print(f"Spark Connect answers: export SPARK_REMOTE={running.url} (Ctrl-C ends it)", flush=True)
         running.process.wait()
+
+
+if __name__ == "__main__":
+    _serve()

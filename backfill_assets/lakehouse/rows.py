@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from backfill_assets.datasets.contract import as_declared
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.publication import InputRead
@@ -70,8 +71,5 @@ def _in_days(days: Iterable[str]) -> str:
 def _shaped(rows: DataFrame, schema: StructType) -> DataFrame:
     present = set(rows.columns)
     return rows.select(
-        *(
-            F.col(field.name) if field.name in present else F.lit(None).cast(field.dataType).alias(field.name)
-            for field in schema.fields
-        )
+        *(F.col(field.name) if field.name in present else as_declared(F.lit(None), field) for field in schema.fields)
     )

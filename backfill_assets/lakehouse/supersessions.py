@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets.canonical import parsed
-from backfill_assets.datasets.contract import all_of
+from backfill_assets.datasets.contract import all_of, as_declared
 from backfill_assets.datasets.dataset import Source
 from backfill_assets.lakehouse.ingest import raw_schema
 
@@ -77,7 +77,4 @@ def _marker(source: Source) -> list[Column]:
         "superseded_by_day": newer.day,
         "day": F.col("losing_day"),
     }
-    return [
-        values.get(column.name, F.lit(None)).cast(column.dataType).alias(column.name)
-        for column in raw_schema(source).fields
-    ]
+    return [as_declared(values.get(column.name, F.lit(None)), column) for column in raw_schema(source).fields]
