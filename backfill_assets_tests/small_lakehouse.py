@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ class SmallLakehouse:
         self.crash_at: Step | None = None
 
     def now(self) -> datetime:
-        return datetime(2017, 6, 1, 12, self.minutes, tzinfo=UTC)
+        return datetime(2017, 6, 1, 12, tzinfo=UTC) + timedelta(minutes=self.minutes)
 
     def publish(
         self,
@@ -52,10 +52,22 @@ class SmallLakehouse:
         mode: Mode = "replace",
     ) -> Published | Moved:
         """``inputs`` has the inputs' fingerprint by day."""
+        return self.publisher.publish(self.request(id, rows, code=code, inputs=inputs, mode=mode))
+
+    def request(
+        self,
+        id: str,
+        rows: Rows,
+        *,
+        code: str = "v1",
+        inputs: Mapping[str, str] | None = None,
+        mode: Mode = "replace",
+    ) -> Publication:
+        """Stage ``rows``, and ask for their publication."""
         self.minutes += 1
         pin = self.publisher.pin({table: list(days) for table, days in rows.items()}, {})
         changes = tuple(self._change(id, table, days, pin, mode, code, inputs or {}) for table, days in rows.items())
-        return self.publisher.publish(Publication(id=id, kind=mode, tables=changes, provenance=PROVENANCE))
+        return Publication(id=id, kind=mode, tables=changes, provenance=PROVENANCE)
 
     def crash(self, id: str, rows: Rows, at: Step) -> None:
         """Publish, and die at the first ``at``."""
