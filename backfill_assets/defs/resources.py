@@ -9,7 +9,10 @@ from pydantic import Field, PrivateAttr
 
 from backfill_assets.build import Builder, RunInfo
 from backfill_assets.defs.provenance import run_info
+from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
+from backfill_assets.lakehouse.published import anything_published
 from backfill_assets.lakehouse.session import end_session, open_session
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,13 +82,18 @@ def _tag(context: dg.InitResourceContext | None, state: str) -> None:
 
 
 class Backfill(dg.ConfigurableResource[Any]):
-    """Gives assets the builder: the only thing they need to build, check and publish days."""
+    """Gives assets the builder, the only thing they need to build, check and publish days; sensors see what it did."""
 
     settings: dg.ResourceDependency[Settings]
     spark: dg.ResourceDependency[SharedSpark]
 
     def builder(self) -> Builder:
         return Builder.from_settings(self.settings, self.spark.session)
+
+    def publications(self) -> PublicationLog | None:
+        """The publication log; None as long as nothing was published."""
+        storage = Storage(str(self.settings.lakehouse))
+        return PublicationLog(storage, utc_now) if anything_published(storage) else None
 
     def run_info(self, run: dg.DagsterRun) -> RunInfo:
         return run_info(run)

@@ -9,6 +9,7 @@ import dagster as dg
 from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
 from backfill_assets.datasets.dataset import RuleOutcome, Step, Table
 from backfill_assets.defs.provenance import run_info
+from backfill_assets.lakehouse.publication_log import PublicationLog
 
 
 @dataclass
@@ -20,6 +21,7 @@ class FakeBuilder:
     published: dict[tuple[str, date], BuiltDay] = field(default_factory=dict)
     runs: list[RunInfo] = field(default_factory=list)
     versions: list[str | None] = field(default_factory=list)
+    log: PublicationLog | None = None
 
     def build(
         self,
@@ -60,6 +62,9 @@ class FakeBackfill(dg.ConfigurableResource[None]):
 
     def builder(self) -> FakeBuilder:
         return self.fake
+
+    def publications(self) -> PublicationLog | None:
+        return self.fake.log
 
     def run_info(self, run: dg.DagsterRun) -> RunInfo:
         return run_info(run)
