@@ -40,6 +40,7 @@ def capture(
     """
     head = log.head()
     states = log.day_states(head, {*writes, *reads, *also})
+    expected = _expected(storage, states, writes)
     inputs = {
         table: InputRead(
             table=table,
@@ -49,7 +50,7 @@ def capture(
         )
         for table, days in reads.items()
     }
-    return Pin(_expected(storage, states, writes), inputs, states, head.version)
+    return Pin(expected, inputs, states, head.version)
 
 
 def _expected(storage: Storage, states: States, writes: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], Expected]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse import pin as pin_module
 from backfill_assets.lakehouse.publication import DayContent, Position, Publication, TableChange
 from backfill_assets.lakehouse.publish import Moved, Published, Publisher
 from backfill_assets.lakehouse.steps import Step
@@ -154,6 +156,26 @@ def test_inputs_are_read_at_the_last_closed_map(lake: Lake) -> None:
     assert pin.inputs["t"].days[D1] == content(["a"]).logical
 
 
+def test_the_expected_state_is_captured_before_inputs_are_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else somebody's newer result, of newer inputs, would be taken for the state that ours replaces."""
+    lake.append("a1", "raw", {D1: ["x"]})
+    lake.publish("p1", {"t": {D1: ["of x"]}})
+    really = pin_module.logicals
+
+    def overtaken(*arguments: Any) -> dict[str, str]:
+        monkeypatch.setattr(pin_module, "logicals", really)
+        found = really(*arguments)
+        lake.append("a2", "raw", {D1: ["y"]})
+        lake.publish("p2", {"t": {D1: ["of x", "of y"]}})
+        return found
+
+    monkeypatch.setattr(pin_module, "logicals", overtaken)
+    pin = lake.pin({"t": {D1: []}}, {"raw": [D1]})
+    request = lake.request("p3", {"t": {D1: ["of x"]}}, pin, inputs=tuple(pin.inputs.values()))
+    assert isinstance(lake.publisher().publish(request), Moved)
+    assert lake.rows("t") == {D1: ["of x", "of y"]}
+
+
 # ------------------------------------------------------------------- append mode
 
 
@@ -212,6 +234,20 @@ def test_appending_to_foreign_rows_leaves_the_day_foreign(lake: Lake) -> None:
     state = lake.publisher().log.day_states(lake.publisher().log.head())["raw", D1]
     assert state.content is None
     assert state.logical_at(state.physical) == fingerprints.foreign(state.physical)
+
+
+def test_a_position_that_a_foreign_stream_moved_aborts_the_append(lake: Lake) -> None:
+    """Positions are compared at the commit as well: a stream that bypasses the protocol has taken in the same rows."""
+    lake.append("a0", "raw", {D2: ["w"]})
+    request = lake.request(
+        "a1", {"raw": {D1: ["x"]}}, kind="append", positions=(Position(id="s", before=None, after=1),)
+    )
+    with pytest.raises(Died):
+        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+    stream = CommitProperties(app_transactions=[Transaction("s", 1)])
+    write_deltalake(lake.storage.uri("raw"), rows_table({D3: ["x"]}), mode="append", commit_properties=stream)
+    assert lake.publisher().recover() == {"a1": "aborted"}
+    assert lake.rows("raw") == {D2: ["w"], D3: ["x"]}
 
 
 # ------------------------------------------------------------- schema, partitions
@@ -448,6 +484,27 @@ def test_an_aborted_append_that_was_rewritten_stays_with_its_position(lake: Lake
     assert lake.publisher().recover() == {"a1": "aborted"}
     assert lake.rows("raw") == {D1: ["w", "x"], D2: ["z"]}
     assert lake.table("raw").transaction_version("topic") == 1
+
+
+def test_done_is_only_written_on_a_log_that_shows_no_abort(lake: Lake) -> None:
+    """All tables are committed, and somebody decides to abort before the entry is closed: then it is aborted."""
+    lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
+    decided: list[str] = []
+
+    def decides(step: Step, about: str) -> None:
+        if step == Step.CLOSING and not decided:
+            decided.append(about)
+            log = lake.publisher().log
+            head = log.head()
+            entry = head.state.open[about].model_copy(update={"aborting": True})
+            state = head.state.model_copy(update={"open": {about: entry}})
+            rows = [{"event": "aborting", "publication": about}]
+            assert log.append(head, rows, lambda file: state)
+
+    request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
+    assert isinstance(lake.publisher(decides).publish(request), Moved)
+    assert lake.publisher().log.outcome(lake.publisher().log.head(), "p1") == "aborted"
+    assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})
 
 
 def test_the_map_names_our_own_commit(lake: Lake) -> None:

@@ -20,9 +20,11 @@ def test_all_tables_go_back_together_with_what_the_log_knows(lake: Lake) -> None
     """Files, content and status of every day are those from before the publication."""
     lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     before = {key: state.content for key, state in _states(lake).items()}
+    files = lake.state("t").active
     lake.publish("p2", {"t": {D1: ["A"], D2: ["new"]}, "u": {D1: ["B"]}})
     assert isinstance(roll_back(lake.publisher(), "p2", id="undo"), Published)
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["a"]}, {D1: ["b"]})
+    assert lake.state("t").active == files, "with sizes and statistics, which readers prune by"
     after = {key: state.content for key, state in _states(lake).items()}
     assert after == before | {("t", D2): None}
 
