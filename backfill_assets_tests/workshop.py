@@ -83,3 +83,13 @@ class Workshop:
         log = self.builder.lake.publisher.log
         found = log.day_states(log.head(), {table})
         return {date.fromisoformat(day): state for (_, day), state in found.items()}
+
+    def contents(self) -> dict[str, dict[date, tuple[int, str] | None]]:
+        """The count of rows and the checksum of every published day, by table."""
+        return {
+            table.name: {
+                day: (state.content.rows, state.content.checksum) if state.content else None
+                for day, state in sorted(self.states(table.name).items())
+            }
+            for table in registry.tables()
+        }

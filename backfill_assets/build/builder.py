@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.build.arrivals import ArrivalBuild
+from backfill_assets.build.arrivals import INGEST, ArrivalBuild
 from backfill_assets.build.lake import Lake, Progress
 from backfill_assets.build.outcome import BuildResult, RunInfo
 from backfill_assets.build.replace import ReplaceBuild
@@ -61,8 +61,13 @@ class Builder:
         self._refuse_future(step, wanted)
         self.lake.publisher.recover()
         if step.source is not None:
+            self._refuse_version(step, version)
             return ArrivalBuild(self.lake, step, run, progress).run_days(wanted)
         return ReplaceBuild(self.lake, step, step.version(version), run, force, progress).run_days(wanted)
+
+    def _refuse_version(self, step: Step, version: str | None) -> None:
+        if version not in (None, INGEST):
+            raise InvalidRequest(f"{step.name} has no version {version!r}.", hint=f"Versions: {INGEST}.")
 
     def reproduce(self, publication: str) -> tuple[Reproduced, ...]:
         """Stage a publication's days again from the inputs it recorded, and compare the checksums."""
