@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import date
 from decimal import Decimal
 
-import pandas as pd
 import pytest
 
 from backfill_assets_tests import oracle
@@ -24,13 +24,16 @@ def revenue(workshop: Workshop) -> dict[tuple[date, int], oracle.StoreDay]:
 
 def totals(workshop: Workshop) -> dict[date, oracle.DayTotal]:
     columns = ["day", "amount_eur", "sales_value"]
-    rows: pd.DataFrame = workshop.read("fact_sales_transactions", NINETY_DAYS, columns)
-    return {
-        day: oracle.DayTotal(
-            sum(lines["amount_eur"].tolist(), Decimal(0)), sum(lines["sales_value"].tolist(), Decimal(0)), len(lines)
-        )
-        for day, lines in rows.groupby("day")
-    }
+    rows = workshop.read("fact_sales_transactions", NINETY_DAYS, columns)
+    lines: dict[date, list[tuple[Decimal, Decimal]]] = defaultdict(list)
+    for day, euros, dollars in zip(*(rows[name].tolist() for name in columns), strict=True):
+        lines[day].append((euros, dollars))
+    return {day: _total(found) for day, found in lines.items()}
+
+
+def _total(lines: list[tuple[Decimal, Decimal]]) -> oracle.DayTotal:
+    euros, dollars = zip(*lines, strict=True)
+    return oracle.DayTotal(sum(euros, Decimal(0)), sum(dollars, Decimal(0)), len(lines))
 
 
 @pytest.mark.timeout(900)
