@@ -40,19 +40,31 @@ def account(
 
 
 @dataclass(frozen=True)
+class _Part:
+    """Rows that went one way, and the sum of their content hashes; None where nobody measured it."""
+
+    rows: int
+    content: int | None
+
+
+@dataclass(frozen=True)
 class _Day:
-    published: int
-    received: int | None
-    quarantined: int | None
-    deduplicated: int | None
-    superseded: int | None
+    published: _Part
+    received: _Part | None
+    quarantined: _Part | None
+    deduplicated: _Part | None
+    superseded: _Part | None
 
     @property
     def reconciled(self) -> bool:
         if self.received is None:
             return True
-        parts = (self.quarantined, self.deduplicated, self.superseded)
-        return self.received == self.published + sum(part or 0 for part in parts)
+        parts = [p for p in (self.published, self.quarantined, self.deduplicated, self.superseded) if p is not None]
+        contents = [part.content for part in parts if part.content is not None]
+        measured = self.received.content is not None and len(contents) == len(parts)
+        return self.received.rows == sum(part.rows for part in parts) and (
+            not measured or self.received.content == sum(contents)
+        )
 
 
 def _account(
@@ -66,7 +78,7 @@ def _account(
     return AccountedTable(
         table=table,
         days=len(found),
-        published=sum(day.published for day in found),
+        published=sum(day.published.rows for day in found),
         received=_total([day.received for day in found]),
         quarantined=_total([day.quarantined for day in found]),
         deduplicated=_total([day.deduplicated for day in found]),
@@ -81,26 +93,57 @@ def _content(states: Mapping[tuple[str, str], DayState], table: str, day: date) 
 
 
 def _day(content: DayContent, rejected: DayContent | None) -> _Day:
-    """A bronze day also holds the rows that a newer version on another day supersedes; they are not published facts."""
-    own_superseded = content.metrics.get("superseded")
-    superseded = _number(content, "superseded", "bronze_")
+    """A day as it was built: against what raw held then, not against what has arrived for it since."""
+    received = _from(content, "raw_", "received", "content_hash_sum")
+    superseded = _own(content, "superseded")
     return _Day(
-        published=content.rows - int(own_superseded or 0),
-        received=_number(content, "received", "raw_"),
-        quarantined=rejected.rows if rejected else _number(content, "rows", "quarantine_"),
-        deduplicated=_number(content, "deduplicated", "bronze_"),
-        superseded=superseded,
+        published=_published(content, superseded),
+        received=received or _part(content, "received", "content_hash_sum"),
+        quarantined=_rows(rejected) if rejected else _from(content, "quarantine_", "rows", "content_hash_sum"),
+        deduplicated=_own(content, "deduplicated") or _from_bronze(content, "deduplicated"),
+        superseded=superseded or _from_bronze(content, "superseded"),
     )
 
 
-def _number(content: DayContent, metric: str, layer: str) -> int | None:
-    """A metric of the day itself, or of the table of ``layer`` that it was built from, as recorded with it."""
-    for name, value in content.metrics.items():
-        if name == metric or (name.startswith(f"{_FROM}{layer}") and name.endswith(f".{metric}")):
-            return int(value) if value is not None else None
+def _published(content: DayContent, superseded: _Part | None) -> _Part:
+    """Raw also holds markers, bronze also rows that a newer version on another day supersedes: neither is a fact."""
+    own = content.metrics
+    rows = int(own["received"] or 0) if "received" in own else content.rows - (superseded.rows if superseded else 0)
+    hashes = _number(own.get("recomputed_hash_sum"))
+    taken = superseded.content if superseded else 0
+    return _Part(rows, None if hashes is None or taken is None else hashes - taken)
+
+
+def _rows(content: DayContent) -> _Part:
+    return _Part(content.rows, _number(content.metrics.get("content_hash_sum")))
+
+
+def _own(content: DayContent, name: str) -> _Part | None:
+    return _part(content, name, f"{name}_hash_sum")
+
+
+def _from_bronze(content: DayContent, name: str) -> _Part | None:
+    return _from(content, "bronze_", name, f"{name}_hash_sum")
+
+
+def _from(content: DayContent, layer: str, rows: str, hashes: str) -> _Part | None:
+    """What was recorded with the day of the table of ``layer`` that it was built from."""
+    for name in content.metrics:
+        if name.startswith(f"{_FROM}{layer}") and name.endswith(f".{rows}"):
+            table = name.removesuffix(rows)
+            return _part(content, name, f"{table}{hashes}")
     return None
 
 
-def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
+def _part(content: DayContent, rows: str, hashes: str) -> _Part | None:
+    counted = _number(content.metrics.get(rows))
+    return None if counted is None else _Part(counted, _number(content.metrics.get(hashes)))
+
+
+def _number(value: int | str | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _total(parts: Sequence[_Part | None]) -> int | None:
+    known = [part.rows for part in parts if part is not None]
     return sum(known) if known else None
