@@ -1,0 +1,49 @@
+"""The real code location, in which a run dies between publishing ``bronze_sales`` and telling Dagster of it."""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from datetime import date
+
+from backfill_assets.build import Builder, BuildResult, RunInfo
+from backfill_assets.datasets.dataset import Step
+from backfill_assets.datasets.registry import datasets
+from backfill_assets.definitions import FIRST_DAY
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.partitions import DailyChain
+from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.settings import Settings
+from backfill_assets_tests.conftest import SMALL_SPARK
+
+DIES_AFTER = "bronze_sales"
+
+
+class DyingBuilder(Builder):
+    """Builds, publishes, and is gone as if the power had failed."""
+
+    def build(
+        self,
+        step: Step,
+        days: Sequence[date],
+        *,
+        run: RunInfo,
+        version: str | None = None,
+        force: bool = False,
+        progress: Callable[[str], None] = print,
+    ) -> BuildResult:
+        result = super().build(step, days, run=run, version=version, force=force, progress=progress)
+        if step.name == DIES_AFTER:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
+class DyingBackfill(Backfill):
+    def builder(self) -> Builder:
+        return DyingBuilder(super().builder().lake)
+
+
+_settings = Settings.from_environment()
+_spark = SharedSpark(settings=_settings, spark_config=dict(SMALL_SPARK))
+defs = code_location(
+    datasets(), DailyChain(FIRST_DAY), {"spark": _spark, "backfill": DyingBackfill(settings=_settings, spark=_spark)}
+)
