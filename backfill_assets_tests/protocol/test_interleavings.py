@@ -42,7 +42,11 @@ def rollback_and_publisher(world: World) -> tuple[Work, Work]:
 
 def reader_and_rollback(world: World) -> tuple[Work, Work]:
     reading = deeds.publish(world, {"report": list(DAYS)}, "raw")
-    return reading, deeds.rolling_back(world, world.published_so_far()[0])
+    return reading, deeds.rolling_back(world, world.published_so_far()[1])
+
+
+def publisher_and_recoverer(world: World) -> tuple[Work, Work]:
+    return deeds.publish(world, BOTH), deeds.recovering(world)
 
 
 def reclaimer_and_publisher(world: World) -> tuple[Work, Work]:
@@ -128,6 +132,14 @@ def test_a_foreign_write_at_every_step_of_a_publication_of_two_tables(ambushed: 
     turns = 0
     while play(publishers, turns, 0, dies=False, ambushed=ambushed) and turns < LONGEST:
         play(publishers, turns, LONGEST, dies=True, ambushed=ambushed)
+        turns += 1
+
+
+@pytest.mark.parametrize("ambushed", ["fact", "report"])
+def test_a_slow_publisher_wakes_up_after_its_publication_was_finished(ambushed: str) -> None:
+    """It finds its transaction or the fence, whatever it had read before: an aborted publication stays aborted."""
+    turns = 0
+    while play(publisher_and_recoverer, turns, LONGEST, dies=False, ambushed=ambushed) and turns < LONGEST:
         turns += 1
 
 
