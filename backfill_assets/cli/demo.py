@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any
+from datetime import date
+from types import FrameType
 
 import click
-from rich.live import Live
+from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
-from backfill_assets.cli.output import console, say
+from backfill_assets.cli.demo_processes import DemoFailed, DemoProcesses, Told, said_last, told_by
+from backfill_assets.cli.demo_progress import Progress, shown
+from backfill_assets.cli.output import say
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
-from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.settings import Settings
 
 NINETY_DAYS = "2017-03-01..2017-05-29"
-_REPOSITORY = Path(__file__).resolve().parents[2]
-_ENDED = 30
+_SUCCEEDED = ("COMPLETED_SUCCESS", "COMPLETED")
 _EPILOG = """
 \b
 Examples:
   backfill demo
   backfill demo --days 2017-03-01..2017-03-07
 """
-
-
-class DemoFailed(BackfillError):
-    """The backfill ended without publishing everything it was launched for."""
 
 
 class Phases:
@@ -67,17 +59,11 @@ def demo(days_text: str) -> None:
     phases = Phases()
     with phases("Landing the data"):
         _land(days, settings)
-    with phases("Launching the backfill"):
-        launcher, first = _launch(days)
-    with launcher, _daemon(settings.home / "dagster"), phases("Backfilling"):
-        last = _follow(launcher, first)
-    if last["status"] not in ("COMPLETED_SUCCESS", "COMPLETED"):
-        raise DemoFailed(
-            f"The backfill {last['backfill_id']} ended as {last['status']}: {last['error'] or _failed_steps(last)}.",
-            hint=f"The run's log says why: open the UI (make dev) and look at backfill {last['backfill_id']}.",
-        )
+    before = _newest_entry(settings)
+    with _stopped_by_signals():
+        last = backfilled(days, DemoProcesses(settings), _steps(), phases)
     with phases("Adding up"):
-        _say_accounts(days, settings, last["step_seconds"])
+        _say_accounts(days, settings, last["step_seconds"], before)
     _say_phases(phases)
     say(
         f"Published to {settings.lakehouse}; backfill status and backfill history tell more.",
@@ -94,131 +80,118 @@ def _land(days: DayRange, settings: Settings) -> None:
     say(f"  {lines}; {landed.written} files written, {landed.already_there} already there")
 
 
-# ------------------------------------------------------------------ processes
+def _steps() -> list[str]:
+    from backfill_assets.datasets import registry
+
+    return [step.name for step in registry.steps()]
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "DAGSTER_HOME": str(_REPOSITORY), "PYTHONUNBUFFERED": "1"}
+# -------------------------------------------------------------------- backfill
 
 
-def _launch(days: DayRange) -> tuple[subprocess.Popen[str], dict[str, Any]]:
-    """Launched before the daemon starts: its first tick is immediate, the next one 30 seconds later."""
-    command = [sys.executable, "-m", "backfill_assets.defs.launcher", "--days", str(days), "--title", f"Demo: {days}"]
-    launcher = subprocess.Popen(
-        command, cwd=_REPOSITORY, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    first = launcher.stdout.readline() if launcher.stdout else ""
-    if not first:
-        _, errors = launcher.communicate()
-        raise DemoFailed(f"The backfill could not be launched: {errors.strip()}")
-    told: dict[str, Any] = json.loads(first)
-    return launcher, told
-
-
-@contextmanager
-def _daemon(logs: Path) -> Iterator[None]:
-    """The Dagster daemon, in a session of its own so that nothing it started outlives it."""
-    logs.mkdir(parents=True, exist_ok=True)
-    command = [str(Path(sys.executable).with_name("dagster-daemon")), "run", "-w", "workspace.yaml"]
-    with (logs / "demo-daemon.log").open("w") as log:
-        daemon = subprocess.Popen(
-            command, cwd=_REPOSITORY, env=_environment(), stdout=log, stderr=log, start_new_session=True
-        )
+def backfilled(days: DayRange, processes: DemoProcesses, steps: Sequence[str], phases: Phases) -> Told:
+    """Launch a backfill of ``days`` and follow it to its end; raises :class:`DemoFailed` if that is not success."""
+    with processes.launch(days) as launcher:
+        telling = told_by(launcher)
+        with phases("Launching the backfill"):
+            progress = Progress(steps, _first(telling, processes))
         try:
-            yield
-        finally:
-            _stop(daemon)
+            with processes.run_daemon(until=launcher), phases("Backfilling"), shown(progress) as show:
+                show(progress.now)
+                for told in telling:
+                    show(told)
+        except KeyboardInterrupt:
+            _cancel(processes, progress.now)
+            raise
+    _refuse_failure(processes, progress.now)
+    return progress.now
 
 
-def _stop(daemon: subprocess.Popen[bytes]) -> None:
-    daemon.terminate()
-    try:
-        daemon.wait(timeout=_ENDED)
-    except subprocess.TimeoutExpired:
-        daemon.kill()
-    try:
-        os.killpg(daemon.pid, signal.SIGTERM)
-    except ProcessLookupError:
+def _first(telling: Iterator[Told], processes: DemoProcesses) -> Told:
+    for told in telling:
+        return told
+    raise DemoFailed(f"The backfill could not be launched: {said_last(processes.launcher_log)}")
+
+
+def _cancel(processes: DemoProcesses, now: Told) -> None:
+    say(f"Interrupted: cancelling the backfill {now['backfill_id']} ...")
+    processes.cancel(now["backfill_id"])
+    say("Nothing is left running. What was published stays; what was staged is used by the next run.")
+
+
+def _refuse_failure(processes: DemoProcesses, last: Told) -> None:
+    name, status = last["backfill_id"], last["status"]
+    if status in _SUCCEEDED:
         return
-
-
-# -------------------------------------------------------------------- progress
-
-
-def _follow(launcher: subprocess.Popen[str], first: dict[str, Any]) -> dict[str, Any]:
-    """Show every change until the backfill ends; on a terminal in place, elsewhere a line when a table is done."""
-    started, last = time.monotonic(), first
-    with _display() as show:
-        show(last, 0.0)
-        for line in _lines(launcher.stdout):
-            last = json.loads(line)
-            show(last, time.monotonic() - started)
-    return last
-
-
-def _lines(stream: IO[str] | None) -> Iterator[str]:
-    if stream is None:
-        raise LakehouseUnusable("The launcher of the backfill says nothing.")
-    yield from (line for line in stream if line.startswith("{"))
+    if status == "REQUESTED":
+        processes.cancel(name)
+        said = said_last(processes.daemon_log)
+        raise DemoFailed(
+            f"Dagster's daemon died while the backfill {name} was under way. It said last:\n{said}",
+            hint=f"All that it said is in {processes.daemon_log}. Run the demo again: what was staged is used.",
+        )
+    failed = ", ".join(step for step, ended in last["steps"].items() if ended == "FAILURE")
+    reason = last["failure"] or last["error"] or (f"failed: {failed}" if failed else "no step failed")
+    raise DemoFailed(
+        f"The backfill {name} ended as {status}: {reason}",
+        hint=f"`make dev` opens the UI: Overview > Backfills > {name} has the run's log. Then run the demo again.",
+    )
 
 
 @contextmanager
-def _display() -> Iterator[Callable[[Mapping[str, Any], float], None]]:
-    screen = console()
-    if not screen.is_terminal:
-        told: set[str] = set()
-        yield lambda now, seconds: _tell_news(now, seconds, told)
-        return
-    with Live(console=screen, refresh_per_second=4) as live:
-        yield lambda now, seconds: live.update(Text("\n".join(_progress(now, seconds))))
+def _stopped_by_signals() -> Iterator[None]:
+    """A demo that is told to stop, as by a timeout, ends what it started just as after Ctrl-C."""
 
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
 
-def _tell_news(now: Mapping[str, Any], seconds: float, told: set[str]) -> None:
-    for line in _progress(now, seconds)[1:]:
-        if line not in told:
-            told.add(line)
-            say(line)
-
-
-def _progress(now: Mapping[str, Any], seconds: float) -> list[str]:
-    marks = {"SUCCESS": "done", "FAILURE": "failed"}
-    steps = [
-        f"  {step:<28} {marks.get(status, 'running')}"
-        + (f" in {_took(now, step):.0f} s" if status == "SUCCESS" else "")
-        for step, status in now["steps"].items()
-    ]
-    note = [f"  {now['message']}"] if now.get("message") else []
-    return [f"  backfill {now['backfill_id']}: {now['status'].lower()}, {seconds:.0f} s", *steps, *note]
-
-
-def _took(now: Mapping[str, Any], step: str) -> float:
-    return float(now["step_seconds"].get(step, 0.0))
-
-
-def _failed_steps(now: Mapping[str, Any]) -> str:
-    return ", ".join(step for step, status in now["steps"].items() if status == "FAILURE") or "no step failed"
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 # --------------------------------------------------------------------- results
 
 
-def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float]) -> None:
+def _newest_entry(settings: Settings) -> int:
+    """The newest entry of the publication log: what is published later is this demo's work."""
+    from backfill_assets.lakehouse.published import anything_published
+
+    return open_publisher(settings).log.head().version if anything_published(open_storage(settings)) else -1
+
+
+def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float], before: int) -> None:
     from backfill_assets.backfill.accounting import account
     from backfill_assets.datasets import registry
 
     log = open_publisher(settings).log
-    counts = ("days", "received", "published", "quarantined", "deduplicated", "superseded", "reconciled", "seconds")
-    rows = new_table("table", *counts, numbers=counts)
-    for found in account(registry.steps(), list(days), log.day_states(log.head())):
-        told = [found.days, found.received, found.published, found.quarantined, found.deduplicated, found.superseded]
+    states = log.day_states(log.head())
+    counts = ("days", "unchanged", "received", "published", "quarantined", "deduplicated", "superseded")
+    rows = new_table("table", *counts, "reconciled", "seconds", numbers=[*counts, "reconciled", "seconds"])
+    rows.box, rows.padding = SIMPLE_HEAD, (0, 1, 0, 0)
+    unchanged = {key for key, state in states.items() if state.sequence <= before}
+    for found in account(registry.steps(), list(days), states):
+        reused = sum((found.table, str(day)) in unchanged for day in days)
+        told = [found.days, reused, found.received, found.published, found.quarantined]
+        told += [found.deduplicated, found.superseded]
         seconds = step_seconds.get(found.table)
         rows.add_row(
             found.table,
             *("" if count is None else f"{count:,}" for count in told),
-            f"{found.reconciled} of {found.days} days",
+            f"{found.reconciled} of {found.days}",
             "" if seconds is None else f"{seconds:.1f}",
         )
     say(rows)
+    if all((table, str(day)) in unchanged for table, day in _read_days(days)):
+        say("Every day was published before, from the same inputs by the same code: nothing was computed.")
+
+
+def _read_days(days: Sequence[date] | DayRange) -> Iterator[tuple[str, date]]:
+    from backfill_assets.datasets import registry
+
+    return ((table.name, day) for table in registry.tables() for day in days)
 
 
 def _say_phases(phases: Phases) -> None:

@@ -36,6 +36,8 @@ class BackfillProgress:
     message: str = ""
     """The newest thing that a run said about its days, with the time left."""
     error: str = ""
+    failure: str = ""
+    """What the step that failed said, with what to do next."""
 
     @property
     def ended(self) -> bool:
@@ -91,9 +93,7 @@ def watch(instance: dg.DagsterInstance, backfill_id: str, *, every_seconds: floa
 
 def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress:
     """Where the backfill stands now; an unknown id raises :class:`InvalidRequest`."""
-    backfill = instance.get_backfill(backfill_id)
-    if backfill is None:
-        raise InvalidRequest(f"There is no backfill {backfill_id!r}.", hint="Its page in the UI shows its id.")
+    backfill = _found(instance, backfill_id)
     runs = instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
     steps: dict[str, str] = {}
     seconds: dict[str, float] = {}
@@ -110,7 +110,42 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
         step_seconds=seconds,
         message=_newest_message(instance, runs),
         error=backfill.error.message.strip() if backfill.error else "",
+        failure=_failure(instance, runs) if "FAILURE" in steps.values() else "",
     )
+
+
+def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
+    """End a backfill whose daemon and runs are dead: nobody would take its runs for running, or take it up again.
+
+    While a daemon lives, cancel in the UI instead: it stops the runs themselves.
+    """
+    backfill = _found(instance, backfill_id)
+    for run in instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id})):
+        if not run.is_finished:
+            instance.report_run_canceled(run, message="The process that ran it was stopped.")
+    if backfill.status not in BULK_ACTION_TERMINAL_STATUSES:
+        ended = backfill._replace(status=BulkActionStatus.CANCELED, backfill_end_timestamp=time.time())
+        instance.update_backfill(ended)
+
+
+def _found(instance: dg.DagsterInstance, backfill_id: str) -> PartitionBackfill:
+    backfill = instance.get_backfill(backfill_id)
+    if backfill is None:
+        raise InvalidRequest(f"There is no backfill {backfill_id!r}.", hint="Its page in the UI shows its id.")
+    return backfill
+
+
+def _failure(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> str:
+    """The first failure of the newest run: what failed later failed because of it."""
+    for run in runs[:1]:
+        kind = dg.DagsterEventType.STEP_FAILURE
+        for record in instance.get_records_for_run(run.run_id, of_type=kind, limit=1).records:
+            event = record.event_log_entry.dagster_event
+            told = event.step_failure_data if event else None
+            if told and told.user_failure_data and told.user_failure_data.description:
+                return str(told.user_failure_data.description)
+            return told.error.message.strip() if told and told.error else ""
+    return ""
 
 
 def _newest_message(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> str:

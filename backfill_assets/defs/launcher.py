@@ -16,7 +16,7 @@ from dataclasses import asdict
 import dagster as dg
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.launch import BackfillProgress, launch_backfill, watch
+from backfill_assets.defs.launch import BackfillProgress, cancel_backfill, launch_backfill, watch
 from backfill_assets.errors import BackfillError, InvalidRequest
 
 
@@ -24,13 +24,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 when every day was published, 1 when not, 2 when the request cannot be meant."""
     asked = _parser().parse_args(arguments)
     try:
-        return _launch_and_follow(asked)
+        return _cancel(asked.cancel) if asked.cancel else _launch_and_follow(asked)
     except BackfillError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
 
 
 def _launch_and_follow(asked: argparse.Namespace) -> int:
+    if not asked.days or not asked.title:
+        raise InvalidRequest("A backfill needs --days and --title.")
     days, tags = DayRange.parse(asked.days), _tags(asked.tag)
     graph = importlib.import_module(asked.module).defs.resolve_asset_graph()
     tables = asked.tables or [key.to_user_string() for key in graph.toposorted_asset_keys]
@@ -40,6 +42,12 @@ def _launch_and_follow(asked: argparse.Namespace) -> int:
             _tell({"backfill_id": backfill_id})
             return 0
         return _follow(instance, backfill_id)
+
+
+def _cancel(backfill_id: str) -> int:
+    with dg.DagsterInstance.get() as instance:
+        cancel_backfill(instance, backfill_id)
+    return 0
 
 
 def _follow(instance: dg.DagsterInstance, backfill_id: str) -> int:
@@ -63,10 +71,11 @@ def _tags(pairs: Sequence[str]) -> dict[str, str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m backfill_assets.defs.launcher", description=__doc__)
     parser.add_argument("--module", default="backfill_assets.definitions", help="the code location to build with")
-    parser.add_argument("--days", required=True, help="for example 2017-03-01..2017-05-29")
-    parser.add_argument("--title", required=True)
+    parser.add_argument("--days", help="for example 2017-03-01..2017-05-29")
+    parser.add_argument("--title")
     parser.add_argument("--tag", action="append", default=[], help="KEY=VALUE; reaches every run")
     parser.add_argument("--no-watch", action="store_true", help="print the backfill's id and return")
+    parser.add_argument("--cancel", metavar="ID", help="end a backfill whose daemon and runs are dead, and return")
     parser.add_argument("tables", nargs="*", help="all daily tables, unless named")
     return parser
 
