@@ -1,0 +1,91 @@
+"""Taking in what arrived: each file once, rows on the day they belong to, and nothing forgotten."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from backfill_assets.build import BuildResult
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.workshop import Workshop
+
+DAYS = DayRange.parse("2017-03-01..2017-03-03")
+FIRST, SECOND, THIRD = DAYS
+
+
+@pytest.fixture
+def landed(workshop: Workshop) -> Workshop:
+    """Three days with 5 lines each."""
+    for day in DAYS:
+        land_lines(workshop.settings.landing, day, "shop", 5)
+    return workshop
+
+
+def rows(workshop: Workshop) -> dict[date, int]:
+    published = workshop.read("raw_sales", columns=["day"])["day"].tolist()
+    return {day: published.count(day) for day in sorted(set(published))}
+
+
+def counted(result: BuildResult) -> dict[date, int]:
+    return {day.day: day.rows for day in result.days}
+
+
+def test_a_landed_file_counts_once(landed: Workshop) -> None:
+    """However often a day is built, with and without new files, and in whatever range."""
+    assert counted(landed.build("raw_sales", DAYS)) == dict.fromkeys(DAYS, 5)
+    again = landed.build("raw_sales", [SECOND, THIRD])
+    assert all(day.reused for day in again.days)
+    land_lines(landed.settings.landing, SECOND, "second-shop", 3)
+    assert counted(landed.build("raw_sales", DAYS)) == {FIRST: 5, SECOND: 8, THIRD: 5}
+    assert rows(landed) == {FIRST: 5, SECOND: 8, THIRD: 5}
+
+
+def test_a_late_row_lands_on_its_own_day_and_is_told(landed: Workshop) -> None:
+    """What arrives on the third day for the first one goes to the first; whoever reads that day has to know."""
+    landed.build("raw_sales", DAYS)
+    late = {"transaction_timestamp": "2017-03-01T10:00:00Z"}
+    land_lines(landed.settings.landing, THIRD, "late", 2, late)
+    result = landed.build("raw_sales", [THIRD])
+    assert result.appended_elsewhere == {"raw_sales": (FIRST,)}
+    assert rows(landed) == {FIRST: 7, SECOND: 5, THIRD: 5}
+    arrived = landed.read("raw_sales", DayRange.of(FIRST), ["day", "arrival_day"])["arrival_day"].tolist()
+    assert arrived.count(THIRD) == 2
+
+
+def test_what_was_rolled_back_is_taken_in_again(landed: Workshop) -> None:
+    """A rollback of an ingest gives the source positions back together with the rows."""
+    (publication,) = landed.build("raw_sales", DAYS).publications
+    roll_back(landed.builder.lake.publisher, publication, id="undo")
+    assert rows(landed) == {}
+    landed.build("raw_sales", DAYS)
+    assert rows(landed) == dict.fromkeys(DAYS, 5)
+
+
+def test_a_newer_version_on_another_day_takes_the_row_out_of_the_day_that_loses_it(landed: Workshop) -> None:
+    """By a marker in the losing raw day: each day stays a function of its own raw day, whichever was built first."""
+    same = {"basket_id": "77", "product_id": "88", "transaction_timestamp": "2017-03-01T10:00:00Z"}
+    land_lines(landed.settings.landing, FIRST, "first-version", 1, {**same, "updated_at": "2017-03-01T12:00:00Z"})
+    landed.land_synthetic(SyntheticSpec(DAYS, rows_per_day=0, seed=1, defects={}))  # the exchange rates, no sales
+    landed.build_rates(DAYS)
+    for table in ("raw_sales", "bronze_sales", "fact_sales_transactions"):
+        landed.build(table, DAYS)
+    moved = {**same, "transaction_timestamp": "2017-03-03T10:00:00Z", "updated_at": "2017-03-03T12:00:00Z"}
+    land_lines(landed.settings.landing, THIRD, "moved", 1, moved)
+    for table in ("raw_sales", "bronze_sales", "fact_sales_transactions"):
+        result = landed.build(table, DAYS)
+    fact = landed.read("fact_sales_transactions", columns=["day", "transaction_id"])
+    assert fact[fact["transaction_id"] == "77-88"]["day"].tolist() == [THIRD]
+    assert counted(result) == {FIRST: 5, SECOND: 5, THIRD: 6}
+    assert [day.day for day in result.days if day.reused] == [SECOND]
+
+
+def test_days_before_the_range_stay_as_they_are(landed: Workshop) -> None:
+    """Building one day never touches what another day holds."""
+    landed.build("raw_sales", [FIRST])
+    before = landed.states("raw_sales")[FIRST]
+    landed.build("raw_sales", [FIRST + timedelta(days=1)])
+    assert landed.states("raw_sales")[FIRST] == before
