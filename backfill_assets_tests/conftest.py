@@ -28,6 +28,8 @@ SMALL_SPARK = {
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
 _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
+_LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
+"""They stage and publish with delta-rs, some 50 ms a publication: the protocol tier."""
 _CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "each_spark"}
 
 hypothesis.settings.register_profile("backfill", deadline=None, print_blob=True, derandomize=False)
@@ -55,6 +57,8 @@ def tier_of(item: pytest.Item) -> str:
     by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in item.path.parts), "fast")
     if by_folder != "story" and (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES) & set(_fixtures_of(item)):
         return "spark"
+    if by_folder == "fast" and _LAKEHOUSE_FIXTURES & set(_fixtures_of(item)):
+        return "protocol"
     return next((tier for tier in _TIMEOUT_SECONDS if item.get_closest_marker(tier)), by_folder)
 
 

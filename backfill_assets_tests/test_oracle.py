@@ -9,6 +9,7 @@ import pytest
 
 from backfill_assets_tests import oracle
 
+pytestmark = pytest.mark.data
 EASTER_MONDAY = date(2017, 4, 17)
 FIRST = date(2017, 3, 1)
 

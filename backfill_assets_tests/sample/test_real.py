@@ -15,6 +15,7 @@ from backfill_assets.sample.real import land_real
 from backfill_assets_tests import oracle
 from backfill_assets_tests.sample.landed_lines import fingerprint, landed_lines, landed_rows
 
+pytestmark = pytest.mark.data
 TWO_DAYS = DayRange.parse("2017-03-01..2017-03-02")
 
 
