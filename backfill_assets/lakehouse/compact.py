@@ -42,11 +42,8 @@ def compact(
     if moved := _moved(main, pin, several):
         return moved
     timeline = Timeline(publisher.storage, table, f"compact-{id}")
-    timeline.open()
     _rewrite(main, timeline, several)
-    result = publisher.publish(_request(publisher, timeline, pin, several, id, provenance or Provenance()))
-    timeline.close()
-    return result
+    return publisher.publish(_request(timeline, pin, several, id, provenance or Provenance()))
 
 
 def _moved(main: MainTable, pin: Pin, days: list[str]) -> Moved | None:
@@ -87,7 +84,6 @@ def _metadata(entry: TimelineEntry) -> CommitProperties:
 
 
 def _request(
-    publisher: Publisher,
     timeline: Timeline,
     pin: Pin,
     days: list[str],

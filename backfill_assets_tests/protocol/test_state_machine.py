@@ -27,6 +27,7 @@ SHRINK = "PROTOCOL_SHRINK" in os.environ
 MOST_ACTORS = 4
 _ANY = st.integers(0, 2**16)
 _STEPS = [step.value for step in Step]
+_SOME_DIE = st.sampled_from([False, False, True])
 
 
 class Lakehouse(RuleBasedStateMachine):
@@ -43,6 +44,12 @@ class Lakehouse(RuleBasedStateMachine):
         self.world.actors.append(actor)
         return actor
 
+    def _start_until(self, work: deeds.Work, stop: str, dies: bool) -> None:
+        actor = self._start(work)
+        actor.advance_to(stop)
+        if dies:
+            actor.crash()
+
     def _someone(self, number: int) -> Actor:
         alive = self.world.alive()
         return alive[number % len(alive)]
@@ -57,10 +64,15 @@ class Lakehouse(RuleBasedStateMachine):
         return self._room() and bool(self.world.published_so_far())
 
     @precondition(_room)
-    @rule(tables=st.sampled_from([["fact"], ["report"], ["fact", "report"]]), days=_ANY, stop=st.sampled_from(_STEPS))
-    def publisher(self, tables: list[str], days: int, stop: str) -> None:
+    @rule(
+        tables=st.sampled_from([["fact"], ["report"], ["fact", "report"]]),
+        days=_ANY,
+        stop=st.sampled_from(_STEPS),
+        dies=_SOME_DIE,
+    )
+    def publisher(self, tables: list[str], days: int, stop: str, dies: bool) -> None:
         work = deeds.publish(self.world, {table: _days(days + n) for n, table in enumerate(tables)})
-        self._start(work).advance_to(stop)
+        self._start_until(work, stop, dies)
 
     @precondition(_room)
     @rule(table=st.sampled_from(["fact", "report"]), raw=st.sampled_from(RAW), days=_ANY, exact=st.booleans())
@@ -73,9 +85,10 @@ class Lakehouse(RuleBasedStateMachine):
         tables=st.sampled_from([("raw",), ("raw_more",), RAW, RAW]),
         count=st.integers(1, 3),
         stop=st.sampled_from(_STEPS),
+        dies=_SOME_DIE,
     )
-    def appender(self, source: str, tables: tuple[str, ...], count: int, stop: str) -> None:
-        self._start(deeds.append(self.world, source, tables, count)).advance_to(stop)
+    def appender(self, source: str, tables: tuple[str, ...], count: int, stop: str, dies: bool) -> None:
+        self._start_until(deeds.append(self.world, source, tables, count), stop, dies)
 
     @precondition(_room)
     @rule(table=st.sampled_from(TABLES), stop=st.sampled_from(_STEPS))
