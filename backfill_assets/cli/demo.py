@@ -67,8 +67,9 @@ def demo(days_text: str) -> None:
     _say_phases(phases)
     say(
         f"Published to {settings.lakehouse}; backfill status and backfill history tell more.",
-        "Open the UI with `make dev`, then http://127.0.0.1:3000: Overview > Backfills shows this one,",
-        "and the asset graph's `Materialize` launches a range of your own.",
+        "Open the UI with `make dev`, then http://127.0.0.1:3000: Runs > Backfills shows this one.",
+        "To launch a range of your own: Lineage > Materialize all, `Show all partitions`, and write it as",
+        f"[{days.first}...{days.last}].",
     )
 
 
@@ -134,7 +135,7 @@ def _refuse_failure(processes: DemoProcesses, last: Told) -> None:
     reason = last["failure"] or last["error"] or (f"failed: {failed}" if failed else "no step failed")
     raise DemoFailed(
         f"The backfill {name} ended as {status}: {reason}",
-        hint=f"`make dev` opens the UI: Overview > Backfills > {name} has the run's log. Then run the demo again.",
+        hint=f"`make dev` opens the UI: Runs > Backfills > {name} has the run's log. Then run the demo again.",
     )
 
 
@@ -170,7 +171,8 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     states = log.day_states(log.head())
     counts = ("days", "unchanged", "received", "published", "quarantined", "deduplicated", "superseded")
     rows = new_table("table", *counts, "reconciled", "seconds", numbers=[*counts, "reconciled", "seconds"])
-    rows.box, rows.padding = SIMPLE_HEAD, (0, 1, 0, 0)
+    rows.box, rows.padding = SIMPLE_HEAD, 0
+    rows.columns[0].no_wrap = True
     unchanged = {key for key, state in states.items() if state.sequence <= before}
     for found in account(registry.steps(), list(days), states):
         reused = sum((found.table, str(day)) in unchanged for day in days)

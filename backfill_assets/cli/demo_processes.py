@@ -54,7 +54,7 @@ class DemoProcesses:
     @contextmanager
     def launch(self, days: DayRange) -> Iterator[subprocess.Popen[str]]:
         """Launched before the daemon starts, whose first look at backfills is the quickest."""
-        command = [*self.launcher, "--days", str(days), "--title", f"Demo: {days}"]
+        command = [*self.launcher, "--days", str(days), "--title", f"Demo: {days}", "--tag", "user=backfill demo"]
         environment = self._environment()
         with (
             self.launcher_log.open("w") as log,

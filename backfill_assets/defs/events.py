@@ -82,7 +82,7 @@ def evaluation(
         passed=not failed,
         blocking=True,
         partition=day.day.isoformat(),
-        description="; ".join(_failed_rule(rule) for rule in failed) or None,
+        description="; ".join(_failed_rule(rule) for rule in failed) or _gates_summary(day),
         metadata={"rules": _rules_table(day.rules)} if day.rules else {"gates": _gates_summary(day)},
         target_materialization_data=target,
     )
@@ -115,7 +115,8 @@ def late_days(appended_elsewhere: Mapping[str, Sequence[date]]) -> dict[str, str
 
 
 def _failed_rule(rule: RuleOutcome) -> str:
-    return f"{rule.rule}: expected {rule.expected}, observed {rule.observed}"
+    next_step = f" -> {rule.next_step}" if rule.next_step else ""
+    return f"{rule.rule}: expected {rule.expected}, observed {rule.observed}{next_step}"
 
 
 def _gates_summary(day: BuiltDay) -> str:
@@ -133,8 +134,8 @@ def _rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
                     "passed": rule.passed,
                     "observed": rule.observed,
                     "expected": rule.expected,
-                    "dimension": rule.dimension,
                     "next step": "" if rule.passed else rule.next_step,
+                    "dimension": rule.dimension,
                 }
             )
             for rule in rules

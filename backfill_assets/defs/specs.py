@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from backfill_assets.build.arrivals import INGEST
-from backfill_assets.datasets.dataset import Dataset, Layer, Step, Table
+from backfill_assets.datasets.dataset import Dataset, Dimension, Layer, Step, Table
 from backfill_assets.defs.column_schema import column_schema
 from backfill_assets.defs.partitions import DailyChain, partition_mapping
 
@@ -65,5 +65,14 @@ def _deps(step: Step) -> Sequence[dg.AssetDep]:
 
 
 def _gates_description(table: Table) -> str:
-    rules = "".join(f"\n- `{rule.name}` ({rule.dimension}): {rule.description}" for rule in table.rules)
-    return f"Days of {table.name} are published only if every rule holds on the staged rows.{rules}"
+    own = [(rule.name, rule.dimension, rule.description) for rule in table.rules]
+    listed = "".join(f"\n- `{name}` ({dimension}): {text}" for name, dimension, text in [*_gates_of_all(table), *own])
+    return f"Days of {table.name} are published only if every rule holds on the staged rows.{listed}"
+
+
+def _gates_of_all(table: Table) -> list[tuple[str, Dimension, str]]:
+    """The gates that a table has without declaring them."""
+    found: list[tuple[str, Dimension, str]] = [("contract_holds", "validity", "Every row fulfils the contract.")]
+    if table.key:
+        found.append(("key_is_unique", "uniqueness", f"No two rows have the same {', '.join(table.key)}."))
+    return found

@@ -37,7 +37,12 @@ def test_a_failed_gate_lists_every_rule_with_its_next_step() -> None:
     rows = outcome.metadata["rules"].records  # type: ignore[attr-defined]
     assert [row.data["passed"] for row in rows] == [False, True]
     assert [row.data["next step"] for row in rows] == ["Look at the quarantine of that day.", ""]
-    assert outcome.description == "complete: expected 7 rows, observed 6 rows"
+    assert outcome.description == "complete: expected 7 rows, observed 6 rows -> Look at the quarantine of that day."
+
+
+def test_passed_gates_say_how_many_they_were() -> None:
+    """The history of a check has a line for each day: one that says nothing makes people open each of them."""
+    assert evaluation(built_day("fact_daily_revenue", FAILED.day)).description == "1 of 1 passed"
 
 
 def test_the_accounting_of_a_day_says_what_was_received_for_it() -> None:

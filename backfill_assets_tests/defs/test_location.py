@@ -64,12 +64,23 @@ def test_the_contract_becomes_the_column_schema(defs: dg.Definitions) -> None:
     columns = {column.name: column for column in fact.metadata["dagster/column_schema"].columns}
     assert columns["amount_eur"].type == "decimal(18,4)"
     assert columns["transaction_id"].constraints.nullable is False
+    assert columns["amount_eur"].constraints.other == ["at least 0"]
+    assert columns["currency"].constraints.other == ["matches ^[A-Z]{3}$"]
+    assert columns["store_id"].constraints.other == ["at least 1 character"]
 
 
 def test_every_table_has_one_partitioned_check(defs: dg.Definitions) -> None:
     """Events are not free: one check for each table, with every rule's outcome inside."""
     keys = {(key.asset_key.to_user_string(), key.name) for key in defs.resolve_asset_graph().asset_check_keys}
     assert keys == {(table, GATES) for table in GROUPS}
+
+
+def test_a_gate_names_the_rules_that_no_table_declares(defs: dg.Definitions) -> None:
+    """The contract and the key are judged as well: who reads the check must see every rule in its description."""
+    gates = {spec.asset_key.to_user_string(): spec for spec in defs.get_assets_def("bronze_sales").check_specs}
+    description = str(gates["bronze_sales"].description)
+    for rule in ("contract_holds", "key_is_unique", "everything_accounted_for", "few_rejected"):
+        assert f"`{rule}`" in description
 
 
 def test_one_partitions_definition_and_one_policy_for_the_whole_chain(defs: dg.Definitions) -> None:
