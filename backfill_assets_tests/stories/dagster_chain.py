@@ -33,6 +33,9 @@ class WorkshopBackfill(dg.ConfigurableResource[None]):
     def builder(self) -> Builder:
         return self.workshop.builder
 
+    def lakehouse(self) -> str:
+        return str(self.workshop.settings.lakehouse)
+
     def publications(self) -> PublicationLog:
         return self.workshop.builder.lake.publisher.log
 

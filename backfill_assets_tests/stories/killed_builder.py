@@ -1,0 +1,84 @@
+"""A process that builds the sales chain through a Spark Connect server, and that dies where it is told to.
+
+Run as ``python -m backfill_assets_tests.stories.killed_builder HOME FIRST..LAST [PLACE]`` with ``SPARK_REMOTE`` set.
+Every place that is reached goes to standard output as ``<place> <what>``, unbuffered; at the first one that is PLACE,
+the process kills itself as if the power had gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.build import Builder, RunInfo, arrivals
+from backfill_assets.build import stage as staging
+from backfill_assets.build.lake import Lake
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.lakehouse.publish import Publisher
+from backfill_assets.lakehouse.rows import stage as write_rows
+from backfill_assets.lakehouse.session import spark_session
+from backfill_assets.lakehouse.steps import Step
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.settings import Settings
+
+STEPS = ("raw_sales", "bronze_sales", "fact_sales_transactions", "fact_daily_revenue")
+Place = Callable[[str, str], None]
+
+
+def dying_at(chosen: str) -> Place:
+    """Tell of every place, and die at the chosen one."""
+
+    def place(name: str, about: str) -> None:
+        reached = f"{name} {about}"
+        os.write(1, f"{reached}\n".encode())
+        if reached == chosen:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return place
+
+
+def watch_staging(place: Place) -> None:
+    """Rows written, and verdicts recorded, are places too; the protocol tells of its own."""
+    judged = Timeline.judge
+
+    def stage(rows: Any, timeline: Timeline, staged: Any) -> None:
+        write_rows(rows, timeline, staged)
+        place("staged", timeline.table)
+
+    def judge(timeline: Timeline, *verdicts: Any) -> None:
+        judged(timeline, *verdicts)
+        place("judged", timeline.table)
+
+    for module in (staging, arrivals):
+        vars(module)["stage"] = stage
+    Timeline.judge = judge  # type: ignore[assignment,method-assign]
+
+
+def told(place: Place) -> Callable[[Step, str], None]:
+    """``20170301t101112-bronze-sales-0a1b2c3d`` is a publication of ``bronze_sales``."""
+    return lambda step, about: place(step.value, "_".join(about.split("-")[1:-1]))
+
+
+def main(home: str, days: str, chosen: str = "") -> None:
+    settings = replace(Settings.at(Path(home)), spark_profile="connect", spark_remote=os.environ["SPARK_REMOTE"])
+    place = dying_at(chosen)
+    watch_staging(place)
+    storage = Storage(str(settings.lakehouse))
+    publisher = Publisher(storage, reached=told(place))
+    with spark_session(settings, "killed-builder") as spark:
+        lake = Lake(storage, publisher, LandingZone(settings.landing), lambda: spark, str(settings.token_key_file))
+        place("session", "open")
+        for table in STEPS:
+            Builder(lake).build(registry.step(table), list(DayRange.parse(days)), run=RunInfo("killed"))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
