@@ -15,6 +15,7 @@ from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
 from backfill_assets.datasets.dataset import Dataset, Step
 from backfill_assets.days import parse_day
 from backfill_assets.defs.events import day_metadata, evaluation, gate_failure, late_days, plain_failure
+from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import DailyChain
 from backfill_assets.defs.specs import GATES, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
@@ -47,6 +48,8 @@ class BuildsDays(Protocol):
 
 class ProvidesBuilder(Protocol):
     """The resource ``backfill``: what an asset needs to build days."""
+
+    def lakehouse(self) -> str: ...
 
     def builder(self) -> BuildsDays: ...
 
@@ -82,6 +85,7 @@ def step_assets(step: Step, dataset: Dataset, chain: DailyChain) -> dg.AssetsDef
 def _build(
     context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: ProvidesBuilder
 ) -> BuildResult:
+    require_own_lakehouse(context.instance, backfill.lakehouse())
     return backfill.builder().build(
         step,
         _requested_days(context),

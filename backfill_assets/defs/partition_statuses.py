@@ -22,6 +22,7 @@ from dagster._core.instance.utils import RUNLESS_JOB_NAME
 from backfill_assets.backfill.partition_statuses import Corrections, statuses_to_put_right
 from backfill_assets.build.lake import built_from_log
 from backfill_assets.defs.events import day_metadata, evaluation
+from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import DailyChain
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.publication import DayState
@@ -37,6 +38,8 @@ Told = Mapping[tuple[str, str], str]
 
 class ProvidesPublications(Protocol):
     """The resource ``backfill``: what this sensor asks of it."""
+
+    def lakehouse(self) -> str: ...
 
     def publications(self) -> PublicationLog | None:
         """The publication log; None as long as nothing was published."""
@@ -60,6 +63,7 @@ def partition_status_sensor(tables: Sequence[str], chain: DailyChain) -> dg.Sens
         log = backfill.publications()
         if log is None:
             return dg.SkipReason("Nothing was published yet.")
+        require_own_lakehouse(context.instance, backfill.lakehouse())
         found = put_statuses_right(context.instance, log, tables, chain, settled=int(context.cursor or -1))
         told = len(found.published) + len(found.withdrawn)
         reason = f"Told Dagster of {told} day(s)." if told else "Partition statuses and publication log agree."

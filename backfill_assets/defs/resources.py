@@ -90,6 +90,9 @@ class Backfill(dg.ConfigurableResource[Any]):
     def builder(self) -> Builder:
         return Builder.from_settings(self.settings, self.spark.session)
 
+    def lakehouse(self) -> str:
+        return str(self.settings.lakehouse)
+
     def publications(self) -> PublicationLog | None:
         """The publication log; None as long as nothing was published."""
         storage = Storage(str(self.settings.lakehouse))

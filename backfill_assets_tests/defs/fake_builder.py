@@ -63,6 +63,9 @@ class FakeBackfill(dg.ConfigurableResource[None]):
     def builder(self) -> FakeBuilder:
         return self.fake
 
+    def lakehouse(self) -> str:
+        return "nowhere"
+
     def publications(self) -> PublicationLog | None:
         return self.fake.log
 
