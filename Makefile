@@ -27,9 +27,7 @@ demo: setup ## 90 real days from landed files to revenue in a native Dagster bac
 	@$(BIN)/backfill demo
 
 dev: setup ## the Dagster UI on http://127.0.0.1:3000
-	@mkdir -p .data/dagster
-	@ln -sf ../../dagster.yaml .data/dagster/dagster.yaml
-	@DAGSTER_HOME="$(CURDIR)/.data/dagster" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
+	@DAGSTER_HOME="$$($(BIN)/python -m backfill_assets.cli.dagster_home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
 
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.lakehouse.connect_server

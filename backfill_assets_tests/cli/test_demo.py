@@ -134,6 +134,7 @@ def test_a_daemon_that_dies_ends_the_demo(demo: Demo, tmp_path: Path) -> None:
     assert (tmp_path / "cancelled").read_text() == "abcdefgh"
 
 
+@pytest.mark.story
 def test_what_the_daemon_started_ends_with_it(demo: Demo, tmp_path: Path) -> None:
     """Code servers and runs with their JVMs are children of the daemon, and would go on without it."""
     processes = demo(told(), DONE, daemon=_grandchild(tmp_path / "pid"), pause=1.0)
@@ -155,6 +156,7 @@ with demo._stopped_by_signals():
 """
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
 def test_an_interrupted_demo_leaves_nothing_running(demo: Demo, tmp_path: Path, ending: signal.Signals) -> None:
     """The daemon and all it started are gone, and no later daemon takes up what nobody waits for."""
