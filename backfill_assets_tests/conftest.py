@@ -22,8 +22,9 @@ SMALL_SPARK = {
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
-    # Tests end before the second compiler has paid for itself: half the time of a cold start.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Tests end before the second compiler has paid for itself: half the time of a cold start. Without it the room for
+    # compiled code would be so small that it is thrown away and compiled again all the time.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 }
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
 _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}

@@ -1,17 +1,16 @@
 """A process that builds the sales chain through a Spark Connect server, and that dies where it is told to.
 
-Run as ``python -m backfill_assets_tests.stories.killed_builder HOME FIRST..LAST [PLACE]`` with ``SPARK_REMOTE`` set.
-Every place that is reached goes to standard output as ``<place> <what>``, unbuffered; at the first one that is PLACE,
-the process kills itself as if the power had gone.
+Every place that is reached is told as ``<place> <what>``; at the first one that is the chosen one, the process kills
+itself as if the power had gone.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,12 @@ STEPS = ("raw_sales", "bronze_sales", "fact_sales_transactions", "fact_daily_rev
 Place = Callable[[str, str], None]
 
 
-def dying_at(chosen: str) -> Place:
+def dying_at(chosen: str, tell: Connection) -> Place:
     """Tell of every place, and die at the chosen one."""
 
     def place(name: str, about: str) -> None:
         reached = f"{name} {about}"
-        os.write(1, f"{reached}\n".encode())
+        tell.send(reached)
         if reached == chosen:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -67,9 +66,11 @@ def told(place: Place) -> Callable[[Step, str], None]:
     return lambda step, about: place(step.value, "_".join(about.split("-")[1:-1]))
 
 
-def main(home: str, days: str, chosen: str = "") -> None:
-    settings = replace(Settings.at(Path(home)), spark_profile="connect", spark_remote=os.environ["SPARK_REMOTE"])
-    place = dying_at(chosen)
+def build_chain(home: str, url: str, days: str, chosen: str, tell: Connection) -> None:
+    """What the process does, with ``url`` as if it were given in the environment."""
+    os.environ["SPARK_REMOTE"] = url
+    settings = replace(Settings.at(Path(home)), spark_profile="connect", spark_remote=url)
+    place = dying_at(chosen, tell)
     watch_staging(place)
     storage = Storage(str(settings.lakehouse))
     publisher = Publisher(storage, reached=told(place))
@@ -78,7 +79,3 @@ def main(home: str, days: str, chosen: str = "") -> None:
         place("session", "open")
         for table in STEPS:
             Builder(lake).build(registry.step(table), list(DayRange.parse(days)), run=RunInfo("killed"))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
