@@ -113,14 +113,14 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, spark: SparkSessio
     """What was staged of it is of nobody knows which content: it is not published, and not adopted by the next run."""
 
     def change_then_start() -> SparkSession:
-        file.write_bytes(gzip.compress(b'{"currency": "XXX"}\n', mtime=0))
+        file.write_bytes(gzip.compress(b'{"currency": "XTS"}\n', mtime=0))
         return spark
 
     workshop = Workshop(tmp_path, change_then_start)
     file = land_rates(workshop)
     refused(workshop, "raw_fx_rates", SourceUnreadable, "rates.jsonl.gz changed after it was read")
     assert [built.rows for built in workshop.build("raw_fx_rates", DAYS).days] == [1]
-    assert workshop.read("raw_fx_rates")["currency"].tolist() == ["XXX"]
+    assert workshop.read("raw_fx_rates")["currency"].tolist() == ["XTS"]
 
 
 def test_lines_that_are_no_sales(workshop: Workshop) -> None:
