@@ -27,6 +27,8 @@ SMALL_SPARK = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 }
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
+_TIERS_OF_ONE_WORKER = {"spark", "story"}
+"""Of two test processes, one has the Spark sessions, and the other one everything else."""
 _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
@@ -51,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_TIMEOUT_SECONDS[tier]))
+        if tier in _TIERS_OF_ONE_WORKER:
+            item.add_marker(pytest.mark.xdist_group("jvm"))
 
 
 def tier_of(item: pytest.Item) -> str:
