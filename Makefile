@@ -32,8 +32,8 @@ dev: setup ## the Dagster UI on http://127.0.0.1:3000
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.lakehouse.connect_server
 
-test: setup ## every test, in two processes: one has all that needs Spark
-	@$(BIN)/pytest -n 2 --dist loadgroup
+test: setup ## every test
+	@$(BIN)/pytest
 
 test-fast: setup ## the tests that need no JVM, in seconds
 	@$(BIN)/pytest -m fast

@@ -28,7 +28,7 @@ SMALL_SPARK = {
 }
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
 _TIERS_OF_ONE_WORKER = {"spark", "story"}
-"""Of two test processes, one has the Spark sessions, and the other one everything else."""
+"""With ``pytest -n 2 --dist loadgroup``, one process has the Spark sessions, and the other one everything else."""
 _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
