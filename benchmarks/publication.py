@@ -40,7 +40,7 @@ def main() -> None:
         back = [milliseconds(lambda n=n: roll_back(lake.publisher, f"p{n}", id=f"r{n}")) for n in (ROUNDS - 1,)]
         _row(rows, "publish 90 days of 4 tables", publish)
         _row(rows, "roll back 90 days of 4 tables", back)
-        for entries in (20, 200, 1000):
+        for entries in (20, 500, 2000):
             _grow(lake, entries)
             head = [milliseconds(lake.publisher.log.head) for _ in range(ROUNDS)]
             _row(rows, f"read the head of a log of {lake.publisher.log.head().version:,} entries", head)
