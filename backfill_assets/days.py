@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+import enum
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -70,6 +72,30 @@ class DayRange:
             DayRange(self.first + timedelta(days=n), min(self.first + timedelta(days=n + length - 1), self.last))
             for n in starts
         ]
+
+
+class Cadence(enum.StrEnum):
+    """How long the periods are that a table is partitioned by. A period is named by its first day."""
+
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    """ISO weeks, Monday to Sunday."""
+    MONTHLY = "monthly"
+
+    def period(self, day: date) -> DayRange:
+        """The period that ``day`` lies in."""
+        match self:
+            case Cadence.DAILY:
+                return DayRange.of(day)
+            case Cadence.WEEKLY:
+                monday = day - timedelta(days=day.weekday())
+                return DayRange(monday, monday + timedelta(days=6))
+            case Cadence.MONTHLY:
+                return DayRange(day.replace(day=1), day.replace(day=calendar.monthrange(day.year, day.month)[1]))
+
+    def starts(self, days: Iterable[date]) -> list[date]:
+        """The first days of the periods that ``days`` touch, ascending."""
+        return sorted({self.period(day).first for day in days})
 
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:

@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -25,25 +25,30 @@ Layer = Literal["raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
+PUBLISHED_DAYS = "published_days"
+"""The input that tells which days there are (``table: string, day: date``): those read that were ever published."""
 
 
 @dataclass(frozen=True)
 class Reads:
-    """The days of another table that one day of a step is computed from: ``day+first .. day+last``.
+    """The days of a daily table that one period of a step is computed from, from its first day to its last.
 
-    Offsets are in days and never positive: a day is a function of itself and of reference data as of that day.
+    ``first`` and ``last`` are added to them; they are in days and never positive: a day is a function of itself and
+    of reference data as of that day.
     """
 
     table: str
     first: int = 0
     last: int = 0
+    partial: bool = False
+    """Days that were never published are left out instead of holding the period back: ``PUBLISHED_DAYS`` tells."""
 
     def __post_init__(self) -> None:
         if not self.first <= self.last <= 0:
             raise InvalidRequest(f"A step cannot read {self.table} at days {self.first}..{self.last} of its own day.")
 
     def days(self, of: DayRange) -> DayRange:
-        """The days of ``table`` that building the days ``of`` reads."""
+        """The days of ``table`` that building the period ``of`` reads."""
         return DayRange(of.first + timedelta(days=self.first), of.last + timedelta(days=self.last))
 
 
@@ -88,7 +93,7 @@ class DayRule:
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table partitioned by ``day``; its pandera model is its contract."""
+    """A Delta table partitioned by ``day``, the first day of a period; its pandera model is its contract."""
 
     name: str
     layer: Layer
@@ -109,6 +114,7 @@ class Table:
 class Version:
     """One way to compute a step: a pure function from the rows of what it reads to the rows of its tables.
 
+    The mapping it is given also has :data:`PUBLISHED_DAYS` if one of its reads is partial.
     The rows it returns are clustered: all rows of a day lie in one partition, so that a day is written as one file.
     """
 
@@ -158,6 +164,7 @@ class Step:
     versions: tuple[Version, ...] = ()
     current: str = ""
     source: Source | None = None
+    cadence: Cadence = Cadence.DAILY
 
     @property
     def name(self) -> str:
@@ -181,6 +188,8 @@ class Dataset:
     description: str
     owners: tuple[str, ...]
     steps: tuple[Step, ...]
+    first_day: date
+    """The first day that can have data; what reads each other across datasets must share it."""
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 
 from backfill_assets.datasets import fx_transforms_v1 as v1
@@ -48,6 +49,8 @@ FX_DATASET = Dataset(
     name="fx_rates",
     description="Reference rates of currencies against the euro.",
     owners=("team:retail-data",),
+    # The sales begin on 2017-01-01, which may need a rate published up to eight days before.
+    first_day=date(2016, 12, 24),
     steps=(
         Step(tables=(RAW,), source=FX_RATES),
         Step(

@@ -17,6 +17,7 @@ from backfill_assets.datasets.day_rules import (
     TotalAgrees,
     VolumeWithin,
 )
+from backfill_assets.datasets.fx_rates import FX_DATASET
 from backfill_assets.datasets.sales_contracts import (
     BronzeSales,
     FactDailyRevenue,
@@ -94,6 +95,7 @@ SALES_DATASET = Dataset(
     name="sales",
     description="Grocery receipts in many currencies, and the revenue they make.",
     owners=("team:retail-data",),
+    first_day=FX_DATASET.first_day,
     steps=(
         Step(tables=(RAW,), source=SALES),
         Step(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pandera.pyspark as pa
 from pyspark.sql.types import DecimalType, StringType
 
@@ -32,6 +34,7 @@ SMALL = Dataset(
     name="small",
     description="A chain for tests.",
     owners=("team:data",),
+    first_day=date(2016, 12, 24),
     steps=(
         Step((_table("raw_sales", "raw"),), source=_source("sales")),
         Step((_table("raw_fx_rates", "raw"),), source=_source("fx_rates")),
