@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.datasets.dataset import Reads, Step, Version
-from backfill_assets.days import DayRange, contiguous
+from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.observed import Observed
 from backfill_assets.lakehouse.publication import DayContent, DayState, logical_of
@@ -43,7 +43,7 @@ def day_statuses(steps: Sequence[Step], observed: Observed, days: DayRange | Non
     logicals = _logicals(steps, observed, published)
     found: dict[str, Mapping[date, DayStatus]] = {}
     for step in steps:
-        asked = list(days) if days is not None else sorted(known[step.name])
+        asked = step.cadence.starts(days) if days is not None else sorted(known[step.name])
         found |= _of_step(step, asked, observed, logicals)
     return found
 
@@ -68,7 +68,7 @@ def _of_step(
         for name, statuses in found.items():
             content = _known_content(name, text, observed)
             if version is not None and isinstance(content, DayContent):
-                inputs = inputs or fingerprints.inputs(_inputs_of(version, day, logicals))
+                inputs = inputs or fingerprints.inputs(_inputs_of(step, version, day, logicals))
                 statuses[day] = _freshness(content, version.name, inputs)
             else:
                 statuses[day] = DayStatus.FRESH if isinstance(content, DayContent) else content
@@ -90,14 +90,17 @@ def _freshness(content: DayContent, current_version: str, inputs: str) -> DaySta
     return DayStatus.FRESH if content.inputs == inputs else DayStatus.INPUT_CHANGED
 
 
-def _inputs_of(version: Version, day: date, logicals: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    return {read.table: _read(read, day, logicals[read.table]) for read in version.reads}
-
-
-def _read(read: Reads, day: date, logicals: Mapping[str, str]) -> dict[str, str]:
+def _inputs_of(
+    step: Step, version: Version, day: date, logicals: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
-    today = day.toordinal()
-    days = [date.fromordinal(today + offset).isoformat() for offset in range(read.first, read.last + 1)]
+    first = day.toordinal()
+    last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()
+    return {read.table: _read(read, first, last, logicals[read.table]) for read in version.reads}
+
+
+def _read(read: Reads, first: int, last: int, logicals: Mapping[str, str]) -> dict[str, str]:
+    days = [date.fromordinal(each).isoformat() for each in range(first + read.first, last + read.last + 1)]
     return {text: logicals.get(text, fingerprints.NEVER_PUBLISHED) for text in days}
 
 
@@ -129,7 +132,7 @@ def _known_days(
     known: dict[str, set[date]] = {}
     for step in steps:
         same_day = () if step.source else (r.table for r in step.version().reads if r.first == r.last == 0)
-        days = set().union(*(known.get(table, set()) for table in same_day))
+        days = set(step.cadence.starts(set().union(*(known.get(table, set()) for table in same_day))))
         for table in step.tables:
             seen = published.get(table.name, {}).keys() | observed.newest.get(table.name, {}).keys()
             days.update(map(date.fromisoformat, seen))

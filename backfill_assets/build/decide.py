@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from backfill_assets.datasets.dataset import RuleOutcome, Version
-from backfill_assets.days import DayRange
+from backfill_assets.datasets.dataset import RuleOutcome, Step, Version
+from backfill_assets.days import DayRange, contiguous
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.publication import DayState, Expected
 
@@ -24,16 +24,17 @@ class Wanted:
     input_fingerprint: str
 
 
-def wanted(version: Version, days: Sequence[date], logicals: Mapping[str, Mapping[str, str]]) -> dict[date, Wanted]:
+Logicals = Mapping[str, Mapping[str, str]]
+"""The logical fingerprint of input days, by table and day."""
+
+
+def wanted(step: Step, version: Version, days: Sequence[date], logicals: Logicals) -> dict[date, Wanted]:
     """The input fingerprint of every day, from the logical fingerprints of the tables that ``version`` reads."""
-    return {day: _wanted(version, day, logicals) for day in days}
+    return {day: _wanted(version, step.cadence.period(day), logicals) for day in days}
 
 
-def _wanted(version: Version, day: date, logicals: Mapping[str, Mapping[str, str]]) -> Wanted:
-    reads = {
-        read.table: {str(d): logicals[read.table][str(d)] for d in read.days(DayRange.of(day))}
-        for read in version.reads
-    }
+def _wanted(version: Version, period: DayRange, logicals: Logicals) -> Wanted:
+    reads = {read.table: {str(d): logicals[read.table][str(d)] for d in read.days(period)} for read in version.reads}
     inputs = fingerprints.inputs(reads)
     return Wanted(inputs, fingerprints.input_fingerprint(version.name, "", inputs))
 
@@ -57,45 +58,78 @@ def unchanged(
     return True
 
 
-def read_days(version: Version, days: Sequence[date]) -> dict[str, list[str]]:
+def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, list[str]]:
     """The days of every input table that building ``days`` reads, sorted."""
     needed: dict[str, set[date]] = {}
     for read in version.reads:
         found = needed.setdefault(read.table, set())
         for day in days:
-            found.update(read.days(DayRange.of(day)))
+            found.update(read.days(step.cadence.period(day)))
     return {table: [str(day) for day in sorted(found)] for table, found in needed.items()}
 
 
-def days_reading(version: Version, days: Sequence[date], moved: Mapping[str, frozenset[str]]) -> set[date]:
+def days_reading(step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[str]]) -> set[date]:
     """Those of ``days`` that read one of the ``moved`` input days."""
     return {
         day
         for day in days
         for read in version.reads
-        for input_day in read.days(DayRange.of(day))
+        for input_day in read.days(step.cadence.period(day))
         if str(input_day) in moved.get(read.table, frozenset())
     }
 
 
 def without_inputs(
-    version: Version, days: Sequence[date], published: Collection[tuple[str, str]]
+    step: Step, version: Version, days: Sequence[date], published: Collection[tuple[str, str]]
 ) -> dict[date, list[str]]:
     """The input days that are needed and were never published, by day.
 
-    Reference data has a beginning: days before a table's first published day are not demanded in a look back.
+    Reference data has a beginning: days before a table's first published day are not demanded in a look back. Of what
+    is read in part, one published day in the period is enough.
     """
     first: dict[str, str] = {}
     for table, published_day in published:
         first[table] = min(published_day, first.get(table, published_day))
     found: dict[date, list[str]] = {}
     for day in days:
+        period = step.cadence.period(day)
         for read in version.reads:
-            for input_day in map(str, read.days(DayRange.of(day))):
-                looks_back = input_day < str(day) and input_day < first.get(read.table, "")
-                if (read.table, input_day) not in published and not looks_back:
-                    found.setdefault(day, []).append(f"{read.table} {input_day}")
+            absent = [str(d) for d in read.days(period) if (read.table, str(d)) not in published]
+            if read.partial and len(absent) < len(read.days(period)):
+                continue
+            needed = [d for d in absent if not (d < str(day) and d < first.get(read.table, ""))]
+            if needed:
+                found.setdefault(day, []).extend(f"{read.table} {input_day}" for input_day in needed)
     return found
+
+
+@dataclass(frozen=True)
+class PeriodDays:
+    """How much of a period that is read in part there is."""
+
+    period: DayRange
+    published: tuple[date, ...]
+
+    @property
+    def complete(self) -> bool:
+        return len(self.published) == len(self.period)
+
+    def __str__(self) -> str:
+        absent = contiguous(set(self.period) - set(self.published))
+        named = ", ".join(str(part.first) if len(part) == 1 else str(part) for part in absent)
+        missing = f"; not published: {named}" if absent else ""
+        return f"{len(self.published)} of {len(self.period)} days{missing}"
+
+
+def period_days(step: Step, version: Version, day: date, logicals: Logicals) -> PeriodDays | None:
+    """What there is of the period that starts on ``day``; None for a step that reads nothing in part."""
+    partial = [read for read in version.reads if read.partial]
+    if not partial:
+        return None
+    period = step.cadence.period(day)
+    never = fingerprints.NEVER_PUBLISHED
+    there = (d for d in period if all(logicals[read.table].get(str(d), never) != never for read in partial))
+    return PeriodDays(period, tuple(there))
 
 
 def inputs_published(missing: Sequence[str]) -> RuleOutcome:

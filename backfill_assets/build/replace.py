@@ -13,12 +13,13 @@ from backfill_assets.build.lake import Lake, Progress, built_from_log, failed_da
 from backfill_assets.build.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
 from backfill_assets.build.stage import Chunk, StagedTableDay, recorded_upstream, stage_chunk
 from backfill_assets.datasets.dataset import Step, Version
+from backfill_assets.days import DayRange
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.publication import DayChange, DayContent, InputRead, Publication, TableChange
 from backfill_assets.lakehouse.publish import Moved, Pin, Published
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, open_timelines
-from backfill_assets.quality import gates
+from backfill_assets.quality import gates, measures
 
 _MOST_ATTEMPTS = 5
 _EXPANSION = 5
@@ -67,13 +68,14 @@ class ReplaceBuild:
     def stage(self, days: Sequence[date]) -> None:
         """Pin, then decide for each day: unchanged, staged before, or to be computed."""
         pin = self.pin(days)
-        wanted = decide.wanted(self.version, days, {name: read.days for name, read in pin.inputs.items()})
+        wanted = decide.wanted(self.step, self.version, days, {name: read.days for name, read in pin.inputs.items()})
         for day in days:
             self.staged.pop(day, None)
             self.reused.pop(day, None)
             if not self.force and decide.unchanged(self.tables, day, wanted[day], pin.states, pin.expected):
                 self.reused[day] = pin
         self.hold_back_without_inputs(days, wanted, pin)
+        self.tell_cut_periods([day for day in days if day not in self.reused], pin)
         if not self.force:
             self.adopt([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
         self.compute([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
@@ -82,18 +84,26 @@ class ReplaceBuild:
         written = [str(day) for day in days]
         return self.lake.publisher.pin(
             writes=dict.fromkeys(self.tables, written),
-            reads=decide.read_days(self.version, days),
+            reads=decide.read_days(self.step, self.version, days),
             also={name for table in self.step.tables for name in gates.metrics_needed(table)},
         )
 
     def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
         """A day whose inputs were never published is not an empty day: it fails before anything is computed."""
         published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
-        for day, missing in decide.without_inputs(self.version, days, published).items():
+        for day, missing in decide.without_inputs(self.step, self.version, days, published).items():
             content = DayContent(rows=0, checksum="0", code_version=self.version.name, inputs=wanted[day].inputs)
             rules = (decide.inputs_published(missing),)
             self.reused.pop(day, None)
             self.staged[day] = [StagedTableDay(name, day, (), content, rules, pin, "") for name in self.tables]
+
+    def tell_cut_periods(self, days: Sequence[date], pin: Pin) -> None:
+        """A range that cuts a period gives a report of what there is of it, and says so."""
+        logicals = {name: read.days for name, read in pin.inputs.items()}
+        for day in days:
+            found = decide.period_days(self.step, self.version, day, logicals)
+            if found is not None and not found.complete:
+                self.progress(f"{self.step.name} {found.period} is cut: {found}. It is flagged incomplete")
 
     def adopt(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
         """Take over what a failed or killed run staged from just these inputs, without copying it."""
@@ -134,13 +144,15 @@ class ReplaceBuild:
 
     def upstream(self, pin: Pin, day: date) -> dict[str, DayContent]:
         """What the rules look at besides the step's own tables, as it was when the inputs were built from it."""
-        direct = {name: _content(pin, name, day) for name in pin.inputs}
+        period = self.step.cadence.period(day)
+        direct = {name: _content_of_period(pin, name, period) for name in pin.inputs}
         found = {}
         for table in self.step.tables:
             for name in gates.metrics_needed(table):
                 if name not in self.tables:
                     recorded = [r for c in direct.values() if (r := recorded_upstream(c, name)) is not None]
-                    found[name] = direct.get(name) or (recorded[0] if recorded else _content(pin, name, day))
+                    observed = recorded[0] if recorded else _content_of_period(pin, name, period)
+                    found[name] = direct.get(name, observed)
         return found
 
     # ---------------------------------------------------------------- publish
@@ -176,12 +188,12 @@ class ReplaceBuild:
 
     def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
         days = [day for day, held in self.staged.items() if held[0].pin is pin]
-        for table, read in decide.read_days(self.version, days).items():
+        for table, read in decide.read_days(self.step, self.version, days).items():
             yield pin.inputs[table].model_copy(update={"days": {day: pin.inputs[table].days[day] for day in read}})
 
     def moved_days(self, moved: Moved) -> list[date]:
         days = {date.fromisoformat(day) for found in moved.days.values() for day in found}
-        return sorted(days | decide.days_reading(self.version, list(self.staged), moved.inputs))
+        return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
 
     def close_timelines(self) -> None:
         """Timelines that hold nothing more worth adopting; others keep their other days for a later run."""
@@ -220,7 +232,14 @@ def _adopted(found: tuple[Timeline, StagedDay], day: date, pin: Pin) -> StagedTa
     )
 
 
-def _content(pin: Pin, table: str, day: date) -> DayContent:
-    """A day's content, or that of a day without rows if it was never published."""
-    state = pin.states.get((table, str(day)))
-    return state.content if state is not None and state.content is not None else DayContent(rows=0, checksum="0")
+def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
+    """What the days of ``period`` hold together; days that were never published hold nothing."""
+    states = (pin.states.get((table, str(day))) for day in period)
+    contents = [state.content for state in states if state is not None and state.content is not None]
+    if len(contents) == 1:
+        return contents[0]
+    return DayContent(
+        rows=sum(content.rows for content in contents),
+        checksum=str(sum(int(content.checksum) for content in contents)),
+        metrics=measures.added_up([content.metrics for content in contents]),
+    )

@@ -87,7 +87,7 @@ def _groups(publication: Publication) -> dict[tuple[date, ...], tuple[tuple[str,
         own = date.fromisoformat(day.day)
         reads = {
             table: next(read for read in publication.inputs if read.table == table and set(needed) <= read.days.keys())
-            for table, needed in read_days(version, [own]).items()
+            for table, needed in read_days(step, version, [own]).items()
         }
         key = tuple(sorted((table, read.version) for table, read in reads.items()))
         groups.setdefault(key, ([], reads))[0].append(own)

@@ -12,7 +12,8 @@ from backfill_assets.build import decide
 from backfill_assets.build.decide import Wanted
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.contract import struct_type
-from backfill_assets.datasets.dataset import DayFacts, Metrics, RuleOutcome, Step, Table, Version
+from backfill_assets.datasets.dataset import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
+from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.publication import DayContent
 from backfill_assets.lakehouse.publish import Pin
@@ -97,9 +98,9 @@ def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: S
 
 
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:
-
-    reads = decide.read_days(chunk.version, chunk.days)
-    return {
+    reads = decide.read_days(chunk.step, chunk.version, chunk.days)
+    published = _published_days(spark, chunk, reads)
+    return published | {
         name: published_rows(
             spark,
             storage,
@@ -108,6 +109,21 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
         )
         for name, days in reads.items()
     }
+
+
+def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[str]]) -> dict[str, DataFrame]:
+    """The days there are of what is read in part, for the transform to say how much of a period it has seen."""
+    partial = [read.table for read in chunk.version.reads if read.partial]
+    if not partial:
+        return {}
+    never = fingerprints.NEVER_PUBLISHED
+    rows = [
+        (table, date.fromisoformat(day))
+        for table in partial
+        for day in reads[table]
+        if chunk.pin.inputs[table].days.get(day, never) != never
+    ]
+    return {PUBLISHED_DAYS: spark.createDataFrame(rows, "table string, day date")}
 
 
 def _judged(
@@ -127,9 +143,16 @@ def _judged(
             companions={name: metrics[day] for name, metrics in measured.items() if name != table.name},
         )
         rules = gates.judge(table, facts) if chunk.judged else ()
-        content = content_of(own, chunk.version.name, chunk.wanted[day].inputs, upstream)
+        measured_and_counted = {**own, **_period_metrics(chunk, day)}
+        content = content_of(measured_and_counted, chunk.version.name, chunk.wanted[day].inputs, upstream)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
     return recorded(timeline, days, {day: chunk.wanted[day].input_fingerprint for day in chunk.days})
+
+
+def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:
+    logicals = {name: read.days for name, read in chunk.pin.inputs.items()}
+    found = decide.period_days(chunk.step, chunk.version, day, logicals)
+    return {} if found is None else {"period_days": len(found.period), "published_days": len(found.published)}
 
 
 def recorded(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
 from functools import singledispatch
 
 from pyspark.sql import Column, DataFrame
@@ -47,9 +47,13 @@ def as_metrics(measured: Mapping[str, object]) -> Metrics:
     return {name: _plain(value) for name, value in measured.items() if name != "day"}
 
 
-def added(first: Metrics, second: Metrics) -> Metrics:
-    """The metrics of a day whose rows came in two parts; for tables without a key, such as raw."""
-    return {name: _sum(first[name], second[name]) for name in first}
+def added_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
+    """The metrics of several days together: numbers are added exactly, of examples the first stands for all.
+
+    Counts of different keys add up only as long as a key belongs to one day.
+    """
+    names = dict.fromkeys(name for day in days for name in day)
+    return {name: _together(name, [day[name] for day in days if day.get(name) is not None]) for name in names}
 
 
 @singledispatch
@@ -155,7 +159,11 @@ def _is_whole(value: Decimal) -> bool:
     return isinstance(exponent, int) and exponent >= 0
 
 
-def _sum(first: Metric, second: Metric) -> Metric:
-    if isinstance(first, int) and isinstance(second, int):
-        return first + second
-    return min(filter(None, (str(first), str(second))), default="")
+def _together(name: str, values: Sequence[Metric]) -> int | str | None:
+    if name.endswith(EXAMPLE):
+        return next((str(value) for value in values if value), "")
+    if all(isinstance(value, int) for value in values):
+        return sum(int(str(value)) for value in values)
+    with localcontext() as exact:
+        exact.prec = 100
+        return str(sum((Decimal(str(value)) for value in values), Decimal(0)))

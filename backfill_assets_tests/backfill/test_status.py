@@ -82,7 +82,7 @@ class World:
         step = next(step for step in STEPS if table in [t.name for t in step.tables])
         if step.source:
             return ""
-        needed = decide.read_days(step.version(), [day])
+        needed = decide.read_days(step, step.version(), [day])
         logicals = {
             read: {
                 d: logical_of(self.states.get((read, d)), self.pinned.get(read, {}).get(d, fingerprints.EMPTY_DAY))
@@ -90,7 +90,7 @@ class World:
             }
             for read, days in needed.items()
         }
-        return decide.wanted(step.version(), [day], logicals)[day].inputs
+        return decide.wanted(step, step.version(), [day], logicals)[day].inputs
 
     def statuses(self, day: date = D) -> dict[str, DayStatus]:
         found = day_statuses(STEPS, self.observed(), DayRange.of(day))

@@ -8,13 +8,20 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.build import decide
-from backfill_assets.datasets.dataset import Reads, Version
-from backfill_assets.days import DayRange
+from backfill_assets.datasets.dataset import Reads, Step, Table, Version
+from backfill_assets.datasets.sales_contracts import FactDailyRevenue
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.publication import DayContent, DayState, Expected
 
 DAY = date(2017, 3, 1)
 FILES = ("a.parquet", "b.parquet")
+
+
+TABLE = Table("report", "report", "", FactDailyRevenue, ())
+DAILY, WEEKLY = Step((TABLE,)), Step((TABLE,), cadence=Cadence.WEEKLY)
+MONDAY = date(2017, 2, 27)
+WEEK = [str(day) for day in Cadence.WEEKLY.period(MONDAY)]
 
 
 def transform(inputs: Mapping[str, object]) -> Mapping[str, object]:
@@ -27,7 +34,7 @@ def version(*reads: Reads, name: str = "v1") -> Version:
 
 def wanted(name: str = "v1", bronze: str = "10:1", rate: str = "5:1") -> decide.Wanted:
     logicals = {"bronze": {str(DAY): bronze}, "fx": {str(DAY - timedelta(days=n)): rate for n in range(8)}}
-    return decide.wanted(version(Reads("bronze"), Reads("fx", -7), name=name), [DAY], logicals)[DAY]
+    return decide.wanted(DAILY, version(Reads("bronze"), Reads("fx", -7), name=name), [DAY], logicals)[DAY]
 
 
 def state(built: decide.Wanted, files: tuple[str, ...] = FILES) -> DayState:
@@ -77,7 +84,7 @@ def test_a_step_is_unchanged_only_if_all_its_tables_are() -> None:
 
 def test_the_days_read_cover_the_look_back_of_every_day() -> None:
     """The pin must hold every day that any of the days reads, and nothing else."""
-    reads = decide.read_days(version(Reads("bronze"), Reads("fx", -2, -1)), [DAY, DAY + timedelta(days=5)])
+    reads = decide.read_days(DAILY, version(Reads("bronze"), Reads("fx", -2, -1)), [DAY, DAY + timedelta(days=5)])
     assert reads == {
         "bronze": ["2017-03-01", "2017-03-06"],
         "fx": ["2017-02-27", "2017-02-28", "2017-03-04", "2017-03-05"],
@@ -87,13 +94,13 @@ def test_the_days_read_cover_the_look_back_of_every_day() -> None:
 def test_only_the_days_that_read_a_moved_input_are_built_again() -> None:
     """A replaced rate moves the days that look back on it, and no others."""
     days = list(DayRange(DAY, DAY + timedelta(days=9)))
-    moved = decide.days_reading(version(Reads("fx", -1, 0)), days, {"fx": frozenset({"2017-03-03"})})
+    moved = decide.days_reading(DAILY, version(Reads("fx", -1, 0)), days, {"fx": frozenset({"2017-03-03"})})
     assert moved == {date(2017, 3, 3), date(2017, 3, 4)}
 
 
 def test_an_input_day_that_was_never_published_holds_the_day_back() -> None:
     """A missing input is not an empty one: building from it would lose rows or take an old rate."""
-    held = decide.without_inputs(version(Reads("bronze"), Reads("fx", -2)), [DAY], {("fx", "2017-02-28")})
+    held = decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -2)), [DAY], {("fx", "2017-02-28")})
     assert held == {DAY: ["bronze 2017-03-01", "fx 2017-03-01"]}
     assert not decide.inputs_published(held[DAY]).passed
 
@@ -101,7 +108,7 @@ def test_an_input_day_that_was_never_published_holds_the_day_back() -> None:
 def test_a_look_back_may_reach_before_the_first_published_day_but_not_over_a_hole() -> None:
     """Reference data has a beginning; a hole in it may hide the rate that counts."""
     published = {("bronze", str(DAY)), ("fx", str(DAY)), ("fx", "2017-02-26")}
-    assert decide.without_inputs(version(Reads("bronze"), Reads("fx", -4)), [DAY], published) == {
+    assert decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -4)), [DAY], published) == {
         DAY: ["fx 2017-02-27", "fx 2017-02-28"]
     }
 
@@ -118,3 +125,35 @@ def test_chunks_keep_the_memory_of_a_long_range_flat(bytes_of_day: int, lengths:
 def test_the_time_left_is_in_proportion() -> None:
     """62 of 90 days in 62 s leaves 28 s."""
     assert decide.eta(62, 90, 62.0) == timedelta(seconds=28)
+
+
+def test_a_week_is_wanted_from_all_its_days() -> None:
+    """A week is named by its Monday and reads seven days; a change of any of them makes it stale."""
+    weekly = version(Reads("fact", partial=True))
+    logicals = {"fact": dict.fromkeys(WEEK, "10:1")}
+    assert decide.read_days(WEEKLY, weekly, [MONDAY]) == {"fact": WEEK}
+    before = decide.wanted(WEEKLY, weekly, [MONDAY], logicals)
+    for day in WEEK:
+        assert decide.wanted(WEEKLY, weekly, [MONDAY], {"fact": logicals["fact"] | {day: "11:1"}}) != before
+        assert decide.days_reading(WEEKLY, weekly, [MONDAY], {"fact": frozenset({day})}) == {MONDAY}
+    assert not decide.days_reading(WEEKLY, weekly, [MONDAY], {"fact": frozenset({"2017-02-26", "2017-03-06"})})
+
+
+def test_a_cut_period_is_built_from_what_there_is_and_says_what_is_missing() -> None:
+    """A month at the edge of history is a report too, but nobody may take it for a whole one."""
+    weekly = version(Reads("fact", partial=True))
+    there = WEEK[:2] + WEEK[5:]
+    assert not decide.without_inputs(WEEKLY, weekly, [MONDAY], {("fact", day) for day in there})
+    found = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(there, "1:1")})
+    assert found is not None
+    assert not found.complete
+    assert str(found) == "4 of 7 days; not published: 2017-03-01..2017-03-03"
+    whole = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(WEEK, "1:1")})
+    assert whole is not None
+    assert whole.complete
+
+
+def test_a_period_of_which_no_day_was_published_is_held_back() -> None:
+    """A report of nothing would look like a week without sales."""
+    held = decide.without_inputs(WEEKLY, version(Reads("fact", partial=True)), [MONDAY], set())
+    assert held == {MONDAY: [f"fact {day}" for day in WEEK]}

@@ -15,10 +15,11 @@ FIRST, SECOND, THIRD = "2017-03-01", "2017-03-02", "2017-03-03"
 def _publish_three_days(backfill: Backfill) -> None:
     """Raw for three days; bronze built from two of them, the second by older code."""
     backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2], THIRD: [3]}})
-    version = registry.step("bronze_sales").version()
+    step = registry.step("bronze_sales")
+    version = step.version()
     for day, id, code in ((FIRST, 1, version.name), (SECOND, 2, "v0")):
         logicals = {"raw_sales": {day: f"1:{id}"}}
-        inputs = decide.wanted(version, [date.fromisoformat(day)], logicals)[date.fromisoformat(day)].inputs
+        inputs = decide.wanted(step, version, [date.fromisoformat(day)], logicals)[date.fromisoformat(day)].inputs
         rows = {"bronze_sales": {day: [id]}, "quarantine_sales": {day: [id]}}
         backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
 

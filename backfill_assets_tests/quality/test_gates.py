@@ -7,7 +7,7 @@ import pytest
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.dataset import DayFacts, Metrics, RuleOutcome
 from backfill_assets.quality.gates import judge, metrics_needed
-from backfill_assets.quality.measures import added, as_metrics
+from backfill_assets.quality.measures import added_up, as_metrics
 
 HUGE = 10**36
 """Sums of hashes have more digits than decimal arithmetic keeps by default."""
@@ -135,11 +135,13 @@ def test_the_metrics_that_are_looked_at_are_known_beforehand() -> None:
         judge(registry.table("fact_daily_revenue"), DayFacts(own=REVENUE))
 
 
-def test_parts_of_a_raw_day_add_up() -> None:
-    """Raw grows by appending: its metrics are those of the parts together."""
-    first: Metrics = {"rows": 1, "checksum": HUGE, "violating_example": ""}
-    second: Metrics = {"rows": 2, "checksum": -1, "violating_example": "a: is missing"}
-    assert added(first, second) == {"rows": 3, "checksum": HUGE - 1, "violating_example": "a: is missing"}
+def test_the_days_of_a_period_add_up_exactly() -> None:
+    """A week's report is judged by the totals of its days: no digit may be lost, however long the sums are."""
+    first: Metrics = {"rows": 1, "checksum": HUGE, "total": "0.0001", "violating_example": ""}
+    second: Metrics = {"rows": 2, "checksum": -1, "total": f"{HUGE}.5", "violating_example": "a: is missing"}
+    together = added_up([first, second])
+    assert together.pop("total") == f"{HUGE}.5001"
+    assert together == {"rows": 3, "checksum": HUGE - 1, "violating_example": "a: is missing"}
 
 
 def test_metrics_are_numbers_and_text() -> None:
