@@ -93,6 +93,26 @@ class FewNulls(DayRule):
 
 
 @dataclass(frozen=True)
+class FewUnknown(DayRule):
+    """The share of lines that the reference data does not know is not far above what is usual."""
+
+    column: str
+    unknown: str
+    """The value of ``column`` that stands for what is not known."""
+    lines: str
+    """The column that says how many lines a row stands for."""
+    baseline: Decimal
+    """The usual share."""
+    times: int = 4
+    tolerated_lines: int = 20
+    dimension: ClassVar[Dimension] = "validity"
+
+    @property
+    def name(self) -> str:
+        return f"few_unknown_{self.column}"
+
+
+@dataclass(frozen=True)
 class TotalAgrees(DayRule):
     """The total of a column equals a total of the table it is made from, to the last digit."""
 

@@ -16,11 +16,13 @@ from backfill_assets.datasets.dataset import Dataset, Step
 from backfill_assets.days import parse_day
 from backfill_assets.defs.events import day_metadata, evaluation, gate_failure, late_days, plain_failure
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
-from backfill_assets.defs.partitions import DailyChain
+from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import GATES, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
 
 LATE_DAYS_TAG = "backfill/late_days"
+FORCE_TAG = "backfill/force"
+"""A run with this tag computes its days again even if nothing they are made of has changed."""
 Event = dg.MaterializeResult[None] | dg.AssetCheckEvaluation | dg.Output[None]
 
 
@@ -56,14 +58,14 @@ class ProvidesBuilder(Protocol):
     def run_info(self, run: dg.DagsterRun) -> RunInfo: ...
 
 
-def step_assets(step: Step, dataset: Dataset, chain: DailyChain) -> dg.AssetsDefinition:
+def step_assets(step: Step, dataset: Dataset, chain: Chain) -> dg.AssetsDefinition:
     """The tables of ``step`` as assets that are always materialized together, with their gates."""
 
     @dg.multi_asset(
         name=step.name,
         specs=asset_specs(step, dataset),
         check_specs=check_specs(step, chain),
-        partitions_def=chain.partitions,
+        partitions_def=chain.of(step),
         backfill_policy=chain.policy,
         can_subset=False,
     )
@@ -91,7 +93,7 @@ def _build(
         _requested_days(context),
         run=backfill.run_info(context.run),
         version=config.version or None,
-        force=config.force,
+        force=config.force or FORCE_TAG in context.run.tags,
         progress=context.log.info,
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -14,7 +15,8 @@ from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, Bulk
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 from dagster._core.utils import make_new_backfill_id
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import Cadence
+from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -51,16 +53,16 @@ class BackfillProgress:
 def launch_backfill(
     instance: dg.DagsterInstance,
     asset_graph: BaseAssetGraph[Any],
-    tables: Sequence[str],
-    days: DayRange,
+    wanted: Mapping[str, Iterable[date]],
     *,
     title: str,
     tags: Mapping[str, str] | None = None,
     backfill_id: str | None = None,
 ) -> str:
-    """Ask the backfill daemon to build ``days`` of ``tables``; returns the backfill's id at once.
+    """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
 
-    ``tags`` reach every run. A given ``backfill_id`` makes the call repeatable: the second one changes nothing.
+    Days of a weekly or monthly table stand for the period they lie in. ``tags`` reach every run. A given
+    ``backfill_id`` makes the call repeatable: the second one changes nothing.
     """
     wanted_id = _checked_id(backfill_id) if backfill_id else make_new_backfill_id()
     if instance.get_backfill(wanted_id) is not None:
@@ -70,7 +72,7 @@ def launch_backfill(
         backfill_timestamp=time.time(),
         tags=dict(tags or {}),
         dynamic_partitions_store=instance,
-        asset_graph_subset=_target(asset_graph, tables, days),
+        asset_graph_subset=_target(asset_graph, wanted),
         title=title,
         description=None,
         run_config=None,
@@ -158,24 +160,29 @@ def _newest_message(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun])
     return ""
 
 
-def _target(asset_graph: BaseAssetGraph[Any], tables: Sequence[str], days: DayRange) -> AssetGraphSubset:
-    for table in tables:
-        _require_partitions(asset_graph, table, days)
-    wanted = {AssetKeyPartitionKey(dg.AssetKey(table), day.isoformat()) for table in tables for day in days}
-    return AssetGraphSubset.from_asset_partition_set(wanted, asset_graph)
+def _target(asset_graph: BaseAssetGraph[Any], wanted: Mapping[str, Iterable[date]]) -> AssetGraphSubset:
+    chosen = {
+        AssetKeyPartitionKey(dg.AssetKey(table), key)
+        for table, days in wanted.items()
+        for key in _partition_keys(asset_graph, table, days)
+    }
+    return AssetGraphSubset.from_asset_partition_set(chosen, asset_graph)
 
 
-def _require_partitions(asset_graph: BaseAssetGraph[Any], table: str, days: DayRange) -> None:
+def _partition_keys(asset_graph: BaseAssetGraph[Any], table: str, days: Iterable[date]) -> list[str]:
     key = dg.AssetKey(table)
     if not asset_graph.has(key):
         raise InvalidRequest(f"There is no asset for the table {table!r}.")
-    partitions = asset_graph.get(key).partitions_def
+    asset = asset_graph.get(key)
+    partitions = asset.partitions_def
     if partitions is None:
         raise InvalidRequest(f"{table} is not partitioned by day.")
-    for day in (days.first.isoformat(), days.last.isoformat()):
-        if not partitions.has_partition_key(day):
+    keys = [day.isoformat() for day in Cadence(asset.tags[CADENCE_TAG]).starts(days)]
+    for wanted in {*keys[:1], *keys[-1:]}:
+        if not partitions.has_partition_key(wanted):
             known = f"{partitions.get_first_partition_key()}..{partitions.get_last_partition_key()}"
-            raise InvalidRequest(f"{table} has no partition {day}.", hint=f"Its days are {known}.")
+            raise InvalidRequest(f"{table} has no partition {wanted}.", hint=f"Its days are {known}.")
+    return keys
 
 
 def _checked_id(backfill_id: str) -> str:

@@ -37,7 +37,7 @@ def _launch_and_follow(asked: argparse.Namespace) -> int:
     graph = importlib.import_module(asked.module).defs.resolve_asset_graph()
     tables = asked.tables or [key.to_user_string() for key in graph.toposorted_asset_keys]
     with dg.DagsterInstance.get() as instance:
-        backfill_id = launch_backfill(instance, graph, tables, days, title=asked.title, tags=tags)
+        backfill_id = launch_backfill(instance, graph, dict.fromkeys(tables, days), title=asked.title, tags=tags)
         if asked.no_watch:
             _tell({"backfill_id": backfill_id})
             return 0

@@ -8,32 +8,60 @@ from typing import Any
 import dagster as dg
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
+from backfill_assets.datasets.chains import chains
 from backfill_assets.datasets.dataset import Dataset
+from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.partition_statuses import partition_status_sensor
-from backfill_assets.defs.partitions import DailyChain
+from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.schedules import daily_job, daily_schedule
 
 
-def code_location(datasets: Sequence[Dataset], chain: DailyChain, resources: Mapping[str, Any]) -> dg.Definitions:
-    """Assets, gates, daily job, schedule and sensor for ``datasets``. ``resources`` must have ``backfill``.
+def code_location(
+    datasets: Sequence[Dataset], resources: Mapping[str, Any], *, days_per_run: int | None = None
+) -> dg.Definitions:
+    """Assets, gates, daily jobs, schedules and sensors for ``datasets``. ``resources`` must have ``backfill``.
 
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
-    would cost ten seconds a step.
+    would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run.
     """
-    tables = [table.name for dataset in datasets for table in dataset.tables]
-    job = daily_job(tables)
+    jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
     return dg.Definitions(
-        assets=_assets(datasets, chain),
-        jobs=[job],
-        schedules=[daily_schedule(job)],
-        sensors=[partition_status_sensor(tables, chain)],
+        assets=_assets(datasets, days_per_run),
+        jobs=list(jobs.values()),
+        schedules=[daily_schedule(name, job) for name, job in jobs.items()],
+        sensors=[partition_status_sensor(table_partitions(datasets))],
         resources=dict(resources),
         executor=dg.in_process_executor,
     )
 
 
-def _assets(datasets: Sequence[Dataset], chain: DailyChain) -> list[dg.AssetsDefinition]:
+def table_partitions(datasets: Sequence[Dataset]) -> dict[str, Partitions]:
+    """The partitions of every table."""
+    return {
+        table.name: Chain(dataset.first_day).of(step)
+        for dataset in datasets
+        for step in dataset.steps
+        for table in step.tables
+    }
+
+
+def _assets(datasets: Sequence[Dataset], days_per_run: int | None) -> list[dg.AssetsDefinition]:
     # Partitioned checks are in preview in this Dagster; its version is pinned, and the tests are the guard.
     with disable_dagster_warnings():
-        return [step_assets(step, dataset, chain) for dataset in datasets for step in dataset.steps]
+        return [
+            step_assets(step, dataset, Chain(dataset.first_day, days_per_run))
+            for dataset in datasets
+            for step in dataset.steps
+        ]
+
+
+def _name(chain: Sequence[Dataset]) -> str:
+    """A chain is called by what it leads to: the dataset that the others of it are read by."""
+    return chain[-1].name
+
+
+def _daily_tables(chain: Sequence[Dataset]) -> list[str]:
+    """Weeks and months follow when their days are there; a job has partitions of one kind."""
+    daily = [step for dataset in chain for step in dataset.steps if step.cadence is Cadence.DAILY]
+    return [table.name for step in daily for table in step.tables]

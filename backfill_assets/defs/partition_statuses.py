@@ -5,7 +5,7 @@ is published and shown as missing or failed; so does a rollback, and a late row 
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -23,7 +23,7 @@ from backfill_assets.backfill.partition_statuses import Corrections, statuses_to
 from backfill_assets.build.lake import built_from_log
 from backfill_assets.defs.events import day_metadata, evaluation
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
-from backfill_assets.defs.partitions import DailyChain
+from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.publication import DayState
 from backfill_assets.lakehouse.publication_log import PublicationLog
@@ -45,7 +45,7 @@ class ProvidesPublications(Protocol):
         """The publication log; None as long as nothing was published."""
 
 
-def partition_status_sensor(tables: Sequence[str], chain: DailyChain) -> dg.SensorDefinition:
+def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefinition:
     """Launches nothing; it is on from the start, because what Dagster shows must be true."""
 
     @dg.sensor(
@@ -64,7 +64,7 @@ def partition_status_sensor(tables: Sequence[str], chain: DailyChain) -> dg.Sens
         if log is None:
             return dg.SkipReason("Nothing was published yet.")
         require_own_lakehouse(context.instance, backfill.lakehouse())
-        found = put_statuses_right(context.instance, log, tables, chain, settled=int(context.cursor or -1))
+        found = put_statuses_right(context.instance, log, tables, settled=int(context.cursor or -1))
         told = len(found.published) + len(found.withdrawn)
         reason = f"Told Dagster of {told} day(s)." if told else "Partition statuses and publication log agree."
         return dg.SensorResult(skip_reason=reason, cursor=str(found.settled))
@@ -75,8 +75,7 @@ def partition_status_sensor(tables: Sequence[str], chain: DailyChain) -> dg.Sens
 def put_statuses_right(
     instance: dg.DagsterInstance,
     log: PublicationLog,
-    tables: Sequence[str],
-    chain: DailyChain,
+    tables: Mapping[str, Partitions],
     *,
     settled: int = -1,
     now: datetime | None = None,
@@ -85,7 +84,7 @@ def put_statuses_right(
     known = [
         state
         for state in log.day_states(log.head(), tables).values()
-        if state.sequence > settled and chain.partitions.has_partition_key(state.day)
+        if state.sequence > settled and tables[state.table].has_partition_key(state.day)
     ]
     told = {key: named for table in tables for key, named in _told(instance, table, known).items()}
     differing = {state.publication for state in known if told.get((state.table, state.day)) != state.publication}

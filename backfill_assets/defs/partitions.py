@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
 import dagster as dg
 
-from backfill_assets.datasets.dataset import Reads
+from backfill_assets.datasets.dataset import Reads, Step
+from backfill_assets.days import Cadence
 
 PARTITION_FORMAT = "%Y-%m-%d"
 
 
+Partitions = dg.DailyPartitionsDefinition | dg.WeeklyPartitionsDefinition | dg.MonthlyPartitionsDefinition
+_THE_CURRENT_ONE = 1
+_MONDAY = 1
+
+
 @dataclass(frozen=True)
-class DailyChain:
-    """What all daily tables share, so that one run can carry a range through all of them.
+class Chain:
+    """What all tables of a chain of datasets share, so that one run can carry a range of days through its daily ones.
 
     Dagster puts a child into its parent's run only if both have the same partitions definition and the same
     backfill policy. ``days_per_run`` is the policy: ``None`` puts a whole range into one run, ``n`` fans it out.
@@ -22,16 +29,31 @@ class DailyChain:
 
     start: date
     days_per_run: int | None = None
-    partitions: dg.DailyPartitionsDefinition = field(init=False)
+    partitions: Mapping[Cadence, Partitions] = field(init=False)
     policy: dg.BackfillPolicy = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "partitions", daily_partitions(self.start))
+        object.__setattr__(self, "partitions", {cadence: _partitions(cadence, self.start) for cadence in Cadence})
         object.__setattr__(self, "policy", backfill_policy(self.days_per_run))
 
+    def of(self, step: Step) -> Partitions:
+        return self.partitions[step.cadence]
 
-def daily_partitions(start: date) -> dg.DailyPartitionsDefinition:
-    return dg.DailyPartitionsDefinition(start_date=start.isoformat(), fmt=PARTITION_FORMAT, timezone="UTC")
+
+def _partitions(cadence: Cadence, start: date) -> Partitions:
+    """The week and the month that are not over yet are partitions too: their reports say that they are incomplete."""
+    first = cadence.period(start).first.isoformat()
+    match cadence:
+        case Cadence.DAILY:
+            return dg.DailyPartitionsDefinition(first, fmt=PARTITION_FORMAT, timezone="UTC")
+        case Cadence.WEEKLY:
+            return dg.WeeklyPartitionsDefinition(
+                first, fmt=PARTITION_FORMAT, timezone="UTC", day_offset=_MONDAY, end_offset=_THE_CURRENT_ONE
+            )
+        case Cadence.MONTHLY:
+            return dg.MonthlyPartitionsDefinition(
+                first, fmt=PARTITION_FORMAT, timezone="UTC", end_offset=_THE_CURRENT_ONE
+            )
 
 
 def backfill_policy(days_per_run: int | None) -> dg.BackfillPolicy:
@@ -41,7 +63,7 @@ def backfill_policy(days_per_run: int | None) -> dg.BackfillPolicy:
 
 
 def partition_mapping(reads: Reads) -> dg.TimeWindowPartitionMapping:
-    """The partitions of the table read that one day depends on.
+    """The partitions of the table read that one period depends on; a week depends on its days.
 
     The days before the first partition do not exist for Dagster; whether their data is there is for the gates to say.
     """

@@ -1,4 +1,4 @@
-"""The daily job over every daily table, and when it runs."""
+"""The daily job over every daily table of a chain, and when it runs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from dagster._core.definitions.partitions.partitioned_schedule import UnresolvedPartitionedAssetScheduleDefinition
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-DAILY_JOB = "daily"
 _HOUR_UTC = 2
 
 
-def daily_job(tables: Sequence[str]) -> UnresolvedAssetJobDefinition:
-    """One day through all steps in one process, on one Spark session."""
+def daily_job(chain: str, tables: Sequence[str]) -> UnresolvedAssetJobDefinition:
+    """One day through all daily steps in one process, on one Spark session; ``chain`` names the job."""
     return dg.define_asset_job(
-        DAILY_JOB,
+        f"daily_{chain}",
         selection=dg.AssetSelection.assets(*tables),
-        description="Ingests what arrived on a day and brings it through to the reports.",
+        description=f"Ingests what arrived on a day and brings it through to the daily tables of {chain}.",
         executor_def=dg.in_process_executor,
     )
 
 
 def daily_schedule(
+    chain: str,
     job: UnresolvedAssetJobDefinition,
 ) -> UnresolvedPartitionedAssetScheduleDefinition | dg.ScheduleDefinition:
     """Yesterday, every day at two o'clock UTC, once its arrivals are complete.
@@ -34,7 +34,7 @@ def daily_schedule(
     """
     return dg.build_schedule_from_partitioned_job(
         job,
-        name="every_day",
+        name=f"every_day_{chain}",
         description="Builds the day that has just ended (UTC). Off until you turn it on.",
         hour_of_day=_HOUR_UTC,
         default_status=dg.DefaultScheduleStatus.STOPPED,

@@ -9,9 +9,10 @@ import dagster as dg
 from backfill_assets.build.arrivals import INGEST
 from backfill_assets.datasets.dataset import Dataset, Dimension, Layer, Step, Table
 from backfill_assets.defs.column_schema import column_schema
-from backfill_assets.defs.partitions import DailyChain, partition_mapping
+from backfill_assets.defs.partitions import Chain, partition_mapping
 
 GATES = "gates"
+CADENCE_TAG = "cadence"
 _GROUPS: dict[Layer, str] = {
     "raw": "raw",
     "bronze": "bronze",
@@ -26,14 +27,14 @@ def asset_specs(step: Step, dataset: Dataset) -> list[dg.AssetSpec]:
     return [_asset_spec(table, step, dataset) for table in step.tables]
 
 
-def check_specs(step: Step, chain: DailyChain) -> list[dg.AssetCheckSpec]:
+def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
     return [
         dg.AssetCheckSpec(
             name=GATES,
             asset=table.name,
             description=_gates_description(table),
             blocking=True,
-            partitions_def=chain.partitions,
+            partitions_def=chain.of(step),
         )
         for table in step.tables
     ]
@@ -53,7 +54,7 @@ def _asset_spec(table: Table, step: Step, dataset: Dataset) -> dg.AssetSpec:
         owners=list(dataset.owners),
         kinds={"spark", "delta"},
         code_version=code_version(step),
-        tags={"dataset": dataset.name, "layer": table.layer},
+        tags={"dataset": dataset.name, "layer": table.layer, CADENCE_TAG: step.cadence.value},
         metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table)},
     )
 

@@ -14,6 +14,7 @@ from backfill_assets.datasets.day_rules import (
     EverythingPublished,
     FewNulls,
     FewRejected,
+    FewUnknown,
     RatesFound,
     TotalAgrees,
     VolumeWithin,
@@ -128,6 +129,18 @@ def _(rule: FewNulls, facts: DayFacts) -> Finding:
         observed=f"{nulls} of {rows} rows without {rule.column}",
         expected=f"at most {rule.at_most:%}",
         next_step=f"Find out why {rule.column} is missing upstream, then build this day again.",
+    )
+
+
+@finding.register
+def _(rule: FewUnknown, facts: DayFacts) -> Finding:
+    unknown, lines = _count(facts.own, f"unknown_{rule.column}"), _count(facts.own, f"lines_by_{rule.column}")
+    most = max(Decimal(rule.tolerated_lines), lines * rule.baseline * rule.times)
+    return Finding(
+        unknown <= most,
+        observed=f"{unknown} of {lines} lines have an unknown {rule.column}",
+        expected=f"at most {int(most)}: {rule.times} times the usual {rule.baseline:.2%}",
+        next_step="Land and build the reference data of that time (the whole catalogue), then build this day again.",
     )
 
 

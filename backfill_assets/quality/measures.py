@@ -17,6 +17,7 @@ from backfill_assets.datasets.day_rules import (
     EverythingAccountedFor,
     EverythingPublished,
     FewNulls,
+    FewUnknown,
     RatesFound,
 )
 
@@ -103,6 +104,15 @@ def _(rule: RatesFound) -> Mapping[str, Column]:
 @aggregates.register
 def _(rule: FewNulls) -> Mapping[str, Column]:
     return {f"nulls_{rule.column}": F.count(F.when(F.col(rule.column).isNull(), True))}
+
+
+@aggregates.register
+def _(rule: FewUnknown) -> Mapping[str, Column]:
+    unknown = F.when(F.col(rule.column) == rule.unknown, F.col(rule.lines))
+    return {
+        f"unknown_{rule.column}": F.coalesce(F.sum(unknown), F.lit(0)),
+        f"lines_by_{rule.column}": F.coalesce(F.sum(rule.lines), F.lit(0)),
+    }
 
 
 def _of_every_table(table: Table) -> dict[str, Column]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from datetime import date
 
 from backfill_assets.days import parse_day
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.partitions import DailyChain
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
 from backfill_assets_tests.defs.small_dataset import SMALL
 
@@ -19,6 +17,6 @@ _days_per_run = int(os.environ.get(DAYS_PER_RUN, "0")) or None
 
 defs = code_location(
     [SMALL],
-    DailyChain(date(2016, 12, 24), _days_per_run),
     {"backfill": FakeBackfill(fake=FakeBuilder(failing={"bronze_fx_rates": _failing}))},
+    days_per_run=_days_per_run,
 )

@@ -36,7 +36,7 @@ run_coordinator:
 def _launch(instance: dg.DagsterInstance, *, days: DayRange = DAYS, backfill_id: str | None = None) -> str:
     graph = fake_location.defs.resolve_asset_graph()
     return launch_backfill(
-        instance, graph, TABLES, days, title="Twenty days", tags={"why": "test"}, backfill_id=backfill_id
+        instance, graph, dict.fromkeys(TABLES, days), title="Twenty days", tags={"why": "test"}, backfill_id=backfill_id
     )
 
 
@@ -68,7 +68,7 @@ def test_days_without_a_partition_are_refused(dagster_instance: dg.DagsterInstan
 def test_unknown_tables_backfills_and_long_ids_are_refused(dagster_instance: dg.DagsterInstance) -> None:
     """Each says what is wrong, by name."""
     with pytest.raises(InvalidRequest, match="'fact_typo'"):
-        launch_backfill(dagster_instance, fake_location.defs.resolve_asset_graph(), ["fact_typo"], DAYS, title="Typo")
+        launch_backfill(dagster_instance, fake_location.defs.resolve_asset_graph(), {"fact_typo": DAYS}, title="Typo")
     with pytest.raises(InvalidRequest, match="longer than 32"):
         _launch(dagster_instance, backfill_id="x" * 33)
     with pytest.raises(InvalidRequest, match="no backfill 'unknown'"):

@@ -8,7 +8,8 @@ import sys
 import dagster as dg
 import pytest
 
-from backfill_assets.defs.partitions import DailyChain
+from backfill_assets.days import Cadence
+from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import GATES
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 
@@ -35,7 +36,7 @@ def defs() -> dg.Definitions:
 
 def _downstream_days(defs: dg.Definitions, parent: str, child: str, day: str) -> set[str]:
     graph = defs.resolve_asset_graph()
-    partitions = DailyChain(FIRST_DAY).partitions
+    partitions = Chain(FIRST_DAY).partitions[Cadence.DAILY]
     mapping = graph.get_partition_mapping(dg.AssetKey(child), dg.AssetKey(parent))
     found = mapping.get_downstream_partitions_for_partitions(
         partitions.subset_with_partition_keys([day]), partitions, partitions
@@ -100,7 +101,7 @@ def test_a_corrected_rate_reaches_the_seven_days_after_it(defs: dg.Definitions) 
 
 def test_the_schedule_is_off_until_someone_turns_it_on(defs: dg.Definitions) -> None:
     """Cloning the repository must not start work by itself."""
-    schedule = defs.resolve_schedule_def("every_day")
+    schedule = defs.resolve_schedule_def("every_day_small")
     assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 2 * * *", "UTC")
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.partition_statuses import (
     TOLD_BY,
     partition_status_sensor,
     put_statuses_right,
 )
-from backfill_assets.defs.partitions import DailyChain
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.rollback import roll_back
-from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, materialized
+from backfill_assets_tests.defs.conftest import Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
-from backfill_assets_tests.defs.small_dataset import TABLES
+from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 
 pytestmark = pytest.mark.story
 
-CHAIN = DailyChain(FIRST_DAY)
+PARTITIONS = table_partitions([SMALL])
 DAYS = ("2017-03-01", "2017-03-02")
 BRONZE = dg.AssetKey("bronze_sales")
+BRONZE_DAYS = PARTITIONS["bronze_sales"]
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 
 def _put_right(instance: dg.DagsterInstance, lakehouse: SmallLakehouse, settled: int = -1) -> int:
     now = datetime.now(UTC)
-    found = put_statuses_right(instance, lakehouse.publisher.log, TABLES, CHAIN, settled=settled, now=now)
+    found = put_statuses_right(instance, lakehouse.publisher.log, PARTITIONS, settled=settled, now=now)
     return len(found.published) + len(found.withdrawn)
 
 
@@ -58,8 +59,8 @@ def _gates(instance: dg.DagsterInstance, day: str) -> dg.AssetCheckEvaluation:
 
 
 def _failed(instance: dg.DagsterInstance) -> set[str]:
-    status = get_and_update_asset_status_cache_value(instance, BRONZE, CHAIN.partitions, instance)
-    return set(status.deserialize_failed_partition_subsets(CHAIN.partitions).get_partition_keys()) if status else set()
+    status = get_and_update_asset_status_cache_value(instance, BRONZE, BRONZE_DAYS, instance)
+    return set(status.deserialize_failed_partition_subsets(BRONZE_DAYS).get_partition_keys()) if status else set()
 
 
 def test_published_days_without_an_event_become_materialized(
@@ -101,7 +102,7 @@ def test_failed_stays_failed_unless_something_was_published(
     """Failed means that the last attempt published nothing; one that did publish, and died, was no failure."""
     _publish(lakehouse, "p1", 1)
     _put_right(dagster_instance, lakehouse)
-    builder.failing = {"bronze_sales": [CHAIN.start.replace(2017, 3, 1)]}
+    builder.failing = {"bronze_sales": [date(2017, 3, 1)]}
     assert not run("..".join(DAYS)).success
     assert _failed(dagster_instance) == set(DAYS)
     assert _put_right(dagster_instance, lakehouse) == 0
@@ -119,11 +120,9 @@ def test_a_run_that_is_under_way_is_given_time_to_tell_of_its_days_itself(
     dagster_instance.add_run(started)
     _publish(lakehouse, "p1", 1)
     log, at = lakehouse.publisher.log, lakehouse.now()
-    soon = put_statuses_right(dagster_instance, log, TABLES, CHAIN, now=at + timedelta(minutes=9))
+    soon = put_statuses_right(dagster_instance, log, PARTITIONS, now=at + timedelta(minutes=9))
     assert soon.published == ()
-    later = put_statuses_right(
-        dagster_instance, log, TABLES, CHAIN, settled=soon.settled, now=at + timedelta(minutes=11)
-    )
+    later = put_statuses_right(dagster_instance, log, PARTITIONS, settled=soon.settled, now=at + timedelta(minutes=11))
     assert len(later.published) == 2
 
 
@@ -131,7 +130,7 @@ def test_the_sensor_looks_at_each_publication_once(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
 ) -> None:
     """It is on without anybody turning it on, so it must cost next to nothing and must never launch a run."""
-    sensor = partition_status_sensor(TABLES, CHAIN)
+    sensor = partition_status_sensor(PARTITIONS)
     assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
     resources = {"backfill": FakeBackfill(fake=builder)}
 

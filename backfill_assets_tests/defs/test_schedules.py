@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from backfill_assets.defs.schedules import DAILY_JOB
 from backfill_assets_tests.defs.small_dataset import TABLES
 
 pytestmark = pytest.mark.story
@@ -22,16 +21,16 @@ def test_one_run_of_yesterday_for_every_daily_table(
 ) -> None:
     """One run, so one Spark session; yesterday, because a day is only built when it has ended."""
     context = dg.build_schedule_context(dagster_instance, scheduled_execution_time=TWO_IN_THE_MORNING)
-    requests = location.resolve_schedule_def("every_day").evaluate_tick(context).run_requests
+    requests = location.resolve_schedule_def("every_day_small").evaluate_tick(context).run_requests
     assert requests
     assert [request.partition_key for request in requests] == ["2017-03-01"]
-    job = location.resolve_job_def(DAILY_JOB)
+    job = location.resolve_job_def("daily_small")
     assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == set(TABLES)
 
 
 def test_the_job_materializes_that_day(location: dg.Definitions, dagster_instance: dg.DagsterInstance) -> None:
     """The request's partition reaches every step without range tags, unlike in a backfill."""
-    job = location.resolve_job_def(DAILY_JOB)
+    job = location.resolve_job_def("daily_small")
     result = job.execute_in_process(instance=dagster_instance, partition_key="2017-03-01")
     assert result.success
     for table in TABLES:

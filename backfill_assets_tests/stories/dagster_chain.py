@@ -11,17 +11,15 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.build import Builder, RunInfo
-from backfill_assets.datasets.registry import datasets, tables
+from backfill_assets.datasets.registry import datasets
 from backfill_assets.days import DayRange
-from backfill_assets.definitions import FIRST_DAY
-from backfill_assets.defs.location import code_location
-from backfill_assets.defs.partitions import DailyChain
+from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.provenance import run_info
 from backfill_assets.lakehouse.publication_log import PublicationLog
 from backfill_assets_tests.workshop import Workshop
 
-CHAIN = DailyChain(FIRST_DAY)
-TABLES = [table.name for table in tables()]
+PARTITIONS = table_partitions(datasets())
+TABLES = list(PARTITIONS)
 Days = set[str]
 
 
@@ -50,7 +48,7 @@ class DagsterChain:
         self.workshop = workshop
         self.instance = instance
         self.log = workshop.builder.lake.publisher.log
-        self._defs = code_location(datasets(), CHAIN, {"backfill": WorkshopBackfill(workshop=workshop)})
+        self._defs = code_location(datasets(), {"backfill": WorkshopBackfill(workshop=workshop)})
 
     def run(self, days: DayRange, *tables: str) -> dg.ExecuteInProcessResult:
         """As a ranged run of a backfill would; of all tables, unless some are named."""
@@ -78,8 +76,8 @@ class DagsterChain:
     def failed(self, table: str) -> Days:
         """The days that Dagster shows as failed."""
         key = dg.AssetKey(table)
-        status = get_and_update_asset_status_cache_value(self.instance, key, CHAIN.partitions, self.instance)
-        subset = status.deserialize_failed_partition_subsets(CHAIN.partitions) if status else None
+        status = get_and_update_asset_status_cache_value(self.instance, key, PARTITIONS[table], self.instance)
+        subset = status.deserialize_failed_partition_subsets(PARTITIONS[table]) if status else None
         return set(subset.get_partition_keys()) if subset else set()
 
     def assert_true(self, *but: str) -> None:

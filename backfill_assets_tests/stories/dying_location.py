@@ -8,9 +8,7 @@ from datetime import date
 from backfill_assets.build import Builder, BuildResult, RunInfo
 from backfill_assets.datasets.dataset import Step
 from backfill_assets.datasets.registry import datasets
-from backfill_assets.definitions import FIRST_DAY
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.partitions import DailyChain
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import SMALL_SPARK
@@ -44,6 +42,4 @@ class DyingBackfill(Backfill):
 
 _settings = Settings.from_environment()
 _spark = SharedSpark(settings=_settings, spark_config=dict(SMALL_SPARK))
-defs = code_location(
-    datasets(), DailyChain(FIRST_DAY), {"spark": _spark, "backfill": DyingBackfill(settings=_settings, spark=_spark)}
-)
+defs = code_location(datasets(), {"spark": _spark, "backfill": DyingBackfill(settings=_settings, spark=_spark)})

@@ -18,7 +18,7 @@ from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.stories import dying_location
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
 from backfill_assets_tests.stories.dagster_chain import (
-    CHAIN,
+    PARTITIONS,
     TABLES,
     DagsterChain,
     dagster_chain,
@@ -78,9 +78,9 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
         assert chain.told(table) == {}
 
     # The sensor waits for a run that might still tell of its days itself, then tells of them.
-    assert put_statuses_right(chain.instance, chain.log, TABLES, CHAIN).published == ()
+    assert put_statuses_right(chain.instance, chain.log, PARTITIONS).published == ()
     later = datetime.now(UTC) + timedelta(minutes=11)
-    told = put_statuses_right(chain.instance, chain.log, TABLES, CHAIN, now=later)
+    told = put_statuses_right(chain.instance, chain.log, PARTITIONS, now=later)
     assert len(told.published) == len(DIED) * len(NINETY_DAYS)
     chain.assert_true()
     for table in DIED:
