@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "demo": ("backfill_assets.cli.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
         "history": ("backfill_assets.cli.history:history", "List publications, newest first."),
+        "quarantine": ("backfill_assets.cli.quarantine:quarantine", "Look at rejected rows, and judge them again."),
         "reproduce": ("backfill_assets.cli.reproduce:reproduce", "Stage a publication again and compare checksums."),
         "rollback": ("backfill_assets.cli.rollback:rollback", "Put back what the days held before a publication."),
         "sample": ("backfill_assets.cli.sample:sample", "Put real or synthetic data into the landing zone."),
