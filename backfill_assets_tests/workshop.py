@@ -65,9 +65,15 @@ class Workshop:
         for table in ("raw_fx_rates", "bronze_fx_rates"):
             self.build(table, days.widened(before=10))
 
+    def build_products(self, days: DayRange) -> None:
+        """The product catalogue; the sample data has it whole on the first of ``days``."""
+        for table in ("raw_products", "bronze_products"):
+            self.build(table, days)
+
     def build_all(self, days: DayRange, version: str | None = None) -> None:
         """Every table of every dataset; ``version`` is that of the transactions."""
         self.build_rates(days)
+        self.build_products(days)
         for table in ("raw_sales", "bronze_sales"):
             self.build(table, days)
         self.build("fact_sales_transactions", days, version)

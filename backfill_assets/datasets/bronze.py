@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from backfill_assets.datasets.canonical import parsed
 from backfill_assets.datasets.contract import all_of, as_declared, struct_type, violations
 from backfill_assets.datasets.dataset import Source
+from backfill_assets.datasets.landed import quarantine_contract
 
 if TYPE_CHECKING:
     from backfill_assets.datasets.contract_model import Contract
@@ -27,10 +28,16 @@ class Refinement:
 
     source: Source
     contract: type[Contract]
-    rejects: type[Contract]
     key: str
     derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """Text columns made of others with a dash between, such as a key of two fields; null if one of them is."""
+
+
+def refined(inputs: Mapping[str, DataFrame], refinement: Refinement) -> Mapping[str, DataFrame]:
+    """Both tables of a source from its raw rows: ``bronze_<source>`` and ``quarantine_<source>``."""
+    name = refinement.source.name
+    raw = inputs[f"raw_{name}"]
+    return {f"bronze_{name}": accepted(raw, refinement), f"quarantine_{name}": rejected(raw, refinement)}
 
 
 def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
@@ -47,7 +54,7 @@ def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
 def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
     judged = _judged(raw, refinement).where((F.col("record_kind") == "received") & (F.size("reasons") > 0))
-    fields = struct_type(refinement.rejects).fields
+    fields = struct_type(quarantine_contract(refinement.source, refinement.contract)).fields
     columns = [as_declared(_as_landed(field.name), field) for field in fields]
     return judged.select(*columns).repartition("day")
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.datasets.bronze import Refinement, accepted, rejected
-from backfill_assets.datasets.fx_contracts import BronzeFxRates, QuarantineFxRates
+from backfill_assets.datasets.bronze import Refinement, refined
+from backfill_assets.datasets.fx_contracts import BronzeFxRates
 from backfill_assets.datasets.fx_source import FX_RATES
 
-REFINEMENT = Refinement(source=FX_RATES, contract=BronzeFxRates, rejects=QuarantineFxRates, key="currency")
+REFINEMENT = Refinement(source=FX_RATES, contract=BronzeFxRates, key="currency")
 
 
 def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
     """Typed rates with one winner per currency and day, and the rejected rows."""
-    raw = inputs["raw_fx_rates"]
-    return {"bronze_fx_rates": accepted(raw, REFINEMENT), "quarantine_fx_rates": rejected(raw, REFINEMENT)}
+    return refined(inputs, REFINEMENT)

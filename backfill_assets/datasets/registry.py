@@ -7,10 +7,11 @@ from graphlib import TopologicalSorter
 
 from backfill_assets.datasets.dataset import Dataset, Step, Table
 from backfill_assets.datasets.fx_rates import FX_DATASET
+from backfill_assets.datasets.products import PRODUCTS_DATASET
 from backfill_assets.datasets.sales import SALES_DATASET
 from backfill_assets.errors import InvalidRequest
 
-_DATASETS = (FX_DATASET, SALES_DATASET)
+_DATASETS = (FX_DATASET, PRODUCTS_DATASET, SALES_DATASET)
 
 
 def datasets() -> tuple[Dataset, ...]:

@@ -8,57 +8,33 @@ from backfill_assets.datasets import sales_transforms_v1 as v1
 from backfill_assets.datasets import sales_transforms_v2 as v2
 from backfill_assets.datasets.dataset import Dataset, Reads, Step, Table, Version
 from backfill_assets.datasets.day_rules import (
-    ContentIntact,
-    EverythingAccountedFor,
     EverythingPublished,
     FewNulls,
-    FewRejected,
     RatesFound,
     TotalAgrees,
     VolumeWithin,
 )
 from backfill_assets.datasets.fx_rates import FX_DATASET
+from backfill_assets.datasets.landed import landed_steps
 from backfill_assets.datasets.sales_contracts import (
     BronzeSales,
     FactDailyRevenue,
     FactSalesTransactions,
-    QuarantineSales,
-    RawSales,
 )
+from backfill_assets.datasets.sales_reports import REPORT_STEPS
 from backfill_assets.datasets.sales_source import SALES
 
 MOST_LINES_A_DAY = 50_000_000
 
-RAW = Table(
-    name="raw_sales",
-    layer="raw",
-    description="Every sales line received, as text, on the day it belongs to; household ids are tokens.",
-    contract=RawSales,
-    key=(),
-    rules=(ContentIntact(SALES, "text"), VolumeWithin(at_most=MOST_LINES_A_DAY)),
-)
-
-BRONZE = Table(
-    name="bronze_sales",
-    layer="bronze",
-    description="Typed, sound sales lines: the newest version of each transaction on each day.",
-    contract=BronzeSales,
+LANDED = landed_steps(
+    SALES,
+    BronzeSales,
+    rows="sales lines",
     key=("transaction_id",),
-    rules=(
-        ContentIntact(SALES, "values"),
-        EverythingAccountedFor(raw=RAW.name, quarantine="quarantine_sales"),
-        FewRejected(raw=RAW.name, quarantine="quarantine_sales", at_most=Decimal("0.2"), tolerated_rows=20),
-        VolumeWithin(at_most=MOST_LINES_A_DAY),
-    ),
-)
-
-QUARANTINE = Table(
-    name="quarantine_sales",
-    layer="quarantine",
-    description="Rejected sales lines as they were landed, with file, line and every reason.",
-    contract=QuarantineSales,
-    key=("source_file", "source_line"),
-    rules=(ContentIntact(SALES, "text"),),
+    versions=(Version("v1", "Newest version of each transaction and day.", (Reads("raw_sales"),), v1.bronze),),
+    current="v1",
+    most_rows=MOST_LINES_A_DAY,
+    tolerated_rejects=20,
 )
 
 TRANSACTIONS = Table(
@@ -68,7 +44,7 @@ TRANSACTIONS = Table(
     contract=FactSalesTransactions,
     key=("transaction_id",),
     rules=(
-        EverythingPublished(SALES, raw=RAW.name, bronze=BRONZE.name, quarantine=QUARANTINE.name),
+        EverythingPublished(SALES, raw="raw_sales", bronze="bronze_sales", quarantine="quarantine_sales"),
         RatesFound(rate="rate", currency="currency", within_days=7),
         FewNulls("amount_eur", at_most=Decimal(0)),
         VolumeWithin(at_most=MOST_LINES_A_DAY),
@@ -97,25 +73,20 @@ SALES_DATASET = Dataset(
     owners=("team:retail-data",),
     first_day=FX_DATASET.first_day,
     steps=(
-        Step(tables=(RAW,), source=SALES),
-        Step(
-            tables=(BRONZE, QUARANTINE),
-            versions=(Version("v1", "Newest version of each transaction and day.", (Reads(RAW.name),), v1.bronze),),
-            current="v1",
-        ),
+        *LANDED,
         Step(
             tables=(TRANSACTIONS,),
             versions=(
                 Version(
                     "v1",
                     "Converts at the previous day's rate.",
-                    (Reads(BRONZE.name), Reads("bronze_fx_rates", -8, -1)),
+                    (Reads("bronze_sales"), Reads("bronze_fx_rates", -8, -1)),
                     v1.transactions,
                 ),
                 Version(
                     "v2",
                     "Converts at the rate of the transaction's day.",
-                    (Reads(BRONZE.name), Reads("bronze_fx_rates", -7, 0)),
+                    (Reads("bronze_sales"), Reads("bronze_fx_rates", -7, 0)),
                     v2.transactions,
                 ),
             ),
@@ -126,5 +97,6 @@ SALES_DATASET = Dataset(
             versions=(Version("v1", "Sums by store and day.", (Reads(TRANSACTIONS.name),), v1.daily_revenue),),
             current="v1",
         ),
+        *REPORT_STEPS,
     ),
 )

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.bronze import Refinement, accepted, rejected
+from backfill_assets.datasets.bronze import Refinement, refined
 from backfill_assets.datasets.conversion import in_eur, rates_as_of
-from backfill_assets.datasets.sales_contracts import BronzeSales, QuarantineSales
+from backfill_assets.datasets.sales_contracts import BronzeSales
 from backfill_assets.datasets.sales_source import SALES
 
 REFINEMENT = Refinement(
     source=SALES,
     contract=BronzeSales,
-    rejects=QuarantineSales,
     key="transaction_id",
     derived={"transaction_id": ("basket_id", "product_id")},
 )
@@ -23,8 +22,7 @@ REFINEMENT = Refinement(
 
 def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
     """Typed rows with one winner per transaction and day, and the rejected rows."""
-    raw = inputs["raw_sales"]
-    return {"bronze_sales": accepted(raw, REFINEMENT), "quarantine_sales": rejected(raw, REFINEMENT)}
+    return refined(inputs, REFINEMENT)
 
 
 def transactions(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

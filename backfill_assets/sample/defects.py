@@ -29,8 +29,8 @@ class Delivery:
     event_day: date
     text: str
     fate: Fate
-    sale: tuple[str, Decimal] | None = None
-    """Currency and amount of a published line."""
+    sale: tuple[str, Decimal, str] | None = None
+    """Currency, amount and product of a published line."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,8 @@ DEFECTS: Mapping[str, Defect] = MappingProxyType(
 
 
 def _published(row: Values, day: date, arrival: date | None = None) -> Delivery:
-    return Delivery(arrival or day, day, line(row), "published", (row["currency"], Decimal(row["sales_value"])))
+    sale = (row["currency"], Decimal(row["sales_value"]), row["product_id"])
+    return Delivery(arrival or day, day, line(row), "published", sale)
 
 
 def _dropped(row: Values, day: date, arrival: date, fate: Fate) -> Delivery:

@@ -36,11 +36,14 @@ class LandingWriter:
     staged: list[str] = field(default_factory=list)
     counts: LandedCounts = LandedCounts(0, 0, {})
 
-    def write(self, source: str, day: date, lines: Sequence[str]) -> str:
-        """Stage the file of one source and arrival day; no lines give a file of zero rows. Returns its path."""
-        path = landed_path(source, day)
+    def write(self, source: str, day: date, lines: Sequence[str], name: str | None = None) -> str:
+        """Stage one file of a source and arrival day; no lines give a file of zero rows. Returns its path.
+
+        ``name`` is for a second file on that day.
+        """
+        path = landed_path(source, day, name)
         target = self.staging / path
-        target.parent.mkdir(parents=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         text = "".join(f"{line}\n" for line in lines)
         target.write_bytes(gzip.compress(text.encode(), compresslevel=1, mtime=0))
         self.lines[source] = self.lines.get(source, 0) + len(lines)
@@ -82,6 +85,6 @@ def landing(root: Path) -> Iterator[LandingWriter]:
         writer.move_into_place()
 
 
-def landed_path(source: str, day: date) -> str:
-    """Where the file of one source and arrival day goes, relative to the landing zone."""
-    return f"{source}/{day}/{source}-{day}.jsonl.gz"
+def landed_path(source: str, day: date, name: str | None = None) -> str:
+    """Where a file of one source and arrival day goes, relative to the landing zone."""
+    return f"{source}/{day}/{name or source}-{day}.jsonl.gz"

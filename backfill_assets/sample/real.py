@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.sample.catalogue import land_products, real_catalogue
 from backfill_assets.sample.landing_writer import LandedCounts, landing
 from backfill_assets.sample.rates import land_rates
 from backfill_assets.sample.sales_line import Row, lines, money
@@ -22,7 +23,7 @@ ALL_DAYS = DayRange(date(2017, 1, 1), date(2018, 1, 1))
 
 
 def land_real(days: DayRange, root: Path) -> LandedCounts:
-    """Land each day's real transactions on that day, and the ECB's rates of these days and the ten before.
+    """Land each day's real transactions, the product catalogue, and the ECB's rates of these days and the ten before.
 
     Every line is updated at the end of its day. The package has no missing values; a day on which no shop was open
     (Christmas) gets a file of zero rows. Days outside :data:`ALL_DAYS` raise :class:`InvalidRequest`.
@@ -32,6 +33,7 @@ def land_real(days: DayRange, root: Path) -> LandedCounts:
     with landing(root) as writer:
         for day, rows in _rows_by_day(days):
             writer.write("sales", day, lines(rows))
+        land_products(writer, days, real_catalogue)
         land_rates(writer, days)
     return writer.counts
 

@@ -14,17 +14,19 @@ from backfill_assets.sample.defects import DEFECTS, Delivery, Place
 from backfill_assets.sample.landing_writer import LandingWriter, landing
 from backfill_assets.sample.rates import land_rates
 from backfill_assets.sample.sales_line import FIELDS, Row, lines
+from backfill_assets.sample.synthetic_products import department_on, land_synthetic_products
 from backfill_assets.sample.synthetic_rows import sound_rows
 from backfill_assets.sample.synthetic_tally import DayExpectation, Rejected, SyntheticSpec, SyntheticTally
 
 
 def synthesize(spec: SyntheticSpec, root: Path) -> SyntheticTally:
-    """Land the sales of ``spec`` and the real ECB rates beside them; everything arrives within the range."""
+    """Land the sales of ``spec``, with a small catalogue and the real ECB rates; all sales arrive within the range."""
     plan = planned_defects(spec)
     run = _Run(spec, plan)
     with landing(root) as writer:
         for day in spec.days:
             run.land_day(day, writer)
+        land_synthetic_products(writer, spec.days)
         land_rates(writer, spec.days)
     return SyntheticTally(
         spec, _totals(plan), run.by_event_day, run.by_arrival_day, tuple(sorted(run.rejected)), writer.counts
@@ -109,14 +111,17 @@ class _Run:
         expected = self.by_event_day[delivery.event_day]
         expected.lines[delivery.fate] += 1
         if delivery.sale:
-            currency, amount = delivery.sale
+            currency, amount, product = delivery.sale
             expected.sales[currency] += int(amount.scaleb(2))
+            expected.departments[department_on(delivery.event_day, product)] += 1
 
     def _expect_sound(self, day: date, rows: list[Row]) -> None:
         expected = self.by_event_day[day]
         expected.lines["published"] += len(rows)
         amount, currency = FIELDS.index("sales_value"), FIELDS.index("currency")
+        product = FIELDS.index("product_id")
         for row in rows:
+            expected.departments[department_on(day, row[product])] += 1
             whole, _, hundredths = row[amount].partition(".")
             expected.sales[row[currency]] += int(whole) * 100 + int(hundredths or 0)
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backfill_assets.sample.sales_line import Row, money
+from backfill_assets.sample.synthetic_products import FIRST_PRODUCT, PRODUCTS
 
 CURRENCIES = {"USD": 0.40, "EUR": 0.25, "GBP": 0.15, "JPY": 0.10, "CHF": 0.10}
 LINES_PER_BASKET = 9
 
 _BASKETS_A_DAY = 10_000_000
-_PRODUCTS = 92_331
 _STORES = 457
 _HOUSEHOLDS = 2_469
 
@@ -25,8 +25,8 @@ def sound_rows(day: date, count: int, seed: int) -> list[Row]:
     baskets = -(-count // LINES_PER_BASKET)
     seconds = np.sort(rng.integers(0, 86_400, baskets))[of_basket]
     currencies = rng.choice(list(CURRENCIES), baskets, p=list(CURRENCIES.values()))[of_basket]
-    first_product = rng.integers(0, _PRODUCTS, baskets)[of_basket]
-    products = 25_671 + (first_product + 7_919 * (np.arange(count) % LINES_PER_BASKET)) % _PRODUCTS
+    first_product = rng.integers(0, PRODUCTS, baskets)[of_basket]
+    products = FIRST_PRODUCT + (first_product + 919 * (np.arange(count) % LINES_PER_BASKET)) % PRODUCTS
     cents = 1 + np.minimum(rng.lognormal(5.4, 0.9, count), 1e7).astype(np.int64)
     micros = rng.integers(0, 500_000, count)
     columns = (

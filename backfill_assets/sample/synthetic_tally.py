@@ -31,11 +31,13 @@ class SyntheticSpec:
 
 @dataclass
 class DayExpectation:
-    """What accounting must show for one raw day: lines, and the published ``sales_value`` by currency."""
+    """What accounting must show for one raw day: lines by fate, and what is published by currency and department."""
 
     lines: Counter[Fate] = field(default_factory=Counter)
     sales: Counter[str] = field(default_factory=Counter)
     """In hundredths of the currency's unit; see :meth:`published_sales`."""
+    departments: Counter[str] = field(default_factory=Counter)
+    """Published lines by department as of the day; ``UNKNOWN`` for products that the catalogue lacks."""
 
     @property
     def received(self) -> int:
@@ -63,7 +65,8 @@ class DayExpectation:
 
     def as_json(self) -> dict[str, Any]:
         counts = {name: getattr(self, name) for name in ("received", *_FATES)}
-        return counts | {"sales": {currency: str(total) for currency, total in self.published_sales().items()}}
+        sales = {currency: str(total) for currency, total in self.published_sales().items()}
+        return counts | {"sales": sales, "departments": dict(sorted(self.departments.items()))}
 
 
 @dataclass(frozen=True, order=True)

@@ -34,7 +34,7 @@ def test_the_table_names_every_defect_and_the_seed(tmp_path: Path) -> None:
     """People read the table."""
     result = invoke("--synthetic", "--days", 3, "--rows-per-day", 100, "--seed", 77, "--landing", tmp_path)
     assert result.exit_code == 0
-    for expected in ("seed 77", "overtaken_version", "lines superseded", "16 files written, 0 already there"):
+    for expected in ("seed 77", "overtaken_version", "lines superseded", "20 files written, 0 already there"):
         assert expected in result.output
 
 
@@ -42,7 +42,7 @@ def test_real_days_land_where_the_environment_says(tmp_path: Path, monkeypatch: 
     """The same variable that the pipeline reads decides where sample data goes."""
     monkeypatch.setenv("BACKFILL_LANDING", str(tmp_path / "zone"))
     result = invoke("--days", "2017-03-01", "--json")
-    assert json.loads(result.output)["lines"] == {"sales": 3881, "fx_rates": 248}
+    assert json.loads(result.output)["lines"] == {"sales": 3881, "products": 92331, "fx_rates": 248}
     assert (tmp_path / "zone" / "sales" / "2017-03-01").is_dir()
 
 

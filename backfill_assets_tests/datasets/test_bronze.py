@@ -12,7 +12,9 @@ from pyspark.sql import functions as F
 
 from backfill_assets.datasets.bronze import accepted, rejected
 from backfill_assets.datasets.contract import struct_type
+from backfill_assets.datasets.landed import quarantine_contract
 from backfill_assets.datasets.sales_contracts import BronzeSales
+from backfill_assets.datasets.sales_source import SALES
 from backfill_assets.datasets.sales_transforms_v1 import REFINEMENT, bronze
 from backfill_assets_tests.strategies.landed_sales import versions
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
@@ -33,7 +35,7 @@ def test_a_sound_row_is_typed_and_keeps_its_provenance(spark: SparkSession) -> N
 def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkSession) -> None:
     """A schema that drifts from the contract is refused at publication, for every day at once."""
     outputs = bronze({"raw_sales": raw_sales(spark, [{}])})
-    for name, contract in (("bronze_sales", BronzeSales), ("quarantine_sales", REFINEMENT.rejects)):
+    for name, contract in (("bronze_sales", BronzeSales), ("quarantine_sales", quarantine_contract(SALES))):
         expected = [(field.name, field.dataType) for field in struct_type(contract).fields]
         assert [(field.name, field.dataType) for field in outputs[name].schema.fields] == expected
 

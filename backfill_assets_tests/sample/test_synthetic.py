@@ -126,6 +126,29 @@ def test_published_sales_are_those_of_the_newest_versions(landed: tuple[Path, Sy
         assert expected.published_sales() == dict(sales)
 
 
+def test_published_lines_are_tallied_by_the_department_of_their_day(landed: tuple[Path, SyntheticTally]) -> None:
+    """From the landed files alone: the entry of the product that was the newest on the day, or UNKNOWN."""
+    root, tally = landed
+    entries: dict[str, dict[str, str]] = defaultdict(dict)
+    for texts in landed_lines(root, "products").values():
+        for entry in map(_object, texts):
+            entries[entry["product_id"]][entry["valid_from"]] = entry["department"]
+    newest: dict[str, dict[str, Any]] = {}
+    for path, texts in landed_lines(root, "sales").items():
+        for row in map(_object, texts):
+            if _event_day(row, date.fromisoformat(path.split("/")[1])) and _is_valid(row):
+                key = f"{row['basket_id']}-{row['product_id']}"
+                newest[key] = max(newest.get(key, row), row, key=lambda r: str(r["updated_at"]))
+    counted: dict[date, Counter[str]] = defaultdict(Counter)
+    for row in newest.values():
+        day = row["transaction_timestamp"][:10]
+        known = {since: name for since, name in entries[row["product_id"]].items() if since <= day}
+        counted[date.fromisoformat(day)][known[max(known)] if known else "UNKNOWN"] += 1
+    assert {day: expected.departments for day, expected in tally.by_event_day.items()} == dict(counted)
+    assert sum(day.departments["UNKNOWN"] for day in tally.by_event_day.values()) > 0
+    assert any(len(set(names.values())) > 1 for names in entries.values())
+
+
 def test_moved_versions_stay_within_the_supersession_window(tmp_path: Path) -> None:
     """Ingestion looks seven days around: a version further away would be published twice."""
     spec = SyntheticSpec(
