@@ -1,0 +1,169 @@
+"""Dead letters: rejected rows are told by reason, judged again once the contract is mended, and none is lost."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.cli import quarantine_replay
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.stories.rejected_sales import (
+    AMOUNT,
+    CHAIN,
+    DAYS,
+    DISCOUNT,
+    FIRST,
+    QUANTITY,
+    SECOND,
+    land_and_build,
+    mend_contract,
+)
+from backfill_assets_tests.strategies.landed_sales import land, sale
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A home with two days of which four lines are quarantined."""
+    home = tmp_path_factory.mktemp("rejected") / "home"
+    land_and_build(Workshop(home, lambda: spark))
+    return home
+
+
+@pytest.fixture
+def workshop(built: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
+    return Workshop(shutil.copytree(built, tmp_path / "home"), lambda: spark)
+
+
+@pytest.fixture
+def backfill(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+    """The command on that home, with the tests' Spark session."""
+    monkeypatch.setattr(quarantine_replay, "_builder", lambda settings, stack: workshop.builder)
+    return Backfill(workshop.settings.home, monkeypatch)
+
+
+def publications(workshop: Workshop) -> dict[tuple[str, object], str]:
+    return {(table, day): state.publication for table in CHAIN for day, state in workshop.states(table).items()}
+
+
+def test_reasons_are_listed_by_their_general_form(backfill: Backfill, workshop: Workshop) -> None:
+    """The value is not in the reason, or every line would be a reason of its own; an example has it. No Spark."""
+    told = backfill.json("quarantine", "list", "quarantine_sales")
+    assert {group["reason"]: group["rows"] for group in told} == {QUANTITY: 2, DISCOUNT: 2, AMOUNT: 1}
+    quantity = next(group for group in told if group["reason"] == QUANTITY)
+    assert quantity["days"] == ["2017-03-01..2017-03-02"]
+    assert quantity["example"] == {
+        "reason": "quantity: 'many' is not a bigint",
+        "file": "sales/2017-03-01/bad.jsonl.gz",
+        "line": 2,
+    }
+    output = backfill("quarantine", "list", "--days", FIRST).output
+    assert "sales/2017-03-01/bad.jsonl.gz:1" in output and AMOUNT in output
+    assert workshop.sessions == 0
+
+
+def test_a_line_is_resolved_once_a_corrected_version_is_accepted(backfill: Backfill, workshop: Workshop) -> None:
+    """The old line stays where it is; nobody has to look at it again."""
+    assert {group["resolved"] for group in backfill.json("quarantine", "list")} == {0}
+    corrected = sale(basket_id="3", sales_value="9.99", updated_at="2017-03-02T08:00:00Z")
+    land(workshop.settings.landing, "sales", str(SECOND), "corrected", [corrected])
+    workshop.build("raw_sales", [SECOND])
+    workshop.build("bronze_sales", DAYS)
+    told = backfill.json("quarantine", "list")
+    assert {group["reason"]: group["resolved"] for group in told} == {QUANTITY: 0, DISCOUNT: 0, AMOUNT: 1}
+
+
+def test_rows_are_shown_as_they_were_landed(backfill: Backfill) -> None:
+    """With file, line and every reason: what somebody sends to the source system."""
+    (row,) = backfill.json("quarantine", "show", "quarantine_sales", "--day", FIRST, "--reason", "BIGINT")
+    assert (row["file"], row["line"]) == ("sales/2017-03-01/bad.jsonl.gz", 2)
+    assert row["reasons"] == [
+        "quantity: 'many' is not a bigint",
+        "retail_disc: not greater than or equal to 0 (was -2.00)",
+    ]
+    assert row["landed"]["basket_id"] == "2" and "household_id" not in row["landed"]
+    output = backfill("quarantine", "show", "bronze_sales", "--day", FIRST, "--limit", 1).output
+    assert "bad.jsonl.gz:1" in output and "2 more rows are not shown: --limit 3" in output
+
+
+def test_rows_that_are_still_bad_are_left_alone(backfill: Backfill, workshop: Workshop) -> None:
+    """Nothing is built; the message says what is wrong with them and what a person does."""
+    before = publications(workshop)
+    result = backfill("quarantine", "replay", exit_code=1)
+    assert "None of 4 quarantined rows would be accepted; nothing was built." in result.stderr
+    assert all(reason in result.stderr for reason in (QUANTITY, DISCOUNT, AMOUNT))
+    assert "new version" in result.stderr and "new file" in result.stderr
+    dry = backfill.json("quarantine", "replay", "--dry-run")
+    assert (dry["freed"], dry["still_bad"], dry["built"]) == (0, 4, [])
+    assert publications(workshop) == before
+
+
+def test_a_mended_contract_is_reported_with_what_it_would_free(
+    backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is built. A row with a second fault stays, for the fault that it still has."""
+    mend_contract(monkeypatch)
+    before = publications(workshop)
+    dry = backfill.json("quarantine", "replay", "quarantine_sales", "--dry-run")
+    assert (dry["freed"], dry["still_bad"], dry["built"]) == (1, 3, [])
+    assert {(each["day"], each["reason"]): (each["freed"], each["still_bad"]) for each in dry["judged"]} == {
+        (str(FIRST), DISCOUNT): (1, 0),
+        (str(FIRST), QUANTITY): (0, 1),
+        (str(FIRST), AMOUNT): (0, 1),
+        (str(SECOND), QUANTITY): (0, 1),
+    }
+    assert publications(workshop) == before
+
+
+def test_a_replay_rebuilds_exactly_the_days_that_it_frees_rows_of(
+    backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The freed row is published down the chain; the other day is not touched, and everything adds up."""
+    mend_contract(monkeypatch)
+    before = publications(workshop)
+    told = backfill.json("quarantine", "replay")
+    assert [(built["step"], built["days"]) for built in told["built"]] == [
+        (table, [str(FIRST)]) for table in CHAIN if table != "raw_sales"
+    ]
+    after = publications(workshop)
+    assert {key for key in after if after[key] != before[key]} == {(table, FIRST) for table in CHAIN[1:]}
+    facts = workshop.read("fact_sales_transactions")
+    assert "1-1095275" in facts["transaction_id"].tolist() and len(facts) == 17
+    assert sorted(workshop.read("quarantine_sales")["basket_id"].tolist()) == ["2", "3", "4"]
+    assert len(workshop.read("raw_sales")) == 17 + 3
+    again = backfill("quarantine", "replay", exit_code=1)
+    assert "None of 3 quarantined rows" in again.stderr
+
+
+def test_gates_decide_about_freed_rows_as_about_any(
+    backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A contract that was mended in one place only: the next table holds its day back, and says why."""
+    mend_contract(monkeypatch, facts=False)
+    before = publications(workshop)
+    result = backfill("quarantine", "replay", exit_code=1)
+    assert "fact_sales_transactions 2017-03-01 contract_holds" in result.stderr
+    after = publications(workshop)
+    assert {key for key in after if after[key] != before[key]} == {("bronze_sales", FIRST)}
+
+
+def test_a_range_without_rejected_rows_has_nothing_to_replay(backfill: Backfill, workshop: Workshop) -> None:
+    """No Spark for nothing, and a wrong name gets the right one."""
+    assert "Nothing is quarantined on" in backfill("quarantine", "replay", "--days", "2017-03-09").output
+    assert backfill.json("quarantine", "replay", "quarantine_fx_rates")["judged"] == []
+    assert "Nothing is quarantined" in backfill("quarantine", "list", "quarantine_fx_rates").output
+    assert workshop.sessions == 0
+    for words in (
+        ("list", "quarantine_sale"),
+        ("show", "quarantine_sale", "--day", FIRST),
+        ("replay", "quarantine_sale"),
+    ):
+        assert "Did you mean quarantine_sales?" in backfill("quarantine", *words, exit_code=1).stderr
+    refused = backfill("quarantine", "replay", "fact_daily_revenue", exit_code=1)
+    assert "fact_daily_revenue has no quarantine" in refused.stderr and "quarantine_sales" in refused.stderr
