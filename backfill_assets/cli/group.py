@@ -20,9 +20,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "quarantine": ("backfill_assets.cli.quarantine:quarantine", "Look at rejected rows, and judge them again."),
         "reproduce": ("backfill_assets.cli.reproduce:reproduce", "Stage a publication again and compare checksums."),
         "rollback": ("backfill_assets.cli.rollback:rollback", "Put back what the days held before a publication."),
+        "run": ("backfill_assets.cli.run:run", "Build a range of days here and now, without a daemon."),
         "sample": ("backfill_assets.cli.sample:sample", "Put real or synthetic data into the landing zone."),
         "show": ("backfill_assets.cli.show:show", "Show one day of a table: its state and its rows."),
         "status": ("backfill_assets.cli.status:status", "Say which days are fresh, stale or missing."),
+        "trace": ("backfill_assets.cli.trace:trace", "Follow one row from its landed line to each report."),
     }
 )
 """Where each command is, and its line in ``backfill --help``."""

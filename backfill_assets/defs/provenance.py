@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 
 import dagster as dg
 from dagster._core.storage.tags import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 
 from backfill_assets.build import RunInfo
-
-UNKNOWN_COMMIT = "unknown"
-_ASK_GIT = ("git", "rev-parse", "HEAD")
+from backfill_assets.build.commit import git_commit
 
 
 def run_info(run: dg.DagsterRun) -> RunInfo:
@@ -27,17 +21,3 @@ def launched_by(tags: Mapping[str, str]) -> str:
         if tag in tags:
             return f"{kind} {tags[tag]}"
     return tags.get(USER_TAG, "manual run")
-
-
-@cache
-def git_commit() -> str:
-    """The commit of the running code: ``BACKFILL_GIT_COMMIT`` where there is no repository, as in an image."""
-    given = os.environ.get("BACKFILL_GIT_COMMIT", "").strip()
-    if given:
-        return given
-    here = Path(__file__).resolve().parent
-    try:
-        asked = subprocess.run(_ASK_GIT, cwd=here, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return UNKNOWN_COMMIT
-    return asked.stdout.strip()

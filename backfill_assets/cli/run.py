@@ -1,0 +1,224 @@
+"""``backfill run``: builds a range of days in the foreground, without Dagster's daemon."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import click
+
+from backfill_assets.cli.output import ranges, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.days import DayRange
+from backfill_assets.errors import BackfillError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from backfill_assets.backfill.foreground import StepRun
+    from backfill_assets.build import Builder, BuildResult
+    from backfill_assets.settings import Settings
+
+_INTERRUPTED = 130
+_EPILOG = """
+\b
+Examples:
+  backfill run fact_daily_revenue --days 2017-03-01..2017-05-29
+  backfill run bronze_sales --downstream --days 2017-03-04
+  backfill run report_store_ranking --upstream --days 2017-03-01..2017-05-29
+  backfill run fact_sales_transactions --days 2017-03-01..2017-05-29 --dry-run
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of one step."""
+
+    step: str
+    days: int
+    unchanged: int
+    rows: int
+    publications: tuple[str, ...]
+    seconds: float
+
+
+class Interrupted(click.ClickException):
+    """Ctrl-C: what was under way published nothing."""
+
+    exit_code = _INTERRUPTED
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("tables", nargs=-1, required=True)
+@click.option("--days", "days_text", required=True, metavar="A..B", help="The days; weeks and months follow from them.")
+@click.option("--upstream", is_flag=True, help="Also everything that TABLES are computed from.")
+@click.option("--downstream", is_flag=True, help="Also everything that is computed from TABLES.")
+@click.option(
+    "--version", metavar="V", help="Build TABLES with this version of their logic.  [default: the current one]"
+)
+@click.option("--force", is_flag=True, help="Compute days again that nothing has changed for.")
+@click.option("--dry-run", is_flag=True, help="Say what would be built, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def run(
+    tables: tuple[str, ...],
+    days_text: str,
+    upstream: bool,
+    downstream: bool,
+    version: str | None,
+    force: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Build days of TABLES here and now, step by step, each published as it passes its gates.
+
+    What is unchanged is decided from the logs before Spark starts; if all of it is, Spark does not start. Days staged
+    by a run that failed are used again. Dagster is told by its sensor when its daemon runs next.
+    """
+    settings = current_settings()
+    days = DayRange.parse(days_text)
+    plan = _plan(settings, tables, days, upstream=upstream, downstream=downstream, force=force)
+    if version is not None:
+        _require_version(plan, tables, version)
+    if not as_json:
+        _say_plan(plan, days)
+    if dry_run:
+        if as_json:
+            say_json({"days": days_text, "steps": [_plan_json(step) for step in plan]})
+        return
+    with ExitStack() as stack:
+        ran = _run(plan, _builder(settings, stack), dict.fromkeys(tables, version))
+    if as_json:
+        say_json({"days": days_text, "steps": [asdict(step) for step in ran]})
+    else:
+        _say_ran(ran)
+
+
+def _plan(
+    settings: Settings, tables: Sequence[str], days: DayRange, *, upstream: bool, downstream: bool, force: bool
+) -> list[StepRun]:
+    from backfill_assets.backfill.foreground import around, planned, require_ended
+    from backfill_assets.backfill.status import day_statuses
+    from backfill_assets.datasets import registry
+    from backfill_assets.lakehouse.observed import observe
+
+    require_ended(days, datetime.now(UTC).date())
+    for table in tables:
+        registry.table(table)
+    steps = registry.steps()
+    chosen = around(steps, tables, upstream=upstream, downstream=downstream)
+    observed = observe(open_storage(settings), [table.name for table in registry.tables()])
+    return planned(steps, chosen, days, day_statuses(steps, observed, days), force=force)
+
+
+def _require_version(plan: Sequence[StepRun], tables: Sequence[str], version: str) -> None:
+    for each in plan:
+        if any(table.name in tables for table in each.step.tables):
+            each.step.version(version)
+
+
+def _builder(settings: Settings, stack: ExitStack) -> Builder:
+    from backfill_assets.build import Builder
+    from backfill_assets.lakehouse.session import spark_session
+
+    @cache
+    def spark() -> SparkSession:
+        _tell("Starting Spark ...")
+        return stack.enter_context(spark_session(settings, "backfill run"))
+
+    return Builder.from_settings(settings, spark)
+
+
+def _run(plan: Sequence[StepRun], builder: Builder, versions: dict[str, str | None]) -> list[Ran]:
+    from backfill_assets.build import RunInfo
+    from backfill_assets.build.commit import git_commit
+
+    info = RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: backfill run")
+    ran: list[Ran] = []
+    for each in plan:
+        started = time.monotonic()
+        version = next((versions[table.name] for table in each.step.tables if table.name in versions), None)
+        try:
+            result = builder.build(each.step, each.days, run=info, version=version, force=each.force, progress=_tell)
+        except KeyboardInterrupt:
+            raise _interrupted(each, ran) from None
+        except BackfillError:
+            _say_ran(ran)
+            raise
+        ran.append(_ran(each, result, time.monotonic() - started))
+    return ran
+
+
+def _ran(each: StepRun, result: BuildResult, seconds: float) -> Ran:
+    days = [day for day in result.days if day.table == each.step.name]
+    return Ran(
+        step=each.step.name,
+        days=len(days),
+        unchanged=sum(day.reused for day in days),
+        rows=sum(day.rows for day in days),
+        publications=result.publications,
+        seconds=round(seconds, 1),
+    )
+
+
+def _interrupted(each: StepRun, ran: Sequence[Ran]) -> Interrupted:
+    before = f" Published before: {', '.join(step.step for step in ran)}." if ran else ""
+    return Interrupted(
+        f"Interrupted while {each.step.name} was built: nothing of it was published.{before}\n"
+        "  -> Run the same command again: days that were staged are used as they are."
+    )
+
+
+def _tell(message: str) -> None:
+    """Progress is for a person who watches; a log keeps the result."""
+    if sys.stderr.isatty():
+        click.echo(f"  {message}", err=True)
+
+
+def _say_plan(plan: Sequence[StepRun], days: DayRange) -> None:
+    rows = new_table("table", "periods", "unchanged", "to build", "why", numbers=["periods", "unchanged", "to build"])
+    for each in plan:
+        left = len(each.days) - len(each.unchanged)
+        rows.add_row(each.step.name, f"{len(each.days):,}", f"{len(each.unchanged):,}", f"{left:,}", _why(each))
+    say(f"{days}, as things stand now (what is built before a table may change its inputs):", rows)
+
+
+def _why(each: StepRun) -> str:
+    if each.step.source is not None:
+        return "takes in what has landed since"
+    by_status: dict[str, list[date]] = {}
+    for day in each.days:
+        if day not in each.unchanged:
+            by_status.setdefault("asked for" if each.force else each.statuses[day].value, []).append(day)
+    return "; ".join(f"{status}: {ranges(found, most=2)}" for status, found in by_status.items())
+
+
+def _say_ran(ran: Sequence[Ran]) -> None:
+    if not ran:
+        return
+    counts = ("periods", "published", "unchanged", "rows", "seconds")
+    rows = new_table("table", *counts, "publication", numbers=counts)
+    for step in ran:
+        published = step.days - step.unchanged
+        told = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", f"{step.seconds:.1f}")
+        rows.add_row(step.step, *told, ", ".join(step.publications))
+    say(rows)
+    if all(step.unchanged == step.days for step in ran):
+        say("Nothing was computed: every day was published before, from the same inputs by the same code.")
+
+
+def _plan_json(each: StepRun) -> dict[str, object]:
+    return {
+        "step": each.step.name,
+        "cadence": each.step.cadence.value,
+        "days": {str(day): each.statuses[day].value for day in each.days},
+        "unchanged": [str(day) for day in each.unchanged],
+    }
