@@ -1,0 +1,133 @@
+"""``backfill trace``: where a number comes from, from the landed line to each report that counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.output import moment, range_text, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.days import parse_day
+
+if TYPE_CHECKING:
+    from backfill_assets.backfill.trace import Fate
+    from backfill_assets.lakehouse.stamps import Stamp
+    from backfill_assets.lakehouse.trace import Found, Trail
+    from backfill_assets.settings import Settings
+
+_EPILOG = """
+\b
+Examples:
+  backfill trace 31198459904-823721
+  backfill trace USD --table bronze_fx_rates --day 2017-03-01
+  backfill trace 31198459904-823721 --json
+"""
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A trail with all that is said about it; ``lines`` has what landed, by file and line."""
+
+    trail: Trail
+    fates: Sequence[Fate]
+    lines: Mapping[tuple[str, int], str | None]
+    stamps: Mapping[tuple[str, date], Stamp]
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("key")
+@click.option("--table", metavar="TABLE", help="The table whose key it is.  [default: every table with one row a key]")
+@click.option("--day", "day_text", metavar="YYYY-MM-DD", help="Only the rows of this event day.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def trace(key: str, table: str | None, day_text: str | None, as_json: bool) -> None:
+    """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
+
+    Everything is read as of one entry of the publication log. Personal fields are shown as their tokens. KEY is the
+    key of a bronze or fact table, such as basket and product with a dash between. No Spark is started.
+    """
+    from backfill_assets.lakehouse.snapshot import Snapshot
+    from backfill_assets.lakehouse.trace import trails
+
+    day = parse_day(day_text) if day_text else None
+    settings = current_settings()
+    snapshot = Snapshot.newest(open_storage(settings))
+    told = [_told(settings, snapshot, trail) for trail in trails(snapshot, key, table, day)]
+    if as_json:
+        say_json({"key": key, "log_entry": snapshot.sequence, "trails": [_as_json(each) for each in told]})
+        return
+    for each in told:
+        _say(each)
+    say(f"As of entry {snapshot.sequence} of the publication log.")
+
+
+def _told(settings: Settings, snapshot: Any, trail: Trail) -> _Told:
+    from backfill_assets.backfill.trace import RECEIVED, fates
+    from backfill_assets.lakehouse.landed_lines import landed_line
+    from backfill_assets.lakehouse.landing import LandingZone
+    from backfill_assets.lakehouse.stamps import stamps
+
+    landing, source = LandingZone(settings.landing), trail.origin.source
+    received = [found.row for found in trail.raw if found.row["record_kind"] == RECEIVED]
+    return _Told(
+        trail=trail,
+        fates=fates(*([found.row for found in part] for part in (trail.raw, trail.typed, trail.quarantined))),
+        lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
+        stamps=stamps(snapshot, {(found.table, found.day) for found in trail.rows}),
+    )
+
+
+def _say(told: _Told) -> None:
+    for fate in told.fates:
+        say(f"{fate.file}:{fate.line}  {fate.outcome}: {fate.why}")
+        say(f"  {told.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}")
+    rows = new_table("table", "day", "row", "publication", "when", "code", "run", "git")
+    for found in told.trail.rows:
+        rows.add_row(found.table, range_text(found.period), _in_words(found), *_stamped(told, found))
+    say(rows)
+
+
+def _in_words(found: Found) -> str:
+    """What a person looks for in a row: its key, or for landed rows its place, and its numbers."""
+    from backfill_assets.datasets import registry
+
+    row, table = found.row, registry.table(found.table)
+    if row.get("record_kind") == "supersession":
+        return f"marker: a newer version belongs to {row['superseded_by_day']}"
+    if found.layer in ("raw", "quarantine"):
+        return f"{row['source_file']}:{row['source_line']}"
+    names = dict.fromkeys((*table.key, *table.totals))
+    return ", ".join(f"{name} {row[name]}" for name in names if name in row)
+
+
+def _stamped(told: _Told, found: Found) -> tuple[str, ...]:
+    stamp = told.stamps.get((found.table, found.day))
+    if stamp is None:
+        return ("",) * 5
+    return stamp.publication, moment(stamp.published_at), stamp.code_version, stamp.run[:8], stamp.git_commit[:10]
+
+
+def _as_json(told: _Told) -> dict[str, Any]:
+    trail = told.trail
+    return {
+        "source": trail.origin.source.name,
+        "landed": [{**asdict(fate), "text": told.lines[fate.file, fate.line]} for fate in told.fates],
+        "rows": [_found_json(told, found) for found in trail.rows],
+    }
+
+
+def _found_json(told: _Told, found: Found) -> dict[str, Any]:
+    stamp = told.stamps.get((found.table, found.day))
+    known = asdict(stamp) if stamp else {}
+    return {
+        "table": found.table,
+        "layer": found.layer,
+        "period": str(found.period),
+        "day": found.day,
+        **known,
+        "row": dict(found.row),
+    }

@@ -1,0 +1,44 @@
+"""One landed line as it was received, without what is personal in it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.datasets.dataset import Source
+from backfill_assets.lakehouse.landing import LandedFile, LandingZone
+
+
+def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
+    """The line that the raw row ``raw`` came from, tokens in the place of personal values; None if its file is gone.
+
+    Of a line that is no JSON object, what raw keeps of it.
+    """
+    file = LandedFile(source.name, raw["arrival_day"], raw["source_file"], 0, "")
+    path = landing.locate(file)
+    if not path.is_file():
+        return None
+    if raw["unparsed_line"] is not None:
+        return str(raw["unparsed_line"])
+    return _masked(_line(path, raw["source_line"]), source, raw)
+
+
+def _line(path: Path, number: int) -> bytes:
+    with gzip.open(path) as lines:
+        return next(islice(lines, number - 1, None), b"")
+
+
+def _masked(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
+    """Written anew from its fields: whatever else the line holds is in raw's ``rescued``, under its name."""
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    personal = {name: raw[column] for name, column in source.personal_fields.items() if name in fields}
+    return json.dumps({**fields, **personal}, ensure_ascii=False)
