@@ -197,6 +197,13 @@ class PublicationLog:
         details = scanner.to_table().column("detail").to_pylist()
         return [Prepared.model_validate_json(detail) for detail in details if detail]
 
+    def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
+        """The prepared entries of several publications, in one look at the log."""
+        named = pa.array(sorted(set(publications)), pa.string())
+        chosen = (pc.field("event") == "prepared") & pc.field("publication").isin(named)
+        details = self._load().to_pyarrow_dataset().to_table(columns=["detail"], filter=chosen).column("detail")
+        return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
+
     def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
         """The prepared entry of any publication, also a closed one, and when it was prepared."""
         scanner = (
