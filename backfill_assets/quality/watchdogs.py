@@ -1,0 +1,103 @@
+"""Watchdogs: the verdicts on a *published* day, from what its tables hold when they are read afresh. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from backfill_assets.datasets.dataset import DayFacts, DayRule, Metrics, RuleOutcome, Table
+from backfill_assets.datasets.day_rules import (
+    ContentIntact,
+    EverythingAccountedFor,
+    EverythingPublished,
+    TotalAgrees,
+)
+from backfill_assets.quality import gates
+from backfill_assets.quality.gates import Finding
+
+FILES, CONTENT = "files_as_published", "content_as_published"
+_AFRESH = (ContentIntact, EverythingAccountedFor, EverythingPublished, TotalAgrees)
+"""The gates that are judged again. The others are about thresholds, which a declaration may move under old days."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the publication log says that a day holds, and how its files look beside it."""
+
+    rows: int
+    checksum: str | None
+    """None when it cannot be compared: the day was published with other columns than the contract has now."""
+    content_hash_sum: str | None
+    """None for a table whose rows carry no content hashes."""
+    files_as_published: bool
+    missing_files: tuple[str, ...] = ()
+    """Files that the table names and that are not there: the day cannot be read."""
+
+
+def watched_rules(table: Table) -> tuple[DayRule, ...]:
+    """The declared rules of ``table`` that are judged on published days, too."""
+    return tuple(rule for rule in table.rules if isinstance(rule, _AFRESH))
+
+
+def metrics_needed(table: Table) -> tuple[str, ...]:
+    """The other tables that have to be measured to judge a day of ``table``."""
+    names = (getattr(rule, attribute, None) for rule in watched_rules(table) for attribute in _LOOKS_AT)
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+_LOOKS_AT = ("raw", "bronze", "quarantine", "fact")
+
+
+def judge(table: Table, recorded: Recorded, facts: DayFacts) -> tuple[RuleOutcome, ...]:
+    """Files first, then content, then everything that must add up. A day that cannot be read is judged by its files."""
+    outcomes = [_outcome(FILES, _files(table, recorded))]
+    if recorded.missing_files:
+        return tuple(outcomes)
+    outcomes.append(_outcome(CONTENT, _content(table, recorded, facts.own)))
+    for rule in watched_rules(table):
+        found = gates.finding(rule, facts)
+        next_step = "" if found.passed else _rebuild(table)
+        outcomes.append(RuleOutcome(rule.name, rule.dimension, found.passed, found.observed, found.expected, next_step))
+    return tuple(outcomes)
+
+
+def in_words(outcomes: Iterable[RuleOutcome]) -> str:
+    """What failed, what was expected and what to do next, in one line; what was looked at, if all is well."""
+    listed = list(outcomes)
+    failed = [rule for rule in listed if not rule.passed]
+    if not failed:
+        return f"{len(listed)} rules hold on what the tables hold now"
+    told = "; ".join(f"{rule.rule}: expected {rule.expected}, observed {rule.observed}" for rule in failed)
+    return f"{told} -> {failed[0].next_step}"
+
+
+def _files(table: Table, recorded: Recorded) -> Finding:
+    if recorded.missing_files:
+        gone = recorded.missing_files
+        return Finding(
+            False, f"{len(gone)} file(s) are gone, for example {gone[0]}", "every file is there", _rebuild(table)
+        )
+    observed = "the files of its last publication" if recorded.files_as_published else "files that nobody published"
+    return Finding(recorded.files_as_published, observed, "the files of its last publication", _rebuild(table))
+
+
+def _content(table: Table, recorded: Recorded, own: Metrics) -> Finding:
+    known = {"rows": str(recorded.rows), "checksum": recorded.checksum, "content": recorded.content_hash_sum}
+    holds = {"rows": str(own["rows"]), "checksum": str(own["checksum"]), "content": str(own.get("content_hash_sum"))}
+    compared = [name for name, value in known.items() if value is not None]
+    observed, expected = (", ".join(f"{name} {each[name]}" for name in compared) for each in (holds, known))
+    return Finding(observed == expected, observed, expected, _rebuild(table))
+
+
+def _rebuild(table: Table) -> str:
+    if table.layer == "raw":
+        return (
+            "Raw cannot be built again from landing, where each file counts once. Find out who wrote "
+            f"(backfill history {table.name}), then put the published files back: see `foreign write` in docs/runbook.md."
+        )
+    return "The sensor `repairs` builds the day again, and what is downstream; if it is off, launch them with force."
+
+
+def _outcome(name: str, found: Finding) -> RuleOutcome:
+    next_step = "" if found.passed else found.next_step
+    return RuleOutcome(name, "consistency", found.passed, found.observed, found.expected, next_step)
