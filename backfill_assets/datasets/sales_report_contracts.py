@@ -26,27 +26,45 @@ class Period(Contract):
     complete: T.BooleanType = pa.Field(description="Every day of the period is in it.")
 
 
-class ReportDepartmentRevenue(Sums):
-    """Revenue of a department on a day."""
+class Department(Contract):
+    """What a row of the departments' report is about."""
 
     department: T.StringType = pa.Field(
         str_length={"min_value": 1}, description="As of the day; UNKNOWN for products the catalogue does not have."
     )
-    day: T.DateType = pa.Field()
 
 
-class ReportStoreRanking(Sums, Period):
+class RankedStore(Contract):
+    """What a row of the stores' ranking is about."""
+
+    store_id: T.StringType = pa.Field(str_length={"min_value": 1}, description="The store.")
+    rank: T.LongType = pa.Field(ge=1, description="1 is the store with the most revenue; ties go by store id.")
+
+
+class SalesCurrency(Contract):
+    """What a row of the monthly close is about."""
+
+    currency: T.StringType = pa.Field(str_matches="^[A-Z]{3}$", description="The currency the sales were made in.")
+    stores: T.LongType = pa.Field(ge=1, description="Different stores.")
+    revenue: Annotated[T.DecimalType, 18, 2] = pa.Field(ge=0, description="In `currency`.")
+
+
+# Columns come in the order of the bases from the last to the first, then the class's own.
+
+
+class ReportDepartmentRevenue(Sums, Department):
+    """Revenue of a department on a day."""
+
+    day: T.DateType = pa.Field(description="The day of the sales.")
+
+
+class ReportStoreRanking(Period, Sums, RankedStore):
     """A store in the ranking of an ISO week."""
 
-    store_id: T.StringType = pa.Field(str_length={"min_value": 1})
-    rank: T.LongType = pa.Field(ge=1, description="1 is the store with the most revenue; ties go by store id.")
     day: T.DateType = pa.Field(description="The Monday of the week.")
 
 
-class ReportMonthlyClose(Sums, Period):
+class ReportMonthlyClose(Period, Sums, SalesCurrency):
     """A month's sales in one currency."""
 
-    currency: T.StringType = pa.Field(str_matches="^[A-Z]{3}$", description="The currency the sales were made in.")
-    revenue: Annotated[T.DecimalType, 18, 2] = pa.Field(ge=0, description="In `currency`.")
-    stores: T.LongType = pa.Field(ge=1, description="Different stores.")
     day: T.DateType = pa.Field(description="The first day of the month.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import dagster as dg
 import pytest
@@ -24,7 +25,19 @@ GROUPS = {
     "quarantine_fx_rates": "bronze",
     "fact_sales_transactions": "fact",
     "fact_daily_revenue": "reports",
+    "raw_products": "raw",
+    "bronze_products": "bronze",
+    "quarantine_products": "bronze",
+    "report_department_revenue": "reports",
+    "report_store_ranking": "reports",
+    "report_monthly_close": "reports",
+    "raw_sea_temperatures": "raw",
+    "bronze_sea_temperatures": "bronze",
+    "quarantine_sea_temperatures": "bronze",
+    "report_sea_temperature": "reports",
 }
+RETAIL = [table for table in GROUPS if "sea_temperature" not in table]
+PERIODS = {"report_store_ranking": Cadence.WEEKLY, "report_monthly_close": Cadence.MONTHLY}
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +49,11 @@ def defs() -> dg.Definitions:
 
 def _downstream_days(defs: dg.Definitions, parent: str, child: str, day: str) -> set[str]:
     graph = defs.resolve_asset_graph()
-    partitions = Chain(FIRST_DAY).partitions[Cadence.DAILY]
+    chain = Chain(FIRST_DAY)
+    days, periods = chain.partitions[Cadence.DAILY], chain.partitions[PERIODS.get(child, Cadence.DAILY)]
     mapping = graph.get_partition_mapping(dg.AssetKey(child), dg.AssetKey(parent))
-    found = mapping.get_downstream_partitions_for_partitions(
-        partitions.subset_with_partition_keys([day]), partitions, partitions
-    )
+    chosen = days.subset_with_partition_keys([day])
+    found = mapping.get_downstream_partitions_for_partitions(chosen, days, periods)
     return set(found.get_partition_keys())
 
 
@@ -84,12 +97,30 @@ def test_a_gate_names_the_rules_that_no_table_declares(defs: dg.Definitions) -> 
         assert f"`{rule}`" in description
 
 
-def test_one_partitions_definition_and_one_policy_for_the_whole_chain(defs: dg.Definitions) -> None:
+def test_one_partitions_definition_and_one_policy_for_the_daily_tables_of_a_chain(defs: dg.Definitions) -> None:
     """Dagster puts a child into its parent's run only if both are the same."""
     graph = defs.resolve_asset_graph()
-    nodes = [graph.get(dg.AssetKey(table)) for table in GROUPS]
-    assert {id(node.partitions_def) for node in nodes} == {id(nodes[0].partitions_def)}
-    assert {node.backfill_policy for node in nodes} == {dg.BackfillPolicy.single_run()}
+    daily = [graph.get(dg.AssetKey(table)) for table in RETAIL if table not in PERIODS]
+    assert all(node.partitions_def == daily[0].partitions_def for node in daily)
+    assert {node.backfill_policy for node in daily} == {dg.BackfillPolicy.single_run()}
+
+
+def test_a_day_reaches_the_one_week_and_the_one_month_it_lies_in(defs: dg.Definitions) -> None:
+    """Weeks are ISO weeks, also over the turn of a month: a daily backfill rebuilds exactly the periods it touches."""
+    fact = "fact_sales_transactions"
+    assert _downstream_days(defs, fact, "report_store_ranking", "2017-03-01") == {"2017-02-27"}
+    assert _downstream_days(defs, fact, "report_store_ranking", "2017-03-05") == {"2017-02-27"}
+    assert _downstream_days(defs, fact, "report_store_ranking", "2017-03-06") == {"2017-03-06"}
+    assert _downstream_days(defs, fact, "report_monthly_close", "2017-03-31") == {"2017-03-01"}
+
+
+def test_the_current_week_and_month_have_partitions(defs: dg.Definitions) -> None:
+    """Their reports are wanted while they grow, flagged incomplete; a day that is not over has none."""
+    today = datetime.now(UTC).date()
+    partitions = Chain(FIRST_DAY).partitions
+    assert not partitions[Cadence.DAILY].has_partition_key(str(today))
+    for cadence in (Cadence.WEEKLY, Cadence.MONTHLY):
+        assert partitions[cadence].get_last_partition_key() == str(cadence.period(today).first)
 
 
 def test_a_corrected_rate_reaches_the_seven_days_after_it(defs: dg.Definitions) -> None:
@@ -101,7 +132,7 @@ def test_a_corrected_rate_reaches_the_seven_days_after_it(defs: dg.Definitions) 
 
 def test_the_schedule_is_off_until_someone_turns_it_on(defs: dg.Definitions) -> None:
     """Cloning the repository must not start work by itself."""
-    schedule = defs.resolve_schedule_def("every_day_small")
+    schedule = defs.resolve_schedule_def("every_day_sales")
     assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 2 * * *", "UTC")
 
