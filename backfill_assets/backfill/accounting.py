@@ -30,12 +30,15 @@ class AccountedTable:
 def account(
     steps: Sequence[Step], days: Sequence[date], states: Mapping[tuple[str, str], DayState]
 ) -> list[AccountedTable]:
-    """One entry for each table that people read; quarantine tables are a column of the table beside them."""
+    """One entry for each table that people read; quarantine tables are a column of the table beside them.
+
+    Of weekly and monthly tables the periods count that ``days`` touch.
+    """
     found = []
     for step in steps:
         rejects = next((table.name for table in step.tables if table.layer == "quarantine"), None)
         read = [table.name for table in step.tables if table.layer != "quarantine"]
-        found += [_account(name, rejects, days, states) for name in read]
+        found += [_account(name, rejects, step.cadence.starts(days), states) for name in read]
     return found
 
 
