@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -20,6 +21,9 @@ from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from backfill_assets.datasets.dataset import Step
 
 NINETY_DAYS = "2017-03-01..2017-05-29"
 _SUCCEEDED = ("COMPLETED_SUCCESS", "COMPLETED")
@@ -61,7 +65,9 @@ def demo(days_text: str) -> None:
         _land(days, settings)
     before = _newest_entry(settings)
     with _stopped_by_signals():
-        last = backfilled(days, DemoProcesses(settings), _steps(), phases)
+        tables = tuple(table.name for step in _steps() for table in step.tables)
+        processes = DemoProcesses(settings, tables=tables)
+        last = backfilled(days, processes, [step.name for step in _steps()], phases)
     with phases("Adding up"):
         _say_accounts(days, settings, last["step_seconds"], before)
     _say_phases(phases)
@@ -81,10 +87,11 @@ def _land(days: DayRange, settings: Settings) -> None:
     say(f"  {lines}; {landed.written} files written, {landed.already_there} already there")
 
 
-def _steps() -> list[str]:
+def _steps() -> list[Step]:
+    """The sales and what they read; other datasets begin on other days and have nothing to do with them."""
     from backfill_assets.datasets import registry
 
-    return [step.name for step in registry.steps()]
+    return list(registry.steps_with("sales"))
 
 
 # -------------------------------------------------------------------- backfill
@@ -165,7 +172,6 @@ def _newest_entry(settings: Settings) -> int:
 
 def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float], before: int) -> None:
     from backfill_assets.backfill.accounting import account
-    from backfill_assets.datasets import registry
 
     log = open_publisher(settings).log
     states = log.day_states(log.head())
@@ -174,7 +180,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     rows.box, rows.padding = SIMPLE_HEAD, 0
     rows.columns[0].no_wrap = True
     unchanged = {key for key, state in states.items() if state.sequence <= before}
-    for found in account(registry.steps(), list(days), states):
+    for found in account(_steps(), list(days), states):
         reused = sum((found.table, str(day)) in unchanged for day in days)
         told = [found.days, reused, found.received, found.published, found.quarantined]
         told += [found.deduplicated, found.superseded]
@@ -191,9 +197,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
 
 
 def _read_days(days: Sequence[date] | DayRange) -> Iterator[tuple[str, date]]:
-    from backfill_assets.datasets import registry
-
-    return ((table.name, day) for table in registry.tables() for day in days)
+    return ((table.name, day) for step in _steps() for table in step.tables for day in step.cadence.starts(days))
 
 
 def _say_phases(phases: Phases) -> None:

@@ -42,6 +42,8 @@ class DemoProcesses:
     settings: Settings
     launcher: tuple[str, ...] = (sys.executable, "-m", "backfill_assets.defs.launcher")
     daemon: tuple[str, ...] = (sys.executable, "-m", "backfill_assets.defs.eager_daemon")
+    tables: tuple[str, ...] = ()
+    """What is launched; every table, unless named."""
 
     @property
     def daemon_log(self) -> Path:
@@ -55,6 +57,7 @@ class DemoProcesses:
     def launch(self, days: DayRange) -> Iterator[subprocess.Popen[str]]:
         """Launched before the daemon starts, whose first look at backfills is the quickest."""
         command = [*self.launcher, "--days", str(days), "--title", f"Demo: {days}", "--tag", "user=backfill demo"]
+        command += self.tables
         environment = self._environment()
         with (
             self.launcher_log.open("w") as log,

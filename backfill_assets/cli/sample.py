@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -25,7 +26,10 @@ Examples:
   backfill sample --days 2017-03-01..2017-05-29    90 real days
   backfill sample --synthetic --days 7 --rows-per-day 1000 --seed 42
   backfill sample --synthetic --days 3 --defects late_row=5,broken_line=1
+  backfill sample --dataset sea_temperatures --days 2016-02-15..2016-05-14
 """
+
+_DATASETS = ("sales", "sea_temperatures")
 
 
 @click.command(epilog=_EPILOG)
@@ -35,6 +39,13 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="The landing zone.  [default: BACKFILL_LANDING, or .data/landing]",
 )
+@click.option(
+    "--dataset",
+    type=click.Choice(_DATASETS),
+    default="sales",
+    show_default=True,
+    help="What to land; sales come with their products and exchange rates.",
+)
 @click.option("--synthetic", is_flag=True, help="Many currencies and named defects instead of the real lines.")
 @click.option("--rows-per-day", type=click.IntRange(min=0), help="Synthetic: transactions a day.  [default: 1000]")
 @click.option("--seed", type=click.IntRange(min=0), help="Synthetic: equal seeds give equal files.  [default: random]")
@@ -43,24 +54,29 @@ Examples:
 def sample(
     days_text: str | None,
     landing: Path | None,
+    dataset: str,
     synthetic: bool,
     rows_per_day: int | None,
     seed: int | None,
     defects: str | None,
     as_json: bool,
 ) -> None:
-    """Put sample data into the landing zone: sales, and the ECB's reference rates beside them.
+    """Put sample data into the landing zone: sales with the product catalogue and the ECB's reference rates.
+
+    The catalogue is landed whole on the first day and on the first of each month.
 
     Rates are landed from ten days before the first day, so that it finds its rate. Files that are already there
     with the same content are left alone; with other content, nothing is written.
     """
     try:
         root = landing or Settings.from_environment().landing
+        if synthetic and dataset != "sales":
+            raise InvalidRequest("Only sales can be made up.", hint=f"Leave out --synthetic for the real {dataset}.")
         if synthetic:
             _land_synthetic(days_text or "7", root, rows_per_day, seed, defects, as_json)
         else:
             _refuse_synthetic_options(rows_per_day, seed, defects)
-            _land_real(days_text, root, as_json)
+            _land_real(dataset, days_text, root, as_json)
     except BackfillError as error:
         raise click.ClickException(str(error)) from error
 
@@ -105,11 +121,10 @@ def _land_synthetic(
     _say_landed(landing, tally.spec.days, tally.landed)
 
 
-def _land_real(days: str | None, landing: Path, as_json: bool) -> None:
-    from backfill_assets.sample.real import ALL_DAYS, land_real
-
-    wanted = DayRange.parse(days) if days else ALL_DAYS
-    landed = land_real(wanted, landing)
+def _land_real(dataset: str, days: str | None, landing: Path, as_json: bool) -> None:
+    all_days, land = _real(dataset)
+    wanted = DayRange.parse(days) if days else all_days
+    landed = land(wanted, landing)
     if as_json:
         counts = {"files_written": landed.written, "files_already_there": landed.already_there}
         click.echo(json.dumps({"days": str(wanted), "lines": landed.lines} | counts, indent=2))
@@ -120,6 +135,17 @@ def _land_real(days: str | None, landing: Path, as_json: bool) -> None:
         table.add_row(source, f"{lines:,}")
     _print(table)
     _say_landed(landing, wanted, landed)
+
+
+def _real(dataset: str) -> tuple[DayRange, Callable[[DayRange, Path], LandedCounts]]:
+    """All days that there are real data of, and what lands some of them."""
+    if dataset == "sea_temperatures":
+        from backfill_assets.sample.sea_temperatures import ALL_SEA_DAYS, land_sea_temperatures
+
+        return ALL_SEA_DAYS, land_sea_temperatures
+    from backfill_assets.sample.real import ALL_DAYS, land_real
+
+    return ALL_DAYS, land_real
 
 
 def _synthetic_days(text: str) -> DayRange:

@@ -28,7 +28,7 @@ class Refinement:
 
     source: Source
     contract: type[Contract]
-    key: str
+    key: tuple[str, ...]
     derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """Text columns made of others with a dash between, such as a key of two fields; null if one of them is."""
 
@@ -99,13 +99,13 @@ def _reasons(refinement: Refinement) -> Column:
 def _winners(rows: DataFrame, refinement: Refinement) -> DataFrame:
     received = F.col("record_kind") == "received"
     content = F.col("content_hash").cast("decimal(20,0)")
-    newest = rows.groupBy("day", refinement.key).agg(
+    newest = rows.groupBy("day", *refinement.key).agg(
         F.max(F.when(received, _candidate(refinement))).alias("winner"),
         F.max(F.when(~received, _marker(refinement))).alias(_NEWEST),
         F.count(F.when(received, True)).alias("versions"),
         F.sum(F.when(received, content)).alias("content"),
     )
-    return newest.where(F.col("winner").isNotNull()).select("day", refinement.key, *_winner_columns(refinement))
+    return newest.where(F.col("winner").isNotNull()).select("day", *refinement.key, *_winner_columns(refinement))
 
 
 def _candidate(refinement: Refinement) -> Column:
@@ -143,4 +143,4 @@ def _winner_columns(refinement: Refinement) -> list[Column]:
 
 def _carried(refinement: Refinement) -> list[str]:
     names = (*refinement.source.columns, *refinement.derived)
-    return [name for name in names if name not in ("day", refinement.key)]
+    return [name for name in names if name not in ("day", *refinement.key)]

@@ -10,7 +10,7 @@ from backfill_assets.datasets.bronze import Refinement, refined
 from backfill_assets.datasets.fx_contracts import BronzeFxRates
 from backfill_assets.datasets.fx_source import FX_RATES
 
-REFINEMENT = Refinement(source=FX_RATES, contract=BronzeFxRates, key="currency")
+REFINEMENT = Refinement(source=FX_RATES, contract=BronzeFxRates, key=("currency",))
 
 
 def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

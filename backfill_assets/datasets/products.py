@@ -52,7 +52,7 @@ class BronzeProducts(BronzeColumns, TypedProducts):
     """One entry per product and the day it begins to count; when it ends is in the next entry, see `products_as_of`."""
 
 
-REFINEMENT = Refinement(source=PRODUCTS, contract=BronzeProducts, key="product_id")
+REFINEMENT = Refinement(source=PRODUCTS, contract=BronzeProducts, key=("product_id",))
 
 
 def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

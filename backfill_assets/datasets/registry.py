@@ -5,13 +5,20 @@ from __future__ import annotations
 from difflib import get_close_matches
 from graphlib import TopologicalSorter
 
+from backfill_assets.datasets.chains import chains
 from backfill_assets.datasets.dataset import Dataset, Step, Table
 from backfill_assets.datasets.fx_rates import FX_DATASET
 from backfill_assets.datasets.products import PRODUCTS_DATASET
 from backfill_assets.datasets.sales import SALES_DATASET
+from backfill_assets.datasets.sea_temperatures import SEA_TEMPERATURES_DATASET
 from backfill_assets.errors import InvalidRequest
 
-_DATASETS = (FX_DATASET, PRODUCTS_DATASET, SALES_DATASET)
+_DATASETS = (
+    FX_DATASET,
+    PRODUCTS_DATASET,
+    SALES_DATASET,
+    SEA_TEMPERATURES_DATASET,
+)
 
 
 def datasets() -> tuple[Dataset, ...]:
@@ -23,6 +30,13 @@ def steps() -> tuple[Step, ...]:
     by_table = {table.name: step for dataset in _DATASETS for step in dataset.steps for table in step.tables}
     upstream = {step.name: _upstream(step, by_table) for step in by_table.values()}
     return tuple(by_table[name] for name in TopologicalSorter(upstream).static_order())
+
+
+def steps_with(dataset: str) -> tuple[Step, ...]:
+    """The steps of ``dataset`` and of the datasets in one chain with it, in the order of :func:`steps`."""
+    chain = next(chain for chain in chains(_DATASETS) if any(each.name == dataset for each in chain))
+    names = {step.name for each in chain for step in each.steps}
+    return tuple(step for step in steps() if step.name in names)
 
 
 def tables() -> tuple[Table, ...]:

@@ -45,15 +45,15 @@ class FactSalesTransactions(TypedSales):
     rate: Annotated[T.DecimalType, 18, 6] = pa.Field(nullable=True, gt=0, description="Units of `currency` per euro.")
     rate_day: T.DateType = pa.Field(nullable=True, description="The day the rate was published.")
     amount_eur: Annotated[T.DecimalType, 18, 4] = pa.Field(nullable=True, ge=0, description="Rounded half up.")
-    day: T.DateType = pa.Field()
+    day: T.DateType = pa.Field(description="The day of the sale, in UTC.")
 
 
 class FactDailyRevenue(Contract):
     """Revenue of a store on a day."""
 
-    store_id: T.StringType = pa.Field(str_length={"min_value": 1})
-    revenue_eur: Annotated[T.DecimalType, 18, 4] = pa.Field(ge=0)
-    lines: T.LongType = pa.Field(ge=1)
-    baskets: T.LongType = pa.Field(ge=1)
-    quantity: T.LongType = pa.Field(ge=0)
-    day: T.DateType = pa.Field()
+    store_id: T.StringType = pa.Field(str_length={"min_value": 1}, description="The shop.")
+    revenue_eur: Annotated[T.DecimalType, 18, 4] = pa.Field(ge=0, description="The sum of the lines' amounts.")
+    lines: T.LongType = pa.Field(ge=1, description="Transactions.")
+    baskets: T.LongType = pa.Field(ge=1, description="Different receipts.")
+    quantity: T.LongType = pa.Field(ge=0, description="Pieces.")
+    day: T.DateType = pa.Field(description="The day of the sales, in UTC.")

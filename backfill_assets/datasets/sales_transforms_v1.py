@@ -15,7 +15,7 @@ from backfill_assets.datasets.sales_source import SALES
 REFINEMENT = Refinement(
     source=SALES,
     contract=BronzeSales,
-    key="transaction_id",
+    key=("transaction_id",),
     derived={"transaction_id": ("basket_id", "product_id")},
 )
 

@@ -46,6 +46,13 @@ def test_real_days_land_where_the_environment_says(tmp_path: Path, monkeypatch: 
     assert (tmp_path / "zone" / "sales" / "2017-03-01").is_dir()
 
 
+def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
+    """Whoever tries it does not need a year of groceries."""
+    result = invoke("--dataset", "sea_temperatures", "--days", "2017-03-21", "--json", "--landing", tmp_path)
+    assert json.loads(result.output)["lines"] == {"sea_temperatures": 49}
+    assert [folder.name for folder in tmp_path.iterdir()] == ["sea_temperatures"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -53,6 +60,8 @@ def test_real_days_land_where_the_environment_says(tmp_path: Path, monkeypatch: 
         (["--days", "soon"], "'soon' is not a day"),
         (["--days", "2030-01-01"], "Choose days in 2017-01-01..2018-01-01"),
         (["--seed", "3"], "Add --synthetic"),
+        (["--dataset", "sea_temperatures", "--days", "2018-01-01"], "Choose days in 2016-02-15..2017-03-22"),
+        (["--dataset", "sea_temperatures", "--synthetic"], "Only sales can be made up"),
         (["--synthetic", "--days", "0"], "not between 1 and 3650"),
         (["--synthetic", "--defects", "late_row"], "not one defect and its count"),
         (["--synthetic", "--defects", "late=1"], "There is no defect 'late'"),

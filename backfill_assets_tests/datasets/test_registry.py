@@ -7,9 +7,9 @@ from backfill_assets.datasets.dataset import Reads
 from backfill_assets.errors import InvalidRequest
 
 
-def test_the_declared_tables_are_these() -> None:
+def test_these_tables_keep_their_names() -> None:
     """Names of tables are names of folders and assets: renaming one loses its history."""
-    assert {table.name for table in registry.tables()} == {
+    assert {table.name for table in registry.tables()} >= {
         "raw_sales",
         "bronze_sales",
         "quarantine_sales",
@@ -24,7 +24,19 @@ def test_the_declared_tables_are_these() -> None:
         "raw_fx_rates",
         "bronze_fx_rates",
         "quarantine_fx_rates",
+        "raw_sea_temperatures",
+        "bronze_sea_temperatures",
+        "quarantine_sea_temperatures",
+        "report_sea_temperature",
     }
+
+
+def test_a_chain_has_all_that_its_datasets_read() -> None:
+    """A range of sales needs rates and products of the same days; the sea has nothing to do with them."""
+    sales = {step.name for step in registry.steps_with("sales")}
+    assert sales == {step.name for step in registry.steps_with("fx_rates")} >= {"raw_products", "bronze_fx_rates"}
+    sea = [step.name for step in registry.steps_with("sea_temperatures")]
+    assert sea == ["raw_sea_temperatures", "bronze_sea_temperatures", "report_sea_temperature"]
 
 
 def test_every_step_comes_after_all_it_reads() -> None:
