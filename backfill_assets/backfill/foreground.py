@@ -8,7 +8,6 @@ from datetime import date
 
 from backfill_assets.backfill.status import DayStatus, Statuses
 from backfill_assets.datasets.dataset import Step
-from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 
 
@@ -31,11 +30,11 @@ class StepRun:
 
 
 def planned(
-    steps: Sequence[Step], tables: Collection[str], days: DayRange, statuses: Statuses, *, force: bool = False
+    steps: Sequence[Step], tables: Collection[str], days: Collection[date], statuses: Statuses, *, force: bool = False
 ) -> list[StepRun]:
     """The steps that build ``tables``, in build order, each with the periods that ``days`` touch.
 
-    ``statuses`` are those of every table and day of the range. A step's day is in the state of its worst table.
+    ``statuses`` are those of every table and at least these days. A step's day is in the state of its worst table.
     """
     chosen = [step for step in steps if any(table.name in tables for table in step.tables)]
     return [StepRun(step, _worst(step, days, statuses), force) for step in chosen]
@@ -59,16 +58,16 @@ def around(
     return [table.name for step in steps for table in step.tables if table.name in wanted]
 
 
-def require_ended(days: DayRange, today: date) -> None:
-    """Raise :class:`InvalidRequest` for a range whose last day is not over."""
-    if days.last >= today:
+def require_ended(days: Collection[date], today: date) -> None:
+    """Raise :class:`InvalidRequest` for days that are not over."""
+    if max(days) >= today:
         raise InvalidRequest(
-            f"The range {days} ends on a day that is not over; today is {today} in UTC.",
-            hint="End it with yesterday at the latest: what arrives today is not complete.",
+            f"The days end with {max(days)}, which is not over; today is {today} in UTC.",
+            hint="End them with yesterday at the latest: what arrives today is not complete.",
         )
 
 
-def _worst(step: Step, days: DayRange, statuses: Statuses) -> dict[date, DayStatus]:
+def _worst(step: Step, days: Collection[date], statuses: Statuses) -> dict[date, DayStatus]:
     order = list(DayStatus)
     return {
         start: max((statuses[table.name][start] for table in step.tables), key=order.index)

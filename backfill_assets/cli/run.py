@@ -59,7 +59,14 @@ class Interrupted(click.ClickException):
 
 @click.command(epilog=_EPILOG)
 @click.argument("tables", nargs=-1, required=True)
-@click.option("--days", "days_text", required=True, metavar="A..B", help="The days; weeks and months follow from them.")
+@click.option(
+    "--days",
+    "days_texts",
+    required=True,
+    multiple=True,
+    metavar="A..B",
+    help="The days; weeks and months follow from them. May be given several times.",
+)
 @click.option("--upstream", is_flag=True, help="Also everything that TABLES are computed from.")
 @click.option("--downstream", is_flag=True, help="Also everything that is computed from TABLES.")
 @click.option(
@@ -70,7 +77,7 @@ class Interrupted(click.ClickException):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
     tables: tuple[str, ...],
-    days_text: str,
+    days_texts: tuple[str, ...],
     upstream: bool,
     downstream: bool,
     version: str | None,
@@ -84,7 +91,7 @@ def run(
     by a run that failed are used again. Dagster is told by its sensor when its daemon runs next.
     """
     settings = current_settings()
-    days = DayRange.parse(days_text)
+    days = sorted({day for text in days_texts for day in DayRange.parse(text)})
     plan = _plan(settings, tables, days, upstream=upstream, downstream=downstream, force=force)
     if version is not None:
         _require_version(plan, tables, version)
@@ -92,18 +99,18 @@ def run(
         _say_plan(plan, days)
     if dry_run:
         if as_json:
-            say_json({"days": days_text, "steps": [_plan_json(step) for step in plan]})
+            say_json({"days": list(days_texts), "steps": [_plan_json(step) for step in plan]})
         return
     with ExitStack() as stack:
         ran = _run(plan, _builder(settings, stack), dict.fromkeys(tables, version))
     if as_json:
-        say_json({"days": days_text, "steps": [asdict(step) for step in ran]})
+        say_json({"days": list(days_texts), "steps": [asdict(step) for step in ran]})
     else:
         _say_ran(ran)
 
 
 def _plan(
-    settings: Settings, tables: Sequence[str], days: DayRange, *, upstream: bool, downstream: bool, force: bool
+    settings: Settings, tables: Sequence[str], days: Sequence[date], *, upstream: bool, downstream: bool, force: bool
 ) -> list[StepRun]:
     from backfill_assets.backfill.foreground import around, planned, require_ended
     from backfill_assets.backfill.status import day_statuses
@@ -116,7 +123,7 @@ def _plan(
     steps = registry.steps()
     chosen = around(steps, tables, upstream=upstream, downstream=downstream)
     observed = observe(open_storage(settings), [table.name for table in registry.tables()])
-    return planned(steps, chosen, days, day_statuses(steps, observed, days), force=force)
+    return planned(steps, chosen, days, day_statuses(steps, observed, DayRange(days[0], days[-1])), force=force)
 
 
 def _require_version(plan: Sequence[StepRun], tables: Sequence[str], version: str) -> None:
@@ -183,12 +190,12 @@ def _tell(message: str) -> None:
         click.echo(f"  {message}", err=True)
 
 
-def _say_plan(plan: Sequence[StepRun], days: DayRange) -> None:
+def _say_plan(plan: Sequence[StepRun], days: Sequence[date]) -> None:
     rows = new_table("table", "periods", "unchanged", "to build", "why", numbers=["periods", "unchanged", "to build"])
     for each in plan:
         left = len(each.days) - len(each.unchanged)
         rows.add_row(each.step.name, f"{len(each.days):,}", f"{len(each.unchanged):,}", f"{left:,}", _why(each))
-    say(f"{days}, as things stand now (what is built before a table may change its inputs):", rows)
+    say(f"{ranges(days)}, as things stand now (what is built before a table may change its inputs):", rows)
 
 
 def _why(each: StepRun) -> str:

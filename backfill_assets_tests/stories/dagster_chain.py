@@ -11,15 +11,19 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.build import Builder, RunInfo
+from backfill_assets.datasets import registry
 from backfill_assets.datasets.registry import datasets
-from backfill_assets.days import DayRange
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.provenance import run_info
 from backfill_assets.lakehouse.publication_log import PublicationLog
 from backfill_assets_tests.workshop import Workshop
 
 PARTITIONS = table_partitions(datasets())
-TABLES = list(PARTITIONS)
+STEPS = registry.steps_with("sales")
+TABLES = [table.name for step in STEPS for table in step.tables if step.cadence is Cadence.DAILY]
+"""The daily tables of the sales and of what they read; one run carries a range through all of them."""
+PERIODS = {table.name: step.cadence for step in STEPS for table in step.tables if step.cadence is not Cadence.DAILY}
 Days = set[str]
 
 
@@ -51,13 +55,13 @@ class DagsterChain:
         self._defs = code_location(datasets(), {"backfill": WorkshopBackfill(workshop=workshop)})
 
     def run(self, days: DayRange, *tables: str) -> dg.ExecuteInProcessResult:
-        """As a ranged run of a backfill would; of all tables, unless some are named."""
+        """As a ranged run of a backfill would; of all daily tables, unless some are named. Weeks run on their own."""
         ranged = {
             ASSET_PARTITION_RANGE_START_TAG: days.first.isoformat(),
             ASSET_PARTITION_RANGE_END_TAG: days.last.isoformat(),
         }
         job = self._defs.resolve_implicit_global_asset_job_def()
-        chosen = [dg.AssetKey(table) for table in tables] or None
+        chosen = [dg.AssetKey(table) for table in tables or TABLES]
         return job.execute_in_process(instance=self.instance, tags=ranged, asset_selection=chosen, raise_on_error=False)
 
     def published(self, table: str) -> dict[str, str]:

@@ -30,10 +30,14 @@ from backfill_assets_tests.workshop import Workshop
 
 BAD_DAY = date(2017, 4, 10)
 SOME_DAYS = DayRange.parse("2017-05-01..2017-05-03")
-BEFORE_BRONZE_SALES = ("raw_sales", "raw_fx_rates", "bronze_fx_rates", "quarantine_fx_rates")
+REFERENCE = ("fx_rates", "products")
+BEFORE_BRONZE_SALES = {
+    "raw_sales",
+    *(f"{layer}_{name}" for layer in ("raw", "bronze", "quarantine") for name in REFERENCE),
+}
 DIED = ("bronze_sales", "quarantine_sales")
-SALES = ("raw_sales", *DIED, "fact_sales_transactions", "fact_daily_revenue")
-AFTER = ("fact_sales_transactions", "fact_daily_revenue")
+AFTER = ("fact_sales_transactions", "fact_daily_revenue", "report_department_revenue")
+SALES = ("raw_sales", *DIED, *AFTER)
 _REJECTED = 25
 
 
