@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import click
 
@@ -120,9 +121,10 @@ def _refuse_unfreed(judged: Sequence[Judged]) -> None:
 
 def _rebuilt(builder: Builder, freed: Mapping[str, Sequence[date]], quiet: bool) -> list[dict[str, Any]]:
     from backfill_assets.build import RunInfo
+    from backfill_assets.build.commit import git_commit
     from backfill_assets.build.replay import rebuild
 
-    run = RunInfo(run_id=builder.lake.new_id("quarantine-replay"), launched_by=f"{_user()} (quarantine replay)".strip())
+    run = RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: backfill quarantine replay")
     found = []
     for step, result in rebuild(builder, freed, run, (lambda _: None) if quiet else _progress):
         found += _built(step.name, result)
@@ -168,10 +170,3 @@ def _words(judged: Judged) -> str:
 
 def _as_json(judged: Judged) -> dict[str, Any]:
     return {name: getattr(judged, name) for name in ("table", "day", "reason", "freed", "still_bad")}
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container may run under a user id without a name
-        return ""

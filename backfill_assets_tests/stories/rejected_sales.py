@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 DAYS = DayRange.parse("2017-03-01..2017-03-02")
 FIRST, SECOND = DAYS
-CHAIN = ("raw_sales", "bronze_sales", "fact_sales_transactions", "fact_daily_revenue")
+REPORTS = ("fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
+CHAIN = ("raw_sales", "bronze_sales", "fact_sales_transactions", *REPORTS)
 DISCOUNT = "retail_disc: not greater than or equal to 0"
 QUANTITY = "quantity: is not a bigint"
 AMOUNT = "sales_value: is not a decimal(18,2)"
@@ -47,7 +48,7 @@ class GenerousTransactions(FactSalesTransactions):
 
 def land_and_build(workshop: Workshop) -> None:
     """On the first day one line that a generous contract accepts, one with two faults, and one that is broken; on the
-    second day one that is broken. Rates, sales, facts and revenue are built."""
+    second day one that is broken. Everything is built, down to the reports."""
     landing = workshop.settings.landing
     workshop.land_synthetic(SyntheticSpec(DAYS, rows_per_day=0, seed=1, defects={}))
     for day in DAYS:
@@ -60,8 +61,14 @@ def land_and_build(workshop: Workshop) -> None:
     land(landing, "sales", str(FIRST), "bad", bad)
     land(landing, "sales", str(SECOND), "bad", [on(SECOND, basket_id="4", quantity="none")])
     workshop.build_rates(DAYS)
+    workshop.build_products(DAYS)
     for table in CHAIN:
-        workshop.build(table, DAYS)
+        workshop.build(table, periods(table))
+
+
+def periods(table: str) -> list[date]:
+    """The first days of the periods of ``table`` that the two days are in."""
+    return registry.step(table).cadence.starts(DAYS)
 
 
 def on(day: date, **changes: str) -> dict[str, str | None]:
