@@ -65,12 +65,12 @@ def _message(failed: Sequence[BuiltDay]) -> str:
     days = sorted({day.day for day in failed})
     lines = [f"{failed[0].table}: {len(days)} day(s) did not pass their gates, nothing was published:"]
     for day in failed[:10]:
-        broken = [rule for rule in day.rules if not rule.passed]
+        broken = [rule for rule in day.rules if rule.holds_back]
         lines += [f"  {day.table} {day.day} {r.rule}: {r.observed}, expected {r.expected}" for r in broken]
     return "\n".join(lines)
 
 
 def _hint(failed: Sequence[BuiltDay], staged: int) -> str:
-    steps = {rule.next_step for day in failed for rule in day.rules if not rule.passed and rule.next_step}
+    steps = {rule.next_step for day in failed for rule in day.rules if rule.holds_back and rule.next_step}
     kept = f" {staged} staged days passed; the next run uses them without computing them again." if staged else ""
     return " ".join(sorted(steps)) + kept

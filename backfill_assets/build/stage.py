@@ -45,7 +45,7 @@ class StagedTableDay:
 
     @property
     def passed(self) -> bool:
-        return all(rule.passed for rule in self.rules)
+        return not any(rule.holds_back for rule in self.rules)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Layer = Literal["raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
+Severity = Literal["error", "warning"]
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
 PUBLISHED_DAYS = "published_days"
@@ -72,6 +73,12 @@ class RuleOutcome:
     observed: str
     expected: str
     next_step: str = ""
+    severity: Severity = "error"
+
+    @property
+    def holds_back(self) -> bool:
+        """A broken warning is shown; only a broken error keeps its day from being published."""
+        return not self.passed and self.severity == "error"
 
 
 class DayRule:
@@ -85,6 +92,11 @@ class DayRule:
     @property
     def name(self) -> str:
         raise TypeError(f"{type(self).__name__} does not say its name.")
+
+    @property
+    def severity(self) -> Severity:
+        """Whether a day that breaks the rule is held back, or published with a warning."""
+        return "error"
 
     @property
     def description(self) -> str:

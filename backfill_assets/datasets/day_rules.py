@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Literal
 
-from backfill_assets.datasets.dataset import DayRule, Dimension, Source
+from backfill_assets.datasets.dataset import DayRule, Dimension, Severity, Source
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class FewRejected(DayRule):
 
 @dataclass(frozen=True)
 class RatesFound(DayRule):
-    """Every line has an exchange rate that is not too old."""
+    """Every line has an exchange rate; the transform leaves it out if the last one is too old."""
 
     rate: str
     currency: str
     within_days: int
-    dimension: ClassVar[Dimension] = "validity"
+    dimension: ClassVar[Dimension] = "completeness"
 
     @property
     def name(self) -> str:
@@ -134,8 +134,39 @@ class VolumeWithin(DayRule):
     at_most: int
     made_of: str | None = None
     """A table that gives at least one row here if it has any, and never more rows than it has."""
-    dimension: ClassVar[Dimension] = "timeliness"
+    dimension: ClassVar[Dimension] = "completeness"
 
     @property
     def name(self) -> str:
         return "volume_within"
+
+
+@dataclass(frozen=True)
+class ArrivedWithin(DayRule):
+    """No more than a share of the rows landed later than some days after their day; a few are always tolerated."""
+
+    days: int
+    at_most: Decimal
+    tolerated_rows: int = 0
+    severity: Severity = "warning"
+    """Late rows are rows: they are published unless a dataset says that they must not be."""
+    dimension: ClassVar[Dimension] = "timeliness"
+
+    @property
+    def name(self) -> str:
+        return "arrived_within"
+
+
+@dataclass(frozen=True)
+class RecentReference(DayRule):
+    """No row was made with reference data older than some days; what is usual between two deliveries is allowed."""
+
+    column: str
+    """The day that the reference data is from; null where there is none, which is for another rule to say."""
+    within_days: int
+    severity: Severity = "warning"
+    dimension: ClassVar[Dimension] = "timeliness"
+
+    @property
+    def name(self) -> str:
+        return f"recent_{self.column}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
 
 from backfill_assets.datasets import fx_transforms_v1 as v1
 from backfill_assets.datasets.dataset import Dataset, Reads, Version
+from backfill_assets.datasets.day_rules import ArrivedWithin
 from backfill_assets.datasets.fx_contracts import BronzeFxRates
 from backfill_assets.datasets.fx_source import FX_RATES
 from backfill_assets.datasets.landed import landed_steps
@@ -19,6 +21,8 @@ FX_STEPS = landed_steps(
     current="v1",
     most_rows=10_000,
     tolerated_rejects=2,
+    # The sales of a day are converted with the rates of that day: a later rate finds them converted with an older one.
+    arrives=ArrivedWithin(days=1, at_most=Decimal(0)),
 )
 
 FX_DATASET = Dataset(

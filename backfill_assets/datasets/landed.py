@@ -15,10 +15,17 @@ from pyspark.sql import types as T
 
 from backfill_assets.datasets.contract_model import Contract
 from backfill_assets.datasets.dataset import Source, Step, Table, Version
-from backfill_assets.datasets.day_rules import ContentIntact, EverythingAccountedFor, FewRejected, VolumeWithin
+from backfill_assets.datasets.day_rules import (
+    ArrivedWithin,
+    ContentIntact,
+    EverythingAccountedFor,
+    FewRejected,
+    VolumeWithin,
+)
 
 _HASH = "XXH64 over the landed fields; equal for text and typed values."
 _FILE = "The landed file, relative to the landing zone"
+ARRIVES_WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
 _DAY = "The event day: the day that the row belongs to."
 
 
@@ -94,11 +101,13 @@ def landed_steps(
     most_rows: int,
     tolerated_rejects: int,
     most_rejected: Decimal = Decimal("0.2"),
+    arrives: ArrivedWithin = ARRIVES_WITHIN_A_WEEK,
 ) -> tuple[Step, Step]:
     """The steps of ``raw_<source>``, and of ``bronze_<source>`` with ``quarantine_<source>``, and all their rules.
 
     ``rows`` says in the plural what a row is; a day has at most ``most_rows``. A day whose share of rejected rows is
-    above ``most_rejected`` is not published, unless they are no more than ``tolerated_rejects``.
+    above ``most_rejected`` is not published, unless they are no more than ``tolerated_rejects``. ``arrives`` says how
+    late rows may land before people are warned.
     """
     volume = VolumeWithin(at_most=most_rows)
     raw = Table(
@@ -107,7 +116,7 @@ def landed_steps(
         description=f"All {rows} received, as text, on the day they belong to{_tokens(source)}.",
         contract=raw_contract(source, bronze),
         key=(),
-        rules=(ContentIntact(source, "text"), volume),
+        rules=(ContentIntact(source, "text"), volume, arrives),
     )
     quarantine = Table(
         name=f"quarantine_{source.name}",
@@ -128,6 +137,7 @@ def landed_steps(
             EverythingAccountedFor(raw=raw.name, quarantine=quarantine.name),
             FewRejected(raw.name, quarantine.name, at_most=most_rejected, tolerated_rows=tolerated_rejects),
             volume,
+            arrives,
         ),
     )
     return Step((raw,), source=source), Step((accounted, quarantine), versions, current)

@@ -8,9 +8,11 @@ from backfill_assets.datasets import sales_transforms_v1 as v1
 from backfill_assets.datasets import sales_transforms_v2 as v2
 from backfill_assets.datasets.dataset import Dataset, Reads, Step, Table, Version
 from backfill_assets.datasets.day_rules import (
+    ArrivedWithin,
     EverythingPublished,
     FewNulls,
     RatesFound,
+    RecentReference,
     TotalAgrees,
     VolumeWithin,
 )
@@ -35,6 +37,7 @@ LANDED = landed_steps(
     current="v1",
     most_rows=MOST_LINES_A_DAY,
     tolerated_rejects=20,
+    arrives=ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20),
 )
 
 TRANSACTIONS = Table(
@@ -47,6 +50,8 @@ TRANSACTIONS = Table(
         EverythingPublished(SALES, raw="raw_sales", bronze="bronze_sales", quarantine="quarantine_sales"),
         RatesFound(rate="rate", currency="currency", within_days=7),
         FewNulls("amount_eur", at_most=Decimal(0)),
+        # The longest gap between two publications, at Easter and Christmas; a line is without a rate after seven days.
+        RecentReference("rate_day", within_days=5),
         VolumeWithin(at_most=MOST_LINES_A_DAY),
     ),
     totals=("amount_eur", "quantity"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from backfill_assets.build.arrivals import INGEST
-from backfill_assets.datasets.dataset import Dataset, Dimension, Layer, Step, Table
+from backfill_assets.datasets.dataset import Dataset, DayRule, Layer, Step, Table
 from backfill_assets.defs.column_schema import column_schema
 from backfill_assets.defs.partitions import Chain, partition_mapping
 
@@ -66,14 +66,18 @@ def _deps(step: Step) -> Sequence[dg.AssetDep]:
 
 
 def _gates_description(table: Table) -> str:
-    own = [(rule.name, rule.dimension, rule.description) for rule in table.rules]
-    listed = "".join(f"\n- `{name}` ({dimension}): {text}" for name, dimension, text in [*_gates_of_all(table), *own])
-    return f"Days of {table.name} are published only if every rule holds on the staged rows.{listed}"
+    own = [(rule.name, _kind(rule), rule.description) for rule in table.rules]
+    listed = "".join(f"\n- `{name}` ({kind}): {text}" for name, kind, text in [*_gates_of_all(table), *own])
+    return f"Days of {table.name} are published only if every rule but the warnings holds on the staged rows.{listed}"
 
 
-def _gates_of_all(table: Table) -> list[tuple[str, Dimension, str]]:
+def _kind(rule: DayRule) -> str:
+    return rule.dimension if rule.severity == "error" else f"{rule.dimension}, a warning"
+
+
+def _gates_of_all(table: Table) -> list[tuple[str, str, str]]:
     """The gates that a table has without declaring them."""
-    found: list[tuple[str, Dimension, str]] = [("contract_holds", "validity", "Every row fulfils the contract.")]
+    found: list[tuple[str, str, str]] = [("contract_holds", "validity", "Every row fulfils the contract.")]
     if table.key:
         found.append(("key_is_unique", "uniqueness", f"No two rows have the same {', '.join(table.key)}."))
     return found

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import singledispatch
 
-from backfill_assets.datasets.dataset import DayFacts, DayRule, Dimension, Metrics, RuleOutcome, Table
+from backfill_assets.datasets.dataset import DayFacts, DayRule, Dimension, Metrics, RuleOutcome, Severity, Table
 from backfill_assets.datasets.day_rules import (
+    ArrivedWithin,
     ContentIntact,
     EverythingAccountedFor,
     EverythingPublished,
@@ -16,6 +17,7 @@ from backfill_assets.datasets.day_rules import (
     FewRejected,
     FewUnknown,
     RatesFound,
+    RecentReference,
     TotalAgrees,
     VolumeWithin,
 )
@@ -36,7 +38,7 @@ def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
     outcomes = [_outcome("contract_holds", "validity", _contract_holds(facts.own))]
     if table.key:
         outcomes.append(_outcome("key_is_unique", "uniqueness", _key_is_unique(table, facts.own)))
-    outcomes += [_outcome(rule.name, rule.dimension, finding(rule, facts)) for rule in table.rules]
+    outcomes += [_outcome(rule.name, rule.dimension, finding(rule, facts), rule.severity) for rule in table.rules]
     return tuple(outcomes)
 
 
@@ -170,6 +172,29 @@ def _(rule: VolumeWithin, facts: DayFacts) -> Finding:
     )
 
 
+@finding.register
+def _(rule: ArrivedWithin, facts: DayFacts) -> Finding:
+    late, arrived = _count(facts.own, "late_rows"), _count(facts.own, "arrived_rows")
+    most = max(Decimal(rule.tolerated_rows), arrived * rule.at_most)
+    return Finding(
+        late <= most,
+        observed=f"{late} of {arrived} rows arrived more than {rule.days} day(s) after their day",
+        expected=f"at most {int(most)}",
+        next_step="Ask the source why it delivers late. Who read this day before saw it without these rows.",
+    )
+
+
+@finding.register
+def _(rule: RecentReference, facts: DayFacts) -> Finding:
+    outdated = _count(facts.own, f"outdated_{rule.column}")
+    return Finding(
+        outdated == 0,
+        observed=f"{outdated} rows with a {rule.column} more than {rule.within_days} days before their day",
+        expected="none",
+        next_step="Look for a missing delivery of the reference data; land and build it, then build this day again.",
+    )
+
+
 def _contract_holds(own: Metrics) -> Finding:
     violating = _count(own, "violating")
     example = own.get("violating_example") or ""
@@ -205,9 +230,9 @@ def _accounting(raw: Metrics, rows: dict[str, int], hashes: int) -> Finding:
     )
 
 
-def _outcome(name: str, dimension: Dimension, found: Finding) -> RuleOutcome:
+def _outcome(name: str, dimension: Dimension, found: Finding, severity: Severity = "error") -> RuleOutcome:
     next_step = "" if found.passed else found.next_step
-    return RuleOutcome(name, dimension, found.passed, found.observed, found.expected, next_step)
+    return RuleOutcome(name, dimension, found.passed, found.observed, found.expected, next_step, severity)
 
 
 def _looks_at(rule: DayRule) -> Iterable[str]:

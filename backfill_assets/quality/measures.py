@@ -13,12 +13,14 @@ from backfill_assets.datasets.canonical import content_hash_of_values, raw_conte
 from backfill_assets.datasets.contract import struct_type, violations
 from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Table
 from backfill_assets.datasets.day_rules import (
+    ArrivedWithin,
     ContentIntact,
     EverythingAccountedFor,
     EverythingPublished,
     FewNulls,
     FewUnknown,
     RatesFound,
+    RecentReference,
 )
 
 EXAMPLE = "_example"
@@ -113,6 +115,19 @@ def _(rule: FewUnknown) -> Mapping[str, Column]:
         f"unknown_{rule.column}": F.coalesce(F.sum(unknown), F.lit(0)),
         f"lines_by_{rule.column}": F.coalesce(F.sum(rule.lines), F.lit(0)),
     }
+
+
+@aggregates.register
+def _(rule: ArrivedWithin) -> Mapping[str, Column]:
+    """A marker in raw has no arrival day, and did not arrive."""
+    late = F.datediff("arrival_day", "day") > rule.days
+    return {"late_rows": F.count(F.when(late, True)), "arrived_rows": F.count("arrival_day")}
+
+
+@aggregates.register
+def _(rule: RecentReference) -> Mapping[str, Column]:
+    outdated = F.datediff("day", rule.column) > rule.within_days
+    return {f"outdated_{rule.column}": F.count(F.when(outdated, True))}
 
 
 def _of_every_table(table: Table) -> dict[str, Column]:

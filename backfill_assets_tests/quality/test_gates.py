@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.dataset import DayFacts, Metrics, RuleOutcome
@@ -25,6 +26,8 @@ BRONZE: Metrics = {
     "deduplicated_hash_sum": 15,
     "superseded": 3,
     "superseded_hash_sum": 65,
+    "late_rows": 0,
+    "arrived_rows": 100,
 }
 FACT: Metrics = {
     "rows": 97,
@@ -35,6 +38,7 @@ FACT: Metrics = {
     "without_rate": 0,
     "without_rate_example": "",
     "nulls_amount_eur": 0,
+    "outdated_rate_day": 0,
     "total_amount_eur": "123.4500",
     "total_quantity": 200,
 }
@@ -100,6 +104,40 @@ def test_each_gate_fails_for_its_own_reason(table: str, change: dict[str, Any], 
     assert words in outcome.observed
     assert outcome.expected
     assert outcome.next_step
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "rule", "words"),
+    [
+        ("bronze_sales", {"late_rows": 21}, "arrived_within", "21 of 100 rows arrived more than 7 day(s) after"),
+        ("bronze_fx_rates", {"late_rows": 1}, "arrived_within", "1 of 100 rows arrived more than 1 day(s) after"),
+        ("fact_sales_transactions", {"outdated_rate_day": 2}, "recent_rate_day", "2 rows with a rate_day more than 5"),
+    ],
+)
+def test_what_comes_late_is_a_warning(table: str, change: dict[str, Any], rule: str, words: str) -> None:
+    """Late data is normal and has to get in: people are told, and the day is published."""
+    own = OWN.get(table, BRONZE)
+    others = {"raw_fx_rates": RAW, "quarantine_fx_rates": QUARANTINE}
+    outcomes = _judged(table, {**own, **change}, **others)
+    assert words in outcomes[rule].observed
+    assert outcomes[rule].next_step
+    assert (outcomes[rule].passed, outcomes[rule].severity, outcomes[rule].holds_back) == (False, "warning", False)
+    assert not any(outcome.holds_back for outcome in outcomes.values())
+
+
+@pytest.mark.parametrize(("arrived", "late", "passed"), [(100, 20, True), (100, 21, False), (1000, 50, True)])
+def test_the_tolerated_share_of_late_rows_is_declared(arrived: int, late: int, passed: bool) -> None:
+    """20 rows always, and 5 % of what arrived: a correction of an old receipt is nobody's alarm."""
+    own = {**BRONZE, "late_rows": late, "arrived_rows": arrived}
+    assert _judged("bronze_sales", own)["arrived_within"].passed is passed
+
+
+def test_an_outcome_from_before_there_were_warnings_is_an_error() -> None:
+    """Timelines staged by an older release are judged again from what they recorded."""
+    stored = RuleOutcome("few_rejected", "validity", False, "9 rows", "at most 2").__dict__
+    old = {name: value for name, value in stored.items() if name != "severity"}
+    loaded = TypeAdapter(RuleOutcome).validate_python(old)
+    assert (loaded.severity, loaded.holds_back) == ("error", True)
 
 
 def test_one_unit_of_a_sum_of_36_digits_is_noticed() -> None:

@@ -118,6 +118,26 @@ def test_a_line_without_a_rate_is_counted_with_its_currency(spark: SparkSession)
     assert "fact_sales_transactions.rates_found" in _failures(measured, DAY)
 
 
+def test_rows_that_arrived_late_are_counted_from_raw_on(spark: SparkSession) -> None:
+    """Eight days are more than a week, seven are not; a marker did not arrive at all."""
+    arrivals = {"1": date(2017, 3, 9), "2": date(2017, 3, 8), "3": DAY}
+    rows = [{"basket_id": key, "currency": "EUR", "arrival_day": day} for key, day in arrivals.items()]
+    raw = raw_sales(spark, [*rows, marker("2017-03-09T00:00:00.000000Z", 5, date(2017, 3, 4), basket_id="9")])
+    tables = _chain(spark, raw)
+    for name in ("raw_sales", "bronze_sales"):
+        measured = _measured(tables[name], name)[DAY]
+        assert (measured["late_rows"], measured["arrived_rows"]) == (1, 3), name
+
+
+def test_lines_with_an_old_rate_are_counted(spark: SparkSession) -> None:
+    """Five days are the longest gap that the bank leaves; a line without a rate is counted elsewhere."""
+    fact = _chain(spark, raw_sales(spark, [{"basket_id": str(n), "currency": "EUR"} for n in (5, 6, 7)]))
+    aged = fact["fact_sales_transactions"].withColumn(
+        "rate_day", F.when(F.col("basket_id") != "7", F.date_sub("day", F.col("basket_id").cast("int")))
+    )
+    assert _measured(aged, "fact_sales_transactions")[DAY]["outdated_rate_day"] == 1
+
+
 def test_the_checksum_sees_content_and_not_order(spark: SparkSession) -> None:
     """It decides whether what is downstream is stale: a value, or a null that changes its column, must change it."""
     rows: list[dict[str, Any]] = [{"basket_id": "1"}, {"basket_id": "2", "retail_disc": None, "coupon_disc": "1.00"}]
