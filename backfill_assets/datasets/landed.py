@@ -6,8 +6,10 @@ follows: the columns that ingestion adds, those that account for every row, and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import pandera.pyspark as pa
@@ -26,6 +28,7 @@ from backfill_assets.datasets.day_rules import (
 _HASH = "XXH64 over the landed fields; equal for text and typed values."
 _FILE = "The landed file, relative to the landing zone"
 ARRIVES_WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
+_ACCOUNTING = ("deduplicated_rows", "deduplicated_hash")
 _DAY = "The event day: the day that the row belongs to."
 
 
@@ -101,6 +104,7 @@ def landed_steps(
     most_rows: int,
     tolerated_rejects: int,
     most_rejected: Decimal = Decimal("0.2"),
+    made_of: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     arrives: ArrivedWithin = ARRIVES_WITHIN_A_WEEK,
 ) -> tuple[Step, Step]:
     """The steps of ``raw_<source>``, and of ``bronze_<source>`` with ``quarantine_<source>``, and all their rules.
@@ -124,6 +128,7 @@ def landed_steps(
         description=f"Rejected {rows} as they were landed, with file, line and every reason.",
         contract=quarantine_contract(source, bronze),
         key=("source_file", "source_line"),
+        made_of={"reasons": tuple(f"{raw.name}.{name}" for name in (*source.columns, "unparsed_line"))},
         rules=(ContentIntact(source, "text"),),
     )
     accounted = Table(
@@ -132,6 +137,7 @@ def landed_steps(
         description=f"Typed, sound {rows}: the newest version of each {' and '.join(key)} on each day.",
         contract=bronze,
         key=key,
+        made_of={**dict.fromkeys(_ACCOUNTING, (f"{raw.name}.content_hash",)), **made_of},
         rules=(
             ContentIntact(source, "values"),
             EverythingAccountedFor(raw=raw.name, quarantine=quarantine.name),

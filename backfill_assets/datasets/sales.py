@@ -23,7 +23,7 @@ from backfill_assets.datasets.sales_contracts import (
     FactDailyRevenue,
     FactSalesTransactions,
 )
-from backfill_assets.datasets.sales_reports import REPORT_STEPS
+from backfill_assets.datasets.sales_reports import REPORT_STEPS, SUMS_OF_LINES
 from backfill_assets.datasets.sales_source import SALES
 
 MOST_LINES_A_DAY = 50_000_000
@@ -37,6 +37,7 @@ LANDED = landed_steps(
     current="v1",
     most_rows=MOST_LINES_A_DAY,
     tolerated_rejects=20,
+    made_of={"transaction_id": ("raw_sales.basket_id", "raw_sales.product_id")},
     arrives=ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20),
 )
 
@@ -55,6 +56,7 @@ TRANSACTIONS = Table(
         VolumeWithin(at_most=MOST_LINES_A_DAY),
     ),
     totals=("amount_eur", "quantity"),
+    made_of={"amount_eur": ("bronze_sales.sales_value", "bronze_fx_rates.rate")},
 )
 
 REVENUE = Table(
@@ -70,6 +72,7 @@ REVENUE = Table(
         VolumeWithin(at_most=1_000_000, made_of=TRANSACTIONS.name),
     ),
     totals=("revenue_eur", "lines", "quantity"),
+    made_of=SUMS_OF_LINES,
 )
 
 SALES_DATASET = Dataset(

@@ -26,6 +26,13 @@ _ADDS_UP: tuple[DayRule, ...] = (
     VolumeWithin(at_most=1_000_000, made_of=v1.FACT),
 )
 
+SUMS_OF_LINES = {
+    "revenue_eur": (f"{v1.FACT}.amount_eur",),
+    "lines": (f"{v1.FACT}.transaction_id",),
+    "baskets": (f"{v1.FACT}.basket_id",),
+}
+_COMPLETENESS = dict.fromkeys(("days_published", "complete"), (f"{v1.FACT}.day",))
+
 DEPARTMENTS = Table(
     name="report_department_revenue",
     layer="report",
@@ -40,6 +47,7 @@ DEPARTMENTS = Table(
         FewUnknown("department", unknown=v1.UNKNOWN, lines="lines", baseline=_UNKNOWN_BASELINE),
     ),
     totals=_TOTALS,
+    made_of=SUMS_OF_LINES,
 )
 
 RANKING = Table(
@@ -53,6 +61,7 @@ RANKING = Table(
     key=("store_id",),
     rules=_ADDS_UP,
     totals=_TOTALS,
+    made_of={**SUMS_OF_LINES, **_COMPLETENESS, "rank": (f"{v1.FACT}.amount_eur",)},
 )
 
 CLOSE = Table(
@@ -66,6 +75,12 @@ CLOSE = Table(
     key=("currency",),
     rules=_ADDS_UP,
     totals=_TOTALS,
+    made_of={
+        **SUMS_OF_LINES,
+        **_COMPLETENESS,
+        "revenue": (f"{v1.FACT}.sales_value",),
+        "stores": (f"{v1.FACT}.store_id",),
+    },
 )
 
 _WHOLE_PERIOD = Reads(v1.FACT, partial=True)
