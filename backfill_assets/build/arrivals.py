@@ -11,7 +11,7 @@ from pathlib import Path
 from backfill_assets.build import decide
 from backfill_assets.build.lake import Lake, Progress, built_from_log, failed_day, provenance
 from backfill_assets.build.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
-from backfill_assets.build.stage import StagedTableDay, as_facts, content_of, measured_days, recorded
+from backfill_assets.build.stage import StagedTableDay, as_facts, content_of, measured_days, recorded, with_verdict
 from backfill_assets.datasets.dataset import DayFacts, Metrics, Source, Step, Table
 from backfill_assets.errors import InvalidRequest, PublicationRefused, SourceUnreadable
 from backfill_assets.lakehouse.ingest import raw_rows, raw_schema
@@ -182,7 +182,7 @@ class ArrivalBuild:
     def judged_day(self, day: date, measured: Metrics, pin: Pin, schema: str, seconds: float) -> StagedTableDay:
         content = content_of(measured, INGEST, "", {})
         rules = gates.judge(self.table, DayFacts(own=as_facts(content)))
-        return StagedTableDay(self.table.name, day, (), content, rules, pin, schema, seconds)
+        return StagedTableDay(self.table.name, day, (), with_verdict(content, rules), rules, pin, schema, seconds)
 
     # ---------------------------------------------------------------- publish
 

@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.publish import Pin
 from backfill_assets.lakehouse.rows import published_rows, refuse_other_days, stage, staged_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
-from backfill_assets.quality import gates, measures
+from backfill_assets.quality import gates, measures, summary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +144,8 @@ def _judged(
         )
         rules = gates.judge(table, facts) if chunk.judged else ()
         measured_and_counted = {**own, **_period_metrics(chunk, day)}
-        content = content_of(measured_and_counted, chunk.version.name, chunk.wanted[day].inputs, upstream)
+        measured_content = content_of(measured_and_counted, chunk.version.name, chunk.wanted[day].inputs, upstream)
+        content = with_verdict(measured_content, rules)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
     return recorded(timeline, days, {day: chunk.wanted[day].input_fingerprint for day in chunk.days})
 
@@ -184,6 +185,11 @@ def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Conte
         inputs=inputs,
         metrics={**own, **_accounting(upstream)},
     )
+
+
+def with_verdict(content: DayContent, rules: Sequence[RuleOutcome]) -> DayContent:
+    """``content`` with how many rules held: known without judging again when the day is reused."""
+    return content.model_copy(update={"metrics": {**content.metrics, **summary.recorded(rules)}})
 
 
 _FROM = "from."

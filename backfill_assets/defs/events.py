@@ -13,12 +13,13 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 from backfill_assets.build import BuiltDay, DaysFailed
 from backfill_assets.datasets.dataset import Metric, RuleOutcome
 from backfill_assets.days import contiguous
+from backfill_assets.defs.quality_metadata import quality_metadata
 from backfill_assets.defs.specs import GATES
 from backfill_assets.errors import BackfillError
 
 
 def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.MetadataValue]:
-    """What Dagster keeps about one published day: how much, how long, from what, and who can undo it.
+    """What Dagster keeps about one published day: how much, how good, how long, from what, and who can undo it.
 
     ``quarantined`` counts the rows that the same step rejected for that day, if it rejects any.
     """
@@ -27,6 +28,7 @@ def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.
         **_accounting(day, quarantined),
         **_totals(day),
         "gates": dg.MetadataValue.text(_gates_summary(day)),
+        **quality_metadata(day),
         "reused": dg.MetadataValue.bool(day.reused),
         "publication": dg.MetadataValue.text(day.publication),
         "checksum": dg.MetadataValue.text(day.checksum),
@@ -74,24 +76,33 @@ def _totals(day: BuiltDay) -> dict[str, dg.MetadataValue]:
 def evaluation(
     day: BuiltDay, target: AssetCheckEvaluationTargetMaterializationData | None = None
 ) -> dg.AssetCheckEvaluation:
-    """The gates of one day. ``target`` is the materialization they speak about: none if nothing was published."""
-    failed = [rule for rule in day.rules if not rule.passed]
+    """The gates of one day. ``target`` is the materialization they speak about: none if nothing was published.
+
+    A day with broken warnings is published, and its evaluation is a warning: Dagster shows it and blocks nothing.
+    """
+    broken = sorted((rule for rule in day.rules if not rule.passed), key=lambda rule: not rule.holds_back)
+    held_back = any(rule.holds_back for rule in broken)
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(day.table),
         check_name=GATES,
-        passed=not failed,
+        passed=not broken,
+        severity=dg.AssetCheckSeverity.WARN if broken and not held_back else dg.AssetCheckSeverity.ERROR,
         blocking=True,
         partition=day.day.isoformat(),
-        description="; ".join(_failed_rule(rule) for rule in failed) or _gates_summary(day),
-        metadata={"rules": _rules_table(day.rules)} if day.rules else {"gates": _gates_summary(day)},
+        description="; ".join(_broken_rule(rule) for rule in broken) or _gates_summary(day),
+        metadata=_judged(day) if day.rules else {"gates": _gates_summary(day)},
         target_materialization_data=target,
     )
+
+
+def _judged(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    return {"rules": rules_table(day.rules), **quality_metadata(day)}
 
 
 def gate_failure(error: DaysFailed) -> dg.Failure:
     """Names the days, the rules and the next step; the checks of the failed days have every rule's outcome."""
     failed_days = sorted({day.day for day in error.failed})
-    broken = sorted({f"{day.table}.{rule.rule}" for day in error.failed for rule in day.rules if not rule.passed})
+    broken = sorted({f"{day.table}.{rule.rule}" for day in error.failed for rule in day.rules if rule.holds_back})
     return dg.Failure(
         description=str(error),
         metadata={
@@ -114,18 +125,22 @@ def late_days(appended_elsewhere: Mapping[str, Sequence[date]]) -> dict[str, str
     return {table: _named(days) for table, days in appended_elsewhere.items() if days}
 
 
-def _failed_rule(rule: RuleOutcome) -> str:
+def _broken_rule(rule: RuleOutcome) -> str:
     next_step = f" -> {rule.next_step}" if rule.next_step else ""
-    return f"{rule.rule}: expected {rule.expected}, observed {rule.observed}{next_step}"
+    kind = "" if rule.holds_back else "warning, "
+    return f"{kind}{rule.rule}: expected {rule.expected}, observed {rule.observed}{next_step}"
 
 
 def _gates_summary(day: BuiltDay) -> str:
     if day.reused and not day.rules:
         return f"unchanged since they passed for publication {day.publication}"
-    return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed"
+    warnings = sum(not rule.passed and not rule.holds_back for rule in day.rules)
+    told = f", {warnings} warning(s)" if warnings else ""
+    return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed{told}"
 
 
-def _rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
+def rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
+    """Every rule with what was seen, what was to be seen, and the next step of those that failed."""
     return dg.MetadataValue.table(
         records=[
             dg.TableRecord(
@@ -136,6 +151,7 @@ def _rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
                     "expected": rule.expected,
                     "next step": "" if rule.passed else rule.next_step,
                     "dimension": rule.dimension,
+                    "severity": rule.severity,
                 }
             )
             for rule in rules
