@@ -64,8 +64,13 @@ def recorded(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
     """What :func:`recorded` kept, without words; None for a day that was published before it was kept."""
-    found = [DimensionQuality(name, *(_count(metrics, kept) for kept in _names(name))) for name in DIMENSIONS]
-    return tuple(found) if any(each.rules for each in found) else None
+    found = tuple(_kept(metrics, name) for name in DIMENSIONS)
+    return found if any(each.rules for each in found) else None
+
+
+def _kept(metrics: Metrics, dimension: Dimension) -> DimensionQuality:
+    passed, rules = (_count(metrics, name) for name in _names(dimension))
+    return DimensionQuality(dimension, passed, rules)
 
 
 def _of(dimension: Dimension, outcomes: Sequence[RuleOutcome]) -> DimensionQuality:
