@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +15,7 @@ from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous
 
 if TYPE_CHECKING:
-    from backfill_assets.lakehouse.publication_history import TablePart, Told
+    from backfill_assets.lakehouse.publication_history import Inputs, TablePart, Told
 
 _COLOURS = {"done": "green", "aborted": "red", "aborting": "red", "open": "yellow"}
 _EPILOG = """
@@ -32,21 +33,24 @@ Examples:
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def history(table: str | None, days_text: str | None, limit: int, as_json: bool) -> None:
-    """List publications, newest first: what they brought into which days, by whom, and in place of what.
+    """List publications, newest first: what they brought into which days, from what, by whom, and in place of what.
 
     Those that were aborted and those that are still under way are in the list.
     """
     from backfill_assets.lakehouse.publication_history import history as told_by_log
+    from backfill_assets.lakehouse.publication_history import inputs
 
     days = DayRange.parse(days_text) if days_text else None
     if table is not None:
         _check_table(table)
     settings = current_settings()
-    found = [told for told in told_by_log(open_storage(settings)) if _touches(told, table, days)]
+    storage = open_storage(settings)
+    found = [told for told in told_by_log(storage) if _touches(told, table, days)]
+    made_from = inputs(storage, found[:limit])
     if as_json:
-        say_json([_as_json(told) for told in found[:limit]])
+        say_json([_as_json(told, made_from[told.publication, told.prepared_at]) for told in found[:limit]])
     elif found:
-        _say(found[:limit])
+        _say(found[:limit], made_from)
         if len(found) > limit:
             say(f"{len(found) - limit:,} older publications are not shown: --limit {len(found)}")
     else:
@@ -64,15 +68,16 @@ def _touches(told: Told, table: str | None, days: DayRange | None) -> bool:
     return any(days is None or any(day in days for day in part.days) for part in parts)
 
 
-def _say(found: Iterable[Told]) -> None:
-    columns = ("publication", "when", "outcome", "table", "days", "rows", "code", "replaces", "by")
+def _say(found: Iterable[Told], made_from: Mapping[tuple[str, datetime], Inputs]) -> None:
+    columns = ("publication", "when", "outcome", "table", "days", "rows", "code", "from", "replaces", "by")
     rows = new_table(*columns, numbers=["rows"])
     for told in found:
         first = (told.publication, moment(told.closed_at or told.prepared_at), _outcome(told))
-        by = _by(told)
+        by, source = _by(told), _from(made_from[told.publication, told.prepared_at])
         for name, part in sorted(told.tables.items()):
-            rows.add_row(*first, name, ranges(part.days), *_part(told, part), by)
-            first, by = ("", "", Text("")), ""
+            counted, code, replaces = _part(told, part)
+            rows.add_row(*first, name, ranges(part.days), counted, code, source, replaces, by)
+            first, by, source = ("", "", Text("")), "", ""
         rows.add_section()
     say(rows)
 
@@ -91,16 +96,27 @@ def _few(publications: list[str], most: int = 2) -> str:
     return ", ".join(publications[:most] + more)
 
 
+def _from(made: Inputs) -> str:
+    read = [f"{table} v{version}" for table, version in sorted(made.read, key=str) if version is not None]
+    landed = [f"{len(made.landed):,} landed file" + ("s" if len(made.landed) > 1 else "")] if made.landed else []
+    return ", ".join(read + landed)
+
+
 def _by(told: Told) -> str:
     facts = (told.launched_by, told.run and f"run {told.run[:8]}", told.git_commit and f"git {told.git_commit[:10]}")
     return ", ".join(fact for fact in (*facts, told.campaign, told.reason) if fact)
 
 
-def _as_json(told: Told) -> dict[str, Any]:
+def _as_json(told: Told, made: Inputs) -> dict[str, Any]:
     names = ("publication", "kind", "outcome", "prepared_at", "closed_at", "run", "launched_by", "git_commit")
     return {
         **{name: getattr(told, name) for name in (*names, "campaign", "reason", "rows")},
         "tables": {name: _part_json(part) for name, part in sorted(told.tables.items())},
+        "inputs": [
+            {"table": table, "version": version, "days": [str(item) for item in contiguous(days)]}
+            for (table, version), days in made.read.items()
+        ],
+        "landed": list(made.landed),
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
@@ -28,6 +30,16 @@ class TablePart:
     code_versions: set[str] = field(default_factory=set)
     replaces: set[str] = field(default_factory=set)
     """The publications whose days these were before."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a publication was made from: tables at a version, and landed files."""
+
+    read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
+    """The days that were read, by table and its Delta version; None for a table that had never been published."""
+    landed: tuple[str, ...] = ()
+    """Files, by their path in the landing zone."""
 
 
 @dataclass
@@ -58,6 +70,30 @@ def history(storage: Storage) -> list[Told]:
     log = DeltaTable(storage.uri(LOG_TABLE), storage_options=dict(storage.options))
     rows = log.to_pyarrow_dataset().to_table(columns=_COLUMNS, filter=pc.field("publication").is_valid())
     return _told(rows.sort_by("sequence").to_pylist())[::-1]
+
+
+def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], Inputs]:
+    """From what each of these publications was made, by its id and the moment it was prepared.
+
+    Only asked for those that are shown: the log keeps it with the before-images.
+    """
+    ids = sorted({told.publication for told in of})
+    if not ids:
+        return {}
+    log = DeltaTable(storage.uri(LOG_TABLE), storage_options=dict(storage.options))
+    chosen = (pc.field("event") == "prepared") & pc.field("publication").isin(pa.array(ids, pa.string()))
+    rows = log.to_pyarrow_dataset().to_table(columns=["publication", "at", "detail"], filter=chosen).to_pylist()
+    return {(row["publication"], row["at"]): _inputs(json.loads(row["detail"])["publication"]) for row in rows}
+
+
+def _inputs(publication: Mapping[str, Any]) -> Inputs:
+    read: dict[tuple[str, int | None], list[date]] = {}
+    for each in publication["inputs"]:
+        found = read.setdefault((each["table"], each["version"]), [])
+        found += [day for text in each["days"] if (day := date.fromisoformat(text)) not in found]
+    positions = (position["id"] for table in publication["tables"] for position in table["positions"])
+    landed = (id.split(":", 2)[2] for id in positions if id.startswith("landed:"))
+    return Inputs({key: sorted(days) for key, days in read.items()}, tuple(sorted(landed)))
 
 
 def _told(rows: Iterable[Mapping[str, Any]]) -> list[Told]:
