@@ -136,11 +136,14 @@ def landing_zone(settings: Settings) -> list[Finding]:
 
 def landed(root: Path, source: str) -> Finding:
     from backfill_assets.cli.output import ranges
+    from backfill_assets.cli.sample import DATASETS
     from backfill_assets.lakehouse.landing import LandingZone
 
     days = LandingZone(root).days(source) if (root / source).is_dir() else ()
     if not days:
-        return Finding(f"landed {source}", "warn", f"nothing in {root / source}", "For sample data: backfill sample")
+        of_its_own = f" --dataset {source}" if source in DATASETS[1:] else ""
+        hint = f"For sample data: backfill sample{of_its_own}"
+        return Finding(f"landed {source}", "warn", f"nothing in {root / source}", hint)
     return Finding(f"landed {source}", "ok", f"{len(days):,} days: {ranges(days)}")
 
 

@@ -29,7 +29,7 @@ Examples:
   backfill sample --dataset sea_temperatures --days 2016-02-15..2016-05-14
 """
 
-_DATASETS = ("sales", "sea_temperatures")
+DATASETS = ("sales", "sea_temperatures")
 
 
 @click.command(epilog=_EPILOG)
@@ -41,7 +41,7 @@ _DATASETS = ("sales", "sea_temperatures")
 )
 @click.option(
     "--dataset",
-    type=click.Choice(_DATASETS),
+    type=click.Choice(DATASETS),
     default="sales",
     show_default=True,
     help="What to land; sales come with their products and exchange rates.",
