@@ -58,7 +58,7 @@ class Sight:
 
 @dataclass
 class Watch:
-    """One look at ``tables``. Each is read once, in one pass over all the days that any of them is judged by."""
+    """Looks at tables. Each is read once a look, in one pass over all the days that any of them is judged by."""
 
     storage: Storage
     log: PublicationLog
@@ -71,6 +71,7 @@ class Watch:
         Days of a weekly or monthly table are the first days of its periods.
         """
         asked = sorted(set(days))
+        self._measured = {}
         needed = {table.name: table for table in tables}
         needed |= {name: registry.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
         sight = self._sight(needed)
@@ -107,7 +108,7 @@ class Watch:
 
     def _measure(self, tables: Mapping[str, Table], sight: Sight, days: Mapping[str, Collection[date]]) -> None:
         for name, table in tables.items():
-            wanted = set(days.get(name, ())) - {day for known, day in self._measured if known == name}
+            wanted = set(days.get(name, ()))
             gone = {day for day in wanted if self._missing(sight, name, day)}
             found = self._pass(table, sight.logs[name].version, wanted - gone)
             zero = measures.zero_metrics(table)

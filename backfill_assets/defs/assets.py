@@ -17,7 +17,7 @@ from backfill_assets.days import parse_day
 from backfill_assets.defs.events import day_metadata, evaluation, gate_failure, late_days, plain_failure
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.specs import GATES, asset_specs, check_specs
+from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
 
 LATE_DAYS_TAG = "backfill/late_days"
@@ -134,7 +134,9 @@ def _materialized(
     # Dagster stored the materializations at that yield: only now can a check point at its own one.
     targets = _materializations(context, table, days)
     yield from (evaluation(day, targets.get(day.day.isoformat())) for day in days)
+    # Both are demanded; a watchdog is evaluated by the job that reads published days.
     yield dg.Output(None, output_name=f"{table}_{GATES}")
+    yield dg.Output(None, output_name=f"{table}_{WATCHDOG}")
 
 
 def _materializations(

@@ -58,6 +58,7 @@ def launch_backfill(
     title: str,
     tags: Mapping[str, str] | None = None,
     backfill_id: str | None = None,
+    description: str | None = None,
 ) -> str:
     """Ask the backfill daemon to build the ``wanted`` days of each table; returns the backfill's id at once.
 
@@ -74,7 +75,7 @@ def launch_backfill(
         dynamic_partitions_store=instance,
         asset_graph_subset=_target(asset_graph, wanted),
         title=title,
-        description=None,
+        description=description,
         run_config=None,
     )
     instance.add_backfill(backfill)

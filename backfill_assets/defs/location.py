@@ -15,6 +15,7 @@ from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.partition_statuses import partition_status_sensor
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.schedules import daily_job, daily_schedule
+from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 
 
 def code_location(
@@ -26,10 +27,11 @@ def code_location(
     would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run.
     """
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
+    watch = watchdog_job(datasets)
     return dg.Definitions(
         assets=_assets(datasets, days_per_run),
-        jobs=list(jobs.values()),
-        schedules=[daily_schedule(name, job) for name, job in jobs.items()],
+        jobs=[*jobs.values(), watch],
+        schedules=[*(daily_schedule(name, job) for name, job in jobs.items()), watchdog_schedule(watch)],
         sensors=[partition_status_sensor(table_partitions(datasets))],
         resources=dict(resources),
         executor=dg.in_process_executor,

@@ -8,7 +8,9 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.build import Builder, RunInfo
+from backfill_assets.build.watch import Watch
 from backfill_assets.defs.provenance import run_info
+from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.published import anything_published
 from backfill_assets.lakehouse.session import end_session, open_session
@@ -97,6 +99,14 @@ class Backfill(dg.ConfigurableResource[Any]):
         """The publication log; None as long as nothing was published."""
         storage = Storage(str(self.settings.lakehouse))
         return PublicationLog(storage, utc_now) if anything_published(storage) else None
+
+    def watch(self) -> Watch | None:
+        """Reads published days afresh; None as long as nothing was published."""
+        log = self.publications()
+        return Watch(Storage(str(self.settings.lakehouse)), log, self.spark.session) if log else None
+
+    def landing(self) -> LandingZone:
+        return LandingZone(self.settings.landing)
 
     def run_info(self, run: dg.DagsterRun) -> RunInfo:
         return run_info(run)

@@ -10,8 +10,10 @@ from backfill_assets.build.arrivals import INGEST
 from backfill_assets.datasets.dataset import Dataset, DayRule, Layer, Step, Table
 from backfill_assets.defs.column_schema import column_schema
 from backfill_assets.defs.partitions import Chain, partition_mapping
+from backfill_assets.quality import watchdogs
 
 GATES = "gates"
+WATCHDOG = "watchdog"
 CADENCE_TAG = "cadence"
 _GROUPS: dict[Layer, str] = {
     "raw": "raw",
@@ -28,6 +30,23 @@ def asset_specs(step: Step, dataset: Dataset) -> list[dg.AssetSpec]:
 
 
 def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
+    """The gates of each table, and its watchdog, which the job ``watchdogs`` evaluates."""
+    return [*_gates(step, chain), *_watchdogs(step, chain)]
+
+
+def _watchdogs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
+    return [
+        dg.AssetCheckSpec(
+            name=WATCHDOG,
+            asset=table.name,
+            description=_watchdog_description(table),
+            partitions_def=chain.of(step),
+        )
+        for table in step.tables
+    ]
+
+
+def _gates(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
     return [
         dg.AssetCheckSpec(
             name=GATES,
@@ -73,6 +92,15 @@ def _gates_description(table: Table) -> str:
 
 def _kind(rule: DayRule) -> str:
     return rule.dimension if rule.severity == "error" else f"{rule.dimension}, a warning"
+
+
+def _watchdog_description(table: Table) -> str:
+    listed = "".join(f"\n- `{rule.name}`: {rule.description}" for rule in watchdogs.watched_rules(table))
+    return (
+        f"Published days of {table.name}, read afresh by the job `watchdogs`; the sensor `repairs` acts on what fails."
+        f"\n- `{watchdogs.FILES}`: The files are those of the day's last publication, and there."
+        f"\n- `{watchdogs.CONTENT}`: Rows and checksum are what the publication log says.{listed}"
+    )
 
 
 def _gates_of_all(table: Table) -> list[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.main_table import MainTable
@@ -14,6 +15,7 @@ from backfill_assets.lakehouse.publication_log import Head, PublicationLog, utc_
 from backfill_assets.lakehouse.published import anything_published
 from backfill_assets.lakehouse.storage import Storage
 
+_MOST_LOOKS = 20
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")  # a foreign writer may have left rows without any day
 
 Physicals = Mapping[str, Mapping[str, str]]
@@ -35,12 +37,23 @@ class Observed:
 
 
 def observe(storage: Storage, tables: Iterable[str]) -> Observed:
-    """Look at ``tables``; reads logs only, never data, and writes nothing."""
+    """Look at ``tables``; reads logs only, never data, and writes nothing.
+
+    Log, tables, log again: if it is the same, nothing was published meanwhile, which would look like a foreign write.
+    """
     wanted = list(tables)
     if not anything_published(storage):
         return Observed(newest={table: _newest(storage, table, None) for table in wanted})
     log = PublicationLog(storage, utc_now)
-    head = log.head()
+    for _ in range(_MOST_LOOKS):
+        head = log.head()
+        found = _observe(storage, log, head, wanted)
+        if log.head().version == head.version:
+            return found
+    raise LakehouseUnusable("The lakehouse did not stand still long enough to look at it.", hint="Try again later.")
+
+
+def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str]) -> Observed:
     pinned = {table: _physicals(storage, table, head.state.versions.get(table)) for table in wanted}
     return Observed(
         states=log.day_states(head, wanted),

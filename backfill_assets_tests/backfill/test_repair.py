@@ -57,6 +57,15 @@ def _late(world: World, *days: date) -> None:
         world.publish("raw", day, checksum="8", rows=2)
 
 
+def _forget_the_week(world: World) -> None:
+    del world.states["weekly", str(MONDAY)], world.newest["weekly"][str(MONDAY)]
+
+
+def _overwrite_raw_and_rebuild_a_fact(world: World) -> None:
+    world.write_past_the_protocol("raw", D)
+    world.publish("fact", D, checksum="9")
+
+
 @dataclass(frozen=True)
 class Case:
     """What happened, and what is launched: the days of each table, and why."""
@@ -97,8 +106,9 @@ CASES = (
         "a rate changed: the days that look back to it",
         lambda w: w.publish("raw_rates", DAYS.last - timedelta(days=1), checksum="8"),
         {
-            "rates": {date(2017, 3, 13)},
-            **dict.fromkeys(("fact", "revenue"), {date(2017, 3, 13), date(2017, 3, 14)}),
+            "rates": {NEXT_WEEK},
+            "fact": {NEXT_WEEK, DAYS.last},
+            "revenue": {NEXT_WEEK, DAYS.last},
             "weekly": {NEXT_WEEK},
         },
         Reason.LATE_ROWS,
@@ -111,7 +121,7 @@ CASES = (
     ),
     Case(
         "a week that nobody built",
-        lambda w: w.states.pop(("weekly", str(MONDAY))) and w.newest["weekly"].pop(str(MONDAY)),
+        _forget_the_week,
         {"weekly": {MONDAY}},
         Reason.MISSING,
     ),
@@ -125,7 +135,7 @@ CASES = (
     Case("raw overwritten is for people", lambda w: w.write_past_the_protocol("raw", D), people=("raw",)),
     Case(
         "what is made of such a raw day waits with it",
-        lambda w: (w.write_past_the_protocol("raw", D), w.publish("fact", D, checksum="9")),
+        _overwrite_raw_and_rebuild_a_fact,
         people=("raw",),
     ),
 )

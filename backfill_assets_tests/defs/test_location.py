@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.days import Cadence
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.specs import GATES
+from backfill_assets.defs.specs import GATES, WATCHDOG
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 
 pytestmark = pytest.mark.story
@@ -83,15 +83,19 @@ def test_the_contract_becomes_the_column_schema(defs: dg.Definitions) -> None:
     assert columns["store_id"].constraints.other == ["at least 1 character"]
 
 
-def test_every_table_has_one_partitioned_check(defs: dg.Definitions) -> None:
-    """Events are not free: one check for each table, with every rule's outcome inside."""
+def test_every_table_has_its_gates_and_its_watchdog(defs: dg.Definitions) -> None:
+    """Events are not free: one check before publishing and one after, with every rule's outcome inside."""
     keys = {(key.asset_key.to_user_string(), key.name) for key in defs.resolve_asset_graph().asset_check_keys}
-    assert keys == {(table, GATES) for table in GROUPS}
+    assert keys == {(table, check) for table in GROUPS for check in (GATES, WATCHDOG)}
 
 
 def test_a_gate_names_the_rules_that_no_table_declares(defs: dg.Definitions) -> None:
     """The contract and the key are judged as well: who reads the check must see every rule in its description."""
-    gates = {spec.asset_key.to_user_string(): spec for spec in defs.get_assets_def("bronze_sales").check_specs}
+    gates = {
+        spec.asset_key.to_user_string(): spec
+        for spec in defs.get_assets_def("bronze_sales").check_specs
+        if spec.name == GATES
+    }
     description = str(gates["bronze_sales"].description)
     for rule in ("contract_holds", "key_is_unique", "everything_accounted_for", "few_rejected"):
         assert f"`{rule}`" in description

@@ -1,0 +1,217 @@
+"""Watchdogs in Dagster: one check for each table that reads published days afresh, and when it runs.
+
+Dagster runs checks of their own (``multi_asset_check``) with every run that materializes their tables, also in
+backfills, where nothing switches that off: each day would be read twice. So the check is declared beside the gates,
+and a job evaluates it, for the days of its run configuration; without any, for what is new and tonight's turn of the
+rest. Until the job has looked at a new publication, its watchdog is shown as not executed.
+"""
+
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Protocol
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
+from pydantic import Field
+
+from backfill_assets.backfill.watch_plan import TURNS, days_to_watch
+from backfill_assets.build.watch import WatchedDay
+from backfill_assets.datasets.dataset import Dataset, Step, Table
+from backfill_assets.days import DayRange
+from backfill_assets.defs.events import plain_failure, rules_table
+from backfill_assets.defs.one_lakehouse import require_own_lakehouse
+from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.specs import WATCHDOG
+from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.quality import watchdogs
+
+JOB, STEP, SCHEDULE = "watchdogs", "look", "watchdogs_every_night"
+CRON_VARIABLE = "BACKFILL_WATCHDOG_CRON"
+PUBLICATION, PHYSICAL = "publication", "physical"
+_FOUR_IN_THE_MORNING = "0 4 * * *"
+_LOOKED_UNTIL = "backfill_assets/looked_until"
+
+
+class WatchOptions(dg.Config):
+    """Which days (``2017-03-01..2017-03-07``, several with commas) and tables; empty for its own choice of days."""
+
+    days: str = ""
+    tables: list[str] = Field(default_factory=list)
+
+
+class LooksAtDays(Protocol):
+    """What the job asks of :class:`backfill_assets.build.watch.Watch`."""
+
+    log: PublicationLog
+
+    def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]: ...
+
+
+class ProvidesWatch(Protocol):
+    """The resource ``backfill``: what the job asks of it."""
+
+    def lakehouse(self) -> str: ...
+
+    def watch(self) -> LooksAtDays | None:
+        """None as long as nothing was published."""
+
+
+class ProvidesPublications(Protocol):
+    """The resource ``backfill``: what the schedule asks of it."""
+
+    def publications(self) -> PublicationLog | None: ...
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A table that is watched, and its partitions."""
+
+    table: Table
+    step: Step
+    partitions: Partitions
+
+
+def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
+    """All watchdogs in one process, on one Spark session."""
+    known = {
+        table.name: Watched(table, step, Chain(dataset.first_day).of(step))
+        for dataset in datasets
+        for step in dataset.steps
+        for table in step.tables
+    }
+
+    @dg.op(name=STEP, out={}, description="Reads published days afresh, and evaluates the watchdog of each.")
+    def look(
+        context: dg.OpExecutionContext, config: WatchOptions, backfill: dg.ResourceParam[ProvidesWatch]
+    ) -> Iterator[dg.AssetCheckEvaluation]:
+        try:
+            yield from _look(context, config, known, backfill)
+        except BackfillError as error:
+            raise plain_failure(error) from None
+
+    @dg.job(
+        name=JOB,
+        executor_def=dg.in_process_executor,
+        description=(
+            "Reads published days afresh and compares them with the publication log and with each other. Choose `days` "
+            f"and `tables` in the launchpad; without, it takes what is new and one day in {TURNS} of the rest."
+        ),
+    )
+    def watch_published_days() -> None:
+        look()
+
+    return watch_published_days
+
+
+def watchdog_schedule(job: dg.JobDefinition, cron: str | None = None) -> dg.ScheduleDefinition:
+    """Every night, from the start: reading costs little, and what nobody looks at rots unseen."""
+
+    @dg.schedule(
+        name=SCHEDULE,
+        job=job,
+        cron_schedule=cron or os.environ.get(CRON_VARIABLE, "").strip() or _FOUR_IN_THE_MORNING,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Reads what was published since the last look, and one thirtieth of all history. Writes nothing.",
+    )
+    def every_night(backfill: dg.ResourceParam[ProvidesPublications]) -> dg.RunRequest | dg.SkipReason:
+        return dg.RunRequest() if backfill.publications() else dg.SkipReason("Nothing was published yet.")
+
+    return every_night
+
+
+def watchdog_key(table: str) -> dg.AssetCheckKey:
+    return dg.AssetCheckKey(dg.AssetKey(table), WATCHDOG)
+
+
+def _look(
+    context: dg.OpExecutionContext, config: WatchOptions, known: Mapping[str, Watched], backfill: ProvidesWatch
+) -> Iterator[dg.AssetCheckEvaluation]:
+    watch = backfill.watch()
+    if watch is None:
+        context.log.info("Nothing was published yet.")
+        return
+    require_own_lakehouse(context.instance, backfill.lakehouse())
+    newest = watch.log.head().version
+    chosen = _configured(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
+    for days, tables in _same_days(known, chosen).items():
+        context.log.info(f"{', '.join(table.name for table in tables)}: {len(days)} day(s), read afresh")
+        found = watch.look(tables, days)
+        for table in tables:
+            targets = _materializations(context.instance, table.name, [str(day) for day in days])
+            yield from (_evaluation(day, targets.get(str(day.day))) for day in found if day.table == table.name)
+    if not config.days and not config.tables:
+        context.instance.daemon_cursor_storage.set_cursor_values({_LOOKED_UNTIL: str(newest)})
+
+
+def _asked_tables(config: WatchOptions, known: Mapping[str, Watched]) -> list[str]:
+    for name in config.tables:
+        if name not in known:
+            raise InvalidRequest(f"There is no table {name!r}.", hint=f"Tables: {', '.join(known)}.")
+    return config.tables or list(known)
+
+
+def _configured(config: WatchOptions, known: Mapping[str, Watched]) -> dict[str, list[date]]:
+    days = {day for text in config.days.split(",") for day in DayRange.parse(text.strip())}
+    return {name: known[name].step.cadence.starts(days) for name in _asked_tables(config, known)}
+
+
+def _own_choice(
+    instance: dg.DagsterInstance, log: PublicationLog, config: WatchOptions, known: Mapping[str, Watched]
+) -> dict[str, list[date]]:
+    states = log.day_states(log.head(), _asked_tables(config, known)).values()
+    shown = [state for state in states if known[state.table].partitions.has_partition_key(state.day)]
+    until = instance.daemon_cursor_storage.get_cursor_values({_LOOKED_UNTIL}).get(_LOOKED_UNTIL)
+    return days_to_watch(shown, looked_until=int(until or -1), tonight=datetime.now(UTC).date())
+
+
+def _same_days(known: Mapping[str, Watched], days: Mapping[str, Sequence[date]]) -> dict[tuple[date, ...], list[Table]]:
+    """Tables that are looked at on the same days are looked at together, so that what they share is read once."""
+    groups: dict[tuple[date, ...], list[Table]] = {}
+    for name, found in days.items():
+        groups.setdefault(tuple(found), []).append(known[name].table)
+    return groups
+
+
+def _materializations(
+    instance: dg.DagsterInstance, table: str, days: Sequence[str]
+) -> dict[str, AssetCheckEvaluationTargetMaterializationData]:
+    key = dg.AssetKey(table)
+    newest = instance.event_log_storage.get_latest_storage_id_by_partition(
+        key, dg.DagsterEventType.ASSET_MATERIALIZATION
+    )
+    ids = [newest[day] for day in days if day in newest]
+    if not ids:
+        return {}
+    found = instance.fetch_materializations(dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)).records
+    return {
+        str(record.partition_key): AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+        )
+        for record in found
+    }
+
+
+def _evaluation(
+    day: WatchedDay, target: AssetCheckEvaluationTargetMaterializationData | None
+) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(day.table),
+        check_name=WATCHDOG,
+        passed=day.passed,
+        partition=day.day.isoformat(),
+        description=watchdogs.in_words(day.rules),
+        metadata={
+            "rules": rules_table(day.rules),
+            "rows": dg.MetadataValue.int(day.rows),
+            PUBLICATION: dg.MetadataValue.text(day.publication),
+            PHYSICAL: dg.MetadataValue.text(day.physical),
+        },
+        target_materialization_data=target,
+    )

@@ -1,0 +1,155 @@
+"""Watchdogs in Dagster: which days they look at, and what the check of each partition says."""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+from backfill_assets.build.watch import WatchedDay
+from backfill_assets.datasets.dataset import RuleOutcome, Table
+from backfill_assets.days import DayRange
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, watchdog_key, watchdog_schedule
+from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+pytestmark = pytest.mark.story
+
+SUCCEEDED, FAILED = AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED
+DAYS = DayRange.parse("2017-03-01..2017-03-03")
+RULE = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
+
+
+@dataclass
+class FakeWatch:
+    """Finds ``wrong`` days of every table, and remembers what it was asked to look at."""
+
+    log: PublicationLog
+    wrong: Sequence[date] = ()
+    looked: list[tuple[str, date]] = field(default_factory=list)
+
+    def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
+        asked = [(table.name, day) for table in tables for day in days]
+        self.looked += asked
+        return [self._day(table, day) for table, day in asked if day in DAYS]
+
+    def _day(self, table: str, day: date) -> WatchedDay:
+        return WatchedDay(table, day, "p1", "files", 7, (replace(RULE, passed=day not in self.wrong),))
+
+
+class WatchingBackfill(FakeBackfill):
+    watching: dg.ResourceDependency[FakeWatch]
+
+    def watch(self) -> FakeWatch:
+        return self.watching
+
+
+@pytest.fixture
+def lakehouse(tmp_path: Path) -> SmallLakehouse:
+    lakehouse = SmallLakehouse(tmp_path)
+    lakehouse.publish("p1", {table: {str(day): [1] for day in DAYS} for table in TABLES})
+    return lakehouse
+
+
+@pytest.fixture
+def watch(lakehouse: SmallLakehouse) -> FakeWatch:
+    return FakeWatch(lakehouse.publisher.log, wrong=[date(2017, 3, 2)])
+
+
+@pytest.fixture
+def watching(watch: FakeWatch) -> dg.Definitions:
+    fake = FakeBuilder(log=watch.log)
+    return code_location([SMALL], {"backfill": WatchingBackfill(fake=fake, watching=watch)})
+
+
+def _run(defs: dg.Definitions, instance: dg.DagsterInstance, **config: object) -> dg.ExecuteInProcessResult:
+    job = defs.resolve_job_def(JOB)
+    return job.execute_in_process(instance=instance, run_config={"ops": {STEP: {"config": config}}})
+
+
+def _checks(instance: dg.DagsterInstance, table: str) -> dict[str, AssetCheckExecutionRecordStatus]:
+    found = instance.event_log_storage.get_asset_check_partition_info(keys=[watchdog_key(table)])
+    return {each.partition_key: each.latest_execution_status for each in found if each.partition_key}
+
+
+def test_each_published_day_asked_for_is_judged_by_itself(
+    watching: dg.Definitions, dagster_instance: dg.DagsterInstance
+) -> None:
+    """The launchpad takes ranges and tables; a day that is missing is nobody's failure."""
+    result = _run(watching, dagster_instance, days="2017-03-02..2017-03-04, 2017-03-01", tables=["raw_sales"])
+    assert _checks(dagster_instance, "raw_sales") == {
+        "2017-03-01": SUCCEEDED,
+        "2017-03-02": FAILED,
+        "2017-03-03": SUCCEEDED,
+    }
+    assert _checks(dagster_instance, "bronze_sales") == {}
+    (failed,) = (each for each in result.get_asset_check_evaluations() if not each.passed)
+    assert failed.metadata["publication"].value == "p1"
+    assert "expected 7 rows, observed 6 rows -> Build it again." in str(failed.description)
+
+
+def test_building_tables_does_not_read_them_again(
+    watching: dg.Definitions, dagster_instance: dg.DagsterInstance, watch: FakeWatch
+) -> None:
+    """Dagster runs checks of their own in every backfill: that is why these belong to a job."""
+    job = watching.resolve_job_def("daily_small")
+    assert job.execute_in_process(instance=dagster_instance, partition_key="2017-03-01").success
+    assert watch.looked == []
+    assert _checks(dagster_instance, "raw_sales") == {"2017-03-01": AssetCheckExecutionRecordStatus.PLANNED}
+
+
+def test_a_typo_is_told_with_the_tables_there_are(
+    watching: dg.Definitions, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Nothing is looked at, instead of nothing being found."""
+    job = watching.resolve_job_def(JOB)
+    config = {"ops": {STEP: {"config": {"days": "2017-03-01", "tables": ["raw_sale"]}}}}
+    result = job.execute_in_process(instance=dagster_instance, run_config=config, raise_on_error=False)
+    assert not result.success
+
+
+def test_by_itself_it_looks_at_what_is_new_once(
+    watching: dg.Definitions, dagster_instance: dg.DagsterInstance, watch: FakeWatch, lakehouse: SmallLakehouse
+) -> None:
+    """Every table's days the first night; then what was published since, and the turn of the rest."""
+    _run(watching, dagster_instance)
+    assert set(watch.looked) == {(table, day) for table in TABLES for day in DAYS}
+    watch.looked.clear()
+    lakehouse.publish("p2", {"bronze_sales": {"2017-03-03": [1, 2]}})
+    _run(watching, dagster_instance)
+    turn = {day for day in DAYS if day.toordinal() % 30 == datetime.now(UTC).toordinal() % 30}
+    assert set(watch.looked) - {(table, day) for table in TABLES for day in turn} <= {("bronze_sales", DAYS.last)}
+    assert ("bronze_sales", DAYS.last) in watch.looked
+
+
+def test_the_schedule_runs_every_night_from_the_start(
+    location: dg.Definitions,
+    dagster_instance: dg.DagsterInstance,
+    builder: FakeBuilder,
+    lakehouse: SmallLakehouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever wants another hour sets a variable; before anything was published nothing runs."""
+    schedule = location.resolve_schedule_def(SCHEDULE)
+    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+    assert schedule.cron_schedule == "0 4 * * *"
+    monkeypatch.setenv(CRON_VARIABLE, "30 5 * * *")
+    assert watchdog_schedule(location.resolve_job_def(JOB)).cron_schedule == "30 5 * * *"
+
+    def tick() -> Any:
+        resources = {"backfill": FakeBackfill(fake=builder)}
+        with dg.build_schedule_context(dagster_instance, resources=resources) as context:
+            return schedule.evaluate_tick(context)
+
+    assert tick().skip_message == "Nothing was published yet."
+    builder.log = lakehouse.publisher.log
+    assert len(tick().run_requests or []) == 1
