@@ -80,6 +80,22 @@ class RatesFound(DayRule):
 
 
 @dataclass(frozen=True)
+class ConvertedExactly(DayRule):
+    """Every converted amount is the amount divided by the rate beside it, to half of the last digit."""
+
+    amount: str
+    rate: str
+    converted: str
+    digits: int
+    """After the decimal point of ``converted``."""
+    dimension: ClassVar[Dimension] = "consistency"
+
+    @property
+    def name(self) -> str:
+        return f"converted_exactly_{self.converted}"
+
+
+@dataclass(frozen=True)
 class FewNulls(DayRule):
     """No more than a share of a column is null."""
 

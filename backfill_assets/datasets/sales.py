@@ -9,6 +9,7 @@ from backfill_assets.datasets import sales_transforms_v2 as v2
 from backfill_assets.datasets.dataset import Dataset, Reads, Step, Table, Version
 from backfill_assets.datasets.day_rules import (
     ArrivedWithin,
+    ConvertedExactly,
     EverythingPublished,
     FewNulls,
     RatesFound,
@@ -51,6 +52,7 @@ TRANSACTIONS = Table(
         EverythingPublished(SALES, raw="raw_sales", bronze="bronze_sales", quarantine="quarantine_sales"),
         RatesFound(rate="rate", currency="currency", within_days=7),
         FewNulls("amount_eur", at_most=Decimal(0)),
+        ConvertedExactly("sales_value", rate="rate", converted="amount_eur", digits=4),
         # The longest gap between two publications, at Easter and Christmas; a line is without a rate after seven days.
         RecentReference("rate_day", within_days=5),
         VolumeWithin(at_most=MOST_LINES_A_DAY),

@@ -11,6 +11,7 @@ from backfill_assets.datasets.dataset import DayFacts, DayRule, Dimension, Metri
 from backfill_assets.datasets.day_rules import (
     ArrivedWithin,
     ContentIntact,
+    ConvertedExactly,
     EverythingAccountedFor,
     EverythingPublished,
     FewNulls,
@@ -120,6 +121,17 @@ def _(rule: RatesFound, facts: DayFacts) -> Finding:
         observed=f"{without} lines without a rate" + (f" ({currencies})" if currencies else ""),
         expected=f"a rate published within {rule.within_days} days for every line",
         next_step="Land and build the missing days of the exchange rates, then build this day again.",
+    )
+
+
+@finding.register
+def _(rule: ConvertedExactly, facts: DayFacts) -> Finding:
+    wrong = _count(facts.own, f"misconverted_{rule.converted}")
+    return Finding(
+        wrong == 0,
+        observed=f"{wrong} rows whose {rule.converted} is not {rule.amount} divided by {rule.rate}",
+        expected="none",
+        next_step="The transform shows another rate than it used, or rounds twice: mend it in a new version.",
     )
 
 

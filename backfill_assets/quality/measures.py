@@ -15,6 +15,7 @@ from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Table
 from backfill_assets.datasets.day_rules import (
     ArrivedWithin,
     ContentIntact,
+    ConvertedExactly,
     EverythingAccountedFor,
     EverythingPublished,
     FewNulls,
@@ -101,6 +102,14 @@ def _(rule: RatesFound) -> Mapping[str, Column]:
         "without_rate": F.count(F.when(without, True)),
         f"without_rate{EXAMPLE}": F.concat_ws(", ", currencies),
     }
+
+
+@aggregates.register
+def _(rule: ConvertedExactly) -> Mapping[str, Column]:
+    """As doubles, which do not overflow; a fiftieth of the allowance covers what they lose."""
+    amount, rate, converted = (F.col(name).cast("double") for name in (rule.amount, rule.rate, rule.converted))
+    wrong = F.abs(converted * rate - amount) > rate * (0.51 * 10**-rule.digits)
+    return {f"misconverted_{rule.converted}": F.count(F.when(wrong, True))}
 
 
 @aggregates.register

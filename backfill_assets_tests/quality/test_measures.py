@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
+from backfill_assets.datasets.conversion import half_up_quotient
 from backfill_assets.datasets.dataset import DayFacts, Metrics
 from backfill_assets.quality.gates import judge
 from backfill_assets.quality.measures import as_metrics, measure, measurement, zero_metrics
@@ -136,6 +137,20 @@ def test_lines_with_an_old_rate_are_counted(spark: SparkSession) -> None:
         "rate_day", F.when(F.col("basket_id") != "7", F.date_sub("day", F.col("basket_id").cast("int")))
     )
     assert _measured(aged, "fact_sales_transactions")[DAY]["outdated_rate_day"] == 1
+
+
+def test_an_amount_that_is_not_the_quotient_in_its_row_is_counted(spark: SparkSession) -> None:
+    """One unit of the last digit off is noticed; an exact half, and the largest sum there is, are no error."""
+    amounts = {"1": "100000000.00", "2": "0.01", "3": "1.23", "4": "99999999.99"}
+    fact = _chain(spark, raw_sales(spark, [{"basket_id": n, "currency": "EUR"} for n in amounts]))
+    value = F.create_map(*[F.lit(text) for pair in amounts.items() for text in pair])[F.col("basket_id")]
+    rate = F.when(F.col("basket_id") == "2", "200.000000").otherwise("1.073700").cast("decimal(18,6)")
+    priced = fact["fact_sales_transactions"].withColumns({"sales_value": value.cast("decimal(18,2)"), "rate": rate})
+    exact = priced.withColumn("amount_eur", half_up_quotient(F.col("sales_value"), F.col("rate")))
+    off = F.when(F.col("basket_id") == "3", "0.0001").otherwise("0.0000").cast("decimal(4,4)")
+    wrong = exact.withColumn("amount_eur", (F.col("amount_eur") + off).cast("decimal(18,4)"))
+    found = [_measured(rows, "fact_sales_transactions")[DAY] for rows in (exact, wrong)]
+    assert [metrics["misconverted_amount_eur"] for metrics in found] == [0, 1]
 
 
 def test_the_checksum_sees_content_and_not_order(spark: SparkSession) -> None:
