@@ -12,8 +12,9 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
-from backfill_assets.datasets.dataset import Dataset, Step
+from backfill_assets.datasets.dataset import Dataset, Step, Table
 from backfill_assets.days import parse_day
+from backfill_assets.defs.column_lineage import lineage_metadata
 from backfill_assets.defs.events import day_metadata, evaluation, gate_failure, late_days, plain_failure
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain
@@ -23,6 +24,7 @@ from backfill_assets.errors import BackfillError, InvalidRequest
 LATE_DAYS_TAG = "backfill/late_days"
 FORCE_TAG = "backfill/force"
 """A run with this tag computes its days again even if nothing they are made of has changed."""
+Metadata = Mapping[str, dg.MetadataValue]
 Event = dg.MaterializeResult[None] | dg.AssetCheckEvaluation | dg.Output[None]
 
 
@@ -58,8 +60,12 @@ class ProvidesBuilder(Protocol):
     def run_info(self, run: dg.DagsterRun) -> RunInfo: ...
 
 
-def step_assets(step: Step, dataset: Dataset, chain: Chain) -> dg.AssetsDefinition:
-    """The tables of ``step`` as assets that are always materialized together, with their gates."""
+def step_assets(step: Step, dataset: Dataset, chain: Chain, table_named: Callable[[str], Table]) -> dg.AssetsDefinition:
+    """The tables of ``step`` as assets that are always materialized together, with their gates.
+
+    ``table_named`` knows the tables that it reads, also those of other datasets.
+    """
+    lineage = lineage_metadata(step, table_named)
 
     @dg.multi_asset(
         name=step.name,
@@ -79,7 +85,7 @@ def step_assets(step: Step, dataset: Dataset, chain: Chain) -> dg.AssetsDefiniti
             raise gate_failure(error) from None
         except BackfillError as error:
             raise plain_failure(error) from None
-        yield from _published(context, step, result)
+        yield from _published(context, step, result, lineage)
 
     return build_days
 
@@ -112,9 +118,14 @@ def _range_without_days(tags: Mapping[str, str]) -> BackfillError:
     return InvalidRequest(f"The partition range {asked} has no day.", hint="Write the earlier day first.")
 
 
-def _published(context: dg.AssetExecutionContext, step: Step, result: BuildResult) -> Iterator[Event]:
+def _published(
+    context: dg.AssetExecutionContext, step: Step, result: BuildResult, lineage: Mapping[str, Metadata]
+) -> Iterator[Event]:
     _tell_late_days(context, result)
     for table in step.tables:
+        # Dagster shows the lineage of the newest materialization: that of the last day is enough.
+        last = max(day.day for day in result.days if day.table == table.name)
+        context.add_asset_metadata(lineage[table.name], asset_key=table.name, partition_key=last.isoformat())
         yield from _materialized(context, table.name, result.days, _quarantined(step, result))
 
 
