@@ -1,0 +1,80 @@
+"""The tables of ``docs/quality.md`` as the registry declares them; a test compares the page with these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from itertools import groupby
+from typing import get_args
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.dataset import DayRule, Layer, Source, Table
+from backfill_assets.quality.summary import DIMENSIONS
+
+LAYERS: tuple[Layer, ...] = get_args(Layer)
+NONE = "-"
+
+
+def coverage() -> list[str]:
+    """One line per table: the rules it has in each dimension."""
+    head = [_row(["table", *DIMENSIONS]), _row(["---"] * (1 + len(DIMENSIONS)))]
+    return head + [_row([f"`{table.name}`", *(_rules_in(table, name) for name in DIMENSIONS)]) for table in _tables()]
+
+
+def thresholds(layer: Layer) -> list[str]:
+    """One line per declared rule and threshold of the tables of ``layer``, with the tables that have just these."""
+    declared = sorted(
+        (_position(table, rule), _cells(rule), table.name)
+        for table in _tables()
+        for rule in table.rules
+        if table.layer == layer
+    )
+    lines = [_row(["rule", "dimension", "threshold", "tables"]), _row(["---"] * 4)]
+    grouped = groupby(sorted(declared, key=lambda each: (each[1][0], each)), key=lambda each: each[1])
+    return lines + [_row([*cells, ", ".join(f"`{name}`" for *_, name in found)]) for cells, found in grouped]
+
+
+def without_rules() -> set[tuple[str, str]]:
+    """Layer and dimension of which no table of the layer has a rule; tables of one layer must not differ in that."""
+    return {(table.layer, name) for table in _tables() for name in DIMENSIONS if _rules_in(table, name) == NONE}
+
+
+def rule_classes() -> set[str]:
+    return {rule.__name__ for rule in DayRule.__subclasses__() if rule.__module__.startswith("backfill_assets.")}
+
+
+def _tables() -> list[Table]:
+    return sorted(registry.tables(), key=lambda table: (LAYERS.index(table.layer), table.name))
+
+
+def _rules_in(table: Table, dimension: str) -> str:
+    built_in = {"validity": ["contract_holds"], "uniqueness": ["key_is_unique"] if table.key else []}
+    names = built_in.get(dimension, []) + [rule.name for rule in table.rules if rule.dimension == dimension]
+    return ", ".join(f"`{name}`" for name in names) or NONE
+
+
+def _position(table: Table, rule: DayRule) -> int:
+    return table.rules.index(rule)
+
+
+def _cells(rule: DayRule) -> tuple[str, str, str]:
+    kind = rule.dimension if rule.severity == "error" else f"{rule.dimension}, warning"
+    return f"`{rule.name}`", kind, ", ".join(_thresholds(rule)) or "every row"
+
+
+def _thresholds(rule: DayRule) -> Iterable[str]:
+    for each in fields(rule):  # type: ignore[arg-type]
+        value = getattr(rule, each.name)
+        if each.name != "severity" and value is not None and not isinstance(value, str | Source):
+            yield f"`{each.name}` {value:,}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    print("\n".join(coverage()))
+    for layer in LAYERS:
+        print(f"\n{layer}\n" + "\n".join(thresholds(layer)))
+    print(sorted(without_rules()))

@@ -1,0 +1,79 @@
+"""``docs/quality.md`` says what the declarations say: a page of rules that are no longer true is worse than none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets.dataset import DayFacts, DayRule, Dimension
+from backfill_assets.quality.gates import Finding, finding
+from backfill_assets.quality.measures import aggregates
+from backfill_assets.quality.summary import DIMENSIONS
+from backfill_assets_tests.quality.quality_page import LAYERS, coverage, rule_classes, thresholds, without_rules
+
+PAGE = (Path(__file__).parents[2] / "docs" / "quality.md").read_text()
+REPRINT = "`python -m backfill_assets_tests.quality.quality_page` prints what belongs there."
+UNDECLARED = {"contract_holds", "key_is_unique"}
+
+
+def _lines(heading: str) -> list[str]:
+    """The first table below a heading."""
+    below = f"\n{PAGE}".split(f"\n{heading}\n", 1)[1]
+    return re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)[0].splitlines()  # type: ignore[index]
+
+
+def _cells(lines: list[str]) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_rules_of_each_table_are_those_it_declares() -> None:
+    """By table and dimension."""
+    assert _lines("## Which rules each table has") == coverage(), REPRINT
+
+
+@pytest.mark.parametrize(
+    ("heading", "layer"), list(zip(["Raw", "Bronze", "Quarantine", "Facts", "Reports"], LAYERS, strict=True))
+)
+def test_the_thresholds_are_those_that_are_declared(heading: str, layer: Any) -> None:
+    """Also which of them only warn."""
+    assert _lines(f"### {heading}") == thresholds(layer), REPRINT
+
+
+def test_where_there_is_no_rule_the_page_says_why() -> None:
+    """No more and no less: a dimension that gets its first rule leaves the list."""
+    said = {(layer, dimension) for layer, dimension, _ in _cells(_lines("Where there is none:"))}
+    assert said == without_rules()
+
+
+def test_every_rule_has_a_line_that_says_what_to_do() -> None:
+    """By class, and the two that no table declares."""
+    rows = _cells(_lines("## What each rule measures, and what to do when it is broken"))
+    assert {name.strip("`") for name, *_ in rows} == rule_classes() | UNDECLARED
+    assert all(measures.endswith(".") and step.endswith(".") for _, measures, step in rows)
+
+
+def test_the_dimensions_are_the_five() -> None:
+    """In the order in which the UI lists them."""
+    assert tuple(name for name, _ in _cells(_lines("# Quality"))) == DIMENSIONS
+
+
+def test_the_rule_of_the_page_works() -> None:
+    """People copy it: it must be judged like any other."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    known: dict[str, Any] = {each.__name__: each for each in (DayRule, DayFacts, Finding, Decimal, Mapping, Column)}
+    known |= {"dataclass": dataclass, "ClassVar": ClassVar, "Dimension": Dimension, "F": F}
+    known |= {"aggregates": aggregates, "finding": finding, "__name__": "docs"}
+    exec(compile(code, "quality.md", "exec", dont_inherit=True), known)  # noqa: S102
+    rule = known["FewZeros"]("quantity", at_most=Decimal("0.1"))
+    assert aggregates.dispatch(type(rule)) is not aggregates.dispatch(DayRule)
+    for zeros, passed in ((1, True), (2, False)):
+        found = finding(rule, DayFacts(own={"rows": 10, "zeros_quantity": zeros}))
+        assert (found.passed, found.observed) == (passed, f"{zeros} of 10 rows with quantity 0")
