@@ -15,7 +15,9 @@ from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import parse_day
 
 if TYPE_CHECKING:
+    from backfill_assets.backfill.status import Statuses
     from backfill_assets.backfill.trace import Fate
+    from backfill_assets.lakehouse.snapshot import Snapshot
     from backfill_assets.lakehouse.stamps import Stamp
     from backfill_assets.lakehouse.trace import Found, Trail
     from backfill_assets.settings import Settings
@@ -37,6 +39,8 @@ class _Told:
     fates: Sequence[Fate]
     lines: Mapping[tuple[str, int], str | None]
     stamps: Mapping[tuple[str, date], Stamp]
+    statuses: Statuses
+    """A report that is stale does not count the row as it is now, or not yet."""
 
 
 @click.command(epilog=_EPILOG)
@@ -56,7 +60,9 @@ def trace(key: str, table: str | None, day_text: str | None, as_json: bool) -> N
     day = parse_day(day_text) if day_text else None
     settings = current_settings()
     snapshot = Snapshot.newest(open_storage(settings))
-    told = [_told(settings, snapshot, trail) for trail in trails(snapshot, key, table, day)]
+    found = trails(snapshot, key, table, day)
+    statuses = _statuses(snapshot)
+    told = [_told(settings, snapshot, trail, statuses) for trail in found]
     if as_json:
         say_json({"key": key, "log_entry": snapshot.sequence, "trails": [_as_json(each) for each in told]})
         return
@@ -65,7 +71,15 @@ def trace(key: str, table: str | None, day_text: str | None, as_json: bool) -> N
     say(f"As of entry {snapshot.sequence} of the publication log.")
 
 
-def _told(settings: Settings, snapshot: Any, trail: Trail) -> _Told:
+def _statuses(snapshot: Snapshot) -> Statuses:
+    from backfill_assets.backfill.status import day_statuses
+    from backfill_assets.datasets import registry
+    from backfill_assets.lakehouse.observed import observe
+
+    return day_statuses(registry.steps(), observe(snapshot.storage, [table.name for table in registry.tables()]))
+
+
+def _told(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Statuses) -> _Told:
     from backfill_assets.backfill.trace import RECEIVED, fates
     from backfill_assets.lakehouse.landed_lines import landed_line
     from backfill_assets.lakehouse.landing import LandingZone
@@ -78,6 +92,7 @@ def _told(settings: Settings, snapshot: Any, trail: Trail) -> _Told:
         fates=fates(*([found.row for found in part] for part in (trail.raw, trail.typed, trail.quarantined))),
         lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
         stamps=stamps(snapshot, {(found.table, found.day) for found in trail.rows}),
+        statuses=statuses,
     )
 
 
@@ -85,9 +100,11 @@ def _say(told: _Told) -> None:
     for fate in told.fates:
         say(f"{fate.file}:{fate.line}  {fate.outcome}: {fate.why}")
         say(f"  {told.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}")
-    rows = new_table("table", "day", "row", "publication", "when", "code", "run", "git")
+    rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git")
     for found in told.trail.rows:
-        rows.add_row(found.table, range_text(found.period), _in_words(found), *_stamped(told, found))
+        rows.add_row(
+            found.table, range_text(found.period), _status(told, found), _in_words(found), *_stamped(told, found)
+        )
     say(rows)
 
 
@@ -102,6 +119,11 @@ def _in_words(found: Found) -> str:
         return f"{row['source_file']}:{row['source_line']}"
     names = dict.fromkeys((*table.key, *table.totals))
     return ", ".join(f"{name} {row[name]}" for name in names if name in row)
+
+
+def _status(told: _Told, found: Found) -> str:
+    status = told.statuses[found.table].get(found.day)
+    return status.value if status else ""
 
 
 def _stamped(told: _Told, found: Found) -> tuple[str, ...]:
@@ -128,6 +150,7 @@ def _found_json(told: _Told, found: Found) -> dict[str, Any]:
         "layer": found.layer,
         "period": str(found.period),
         "day": found.day,
+        "status": _status(told, found),
         **known,
         "row": dict(found.row),
     }

@@ -84,9 +84,10 @@ def test_a_rejected_row_ends_in_quarantine(backfill: Backfill) -> None:
 def test_versions_are_deduplicated_superseded_or_not_built_yet(backfill: Backfill, workshop: Workshop) -> None:
     """Every line of a key has one fate; what supersedes it is on the day that it names."""
     landing = workshop.settings.landing
-    first = sale(basket_id="9", updated_at="2017-03-01T12:00:00Z")
+    like = {name: sound_row(workshop)[name] for name in ("store_id", "currency")}
+    first = sale(basket_id="9", updated_at="2017-03-01T12:00:00Z", **like)
     land(landing, "sales", str(FIRST), "nine", [first, {**first, "updated_at": "2017-03-01T11:00:00Z"}])
-    land(landing, "sales", str(SECOND), "nine-moved", [on(SECOND, basket_id="9")])
+    land(landing, "sales", str(SECOND), "nine-moved", [on(SECOND, basket_id="9", **like)])
     workshop.build("raw_sales", DAYS)
     assert {each["outcome"] for each in trail(backfill, "9-1095275")["landed"]} == {"not built yet"}
     for table in ("bronze_sales", "fact_sales_transactions"):
@@ -101,6 +102,9 @@ def test_versions_are_deduplicated_superseded_or_not_built_yet(backfill: Backfil
         "a newer version belongs to 2017-03-02",
         "sales/2017-03-01/nine.jsonl.gz:1 stands for it",
     ]
+    status = {each["table"]: each["status"] for each in found["rows"]}
+    assert status["fact_sales_transactions"] == "fresh"
+    assert status["report_monthly_close"] == "stale: input changed", "it does not count the row yet"
     facts = [each["day"] for each in found["rows"] if each["table"] == "fact_sales_transactions"]
     assert facts == [str(SECOND)]
     only = trail(backfill, "9-1095275", "--day", FIRST)

@@ -1,0 +1,108 @@
+"""The SQL of the audit page gives the answers that it is there for, on a lakehouse that was really built."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.lakehouse.publication_log import LOG_TABLE
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.stories.rejected_sales import CHAIN, DAYS, FIRST, SECOND
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+ASKED = dict(re.findall(r"^## ([^\n]*\?)\n(?:(?!^## ).)*?```sql\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
+REVENUE = "fact_daily_revenue"
+SHOWN = {
+    "table": f"'{REVENUE}'",
+    "day": "'2017-03-01'",
+    "publication": "'20170601t101500-fact-daily-revenue-1a2b3c4d'",
+    "run": "'4fa7c0de-0b5e-4b6e-9d0c-2a41c5a5e7f1'",
+    "moment": "TIMESTAMP'2017-06-01T12:00:00Z'",
+}
+"""The examples in the queries of the page, for which a reader puts in what is asked for."""
+
+
+class Auditor:
+    """Asks the questions of the page."""
+
+    def __init__(self, spark: SparkSession, workshop: Workshop) -> None:
+        log = str(workshop.settings.lakehouse / LOG_TABLE)
+        view = next(sql for sql in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) if "VIEW" in sql)
+        spark.sql(view.replace(".data/lakehouse/_publications", log))
+        self.spark = spark
+        self.asked: set[str] = set()
+
+    def ask(self, words: str, **about: str) -> list[dict[str, Any]]:
+        (question,) = (question for question in ASKED if words in question)
+        self.asked.add(question)
+        sql = ASKED[question]
+        for name, value in about.items():
+            assert SHOWN[name] in sql
+            sql = sql.replace(SHOWN[name], f"TIMESTAMP'{value}'" if name == "moment" else f"'{value}'")
+        return [row.asDict() for row in self.spark.sql(sql).collect()]
+
+
+@pytest.fixture
+def workshop(rejected_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
+    return Workshop(shutil.copytree(rejected_home, tmp_path / "home"), lambda: spark)
+
+
+def test_every_question_of_the_page_is_answered(workshop: Workshop, spark: SparkSession) -> None:
+    """One lakehouse, all of its questions; a question that is added to the page has to be asked here."""
+    before = {table: workshop.states(table)[FIRST].publication for table in CHAIN if table != "report_store_ranking"}
+    roll_back(workshop.builder.lake.publisher, before[REVENUE], id="undo")
+    auditor = Auditor(spark, workshop)
+
+    changes = auditor.ask("Who changed day D", table=REVENUE, day=str(FIRST))
+    assert [(row["publication"], row["kind"], row["run"]) for row in changes] == [
+        (before[REVENUE], "replace", "test-run"),
+        ("undo", "rollback", ""),
+    ]
+    assert (changes[0]["code_version"], changes[1]["replaces"]) == ("v1", before[REVENUE])
+
+    read = auditor.ask("What was read by", publication=before["fact_sales_transactions"])
+    assert [row["table"] for row in read] == ["bronze_fx_rates", "bronze_sales"]
+    assert {(row["first"], row["last"]) for row in read[1:]} == {(str(FIRST), str(SECOND))}
+    assert all(row["version"] is not None for row in read)
+
+    files = auditor.ask("Which landed files", publication=before["raw_sales"])
+    assert {(row["file"], row["first_time"]) for row in files} >= {("sales/2017-03-01/bad.jsonl.gz", True)}
+
+    made = auditor.ask("What was made from day D", table="bronze_sales", day=str(FIRST))
+    assert [row["publication"] for row in made] == [before["fact_sales_transactions"]]
+
+    published = auditor.ask("What did run R publish", run="test-run")
+    revenue = next(row for row in published if row["table"] == REVENUE)
+    assert (revenue["days"], revenue["first"], revenue["last"]) == (2, str(FIRST), str(SECOND))
+
+    undone = auditor.ask("Which days were rolled back")
+    assert [(row["table"], row["day"], row["undone"]) for row in undone] == [
+        (REVENUE, str(day), before[REVENUE]) for day in DAYS
+    ]
+    assert auditor.ask("What was aborted") == []
+
+    held = auditor.ask("What did table T hold", table=REVENUE, moment=str(changes[0]["at"]))
+    assert [row["publication"] for row in held] == [before[REVENUE]] * 2
+    assert auditor.asked == set(ASKED)
+
+
+def test_history_says_from_what(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables with their version and days, or landed files; briefly in the list, in full for scripts."""
+    backfill = Backfill(workshop.settings.home, monkeypatch)
+    (facts,) = backfill.json("history", "fact_sales_transactions", "--days", FIRST)
+    read = {each["table"]: each for each in facts["inputs"]}
+    assert read["bronze_sales"]["days"] == [str(DAYS)] and read["bronze_sales"]["version"] is not None
+    assert read["bronze_fx_rates"]["days"] == ["2017-02-22..2017-03-02"] and facts["landed"] == []
+    (raw,) = backfill.json("history", "raw_sales")
+    assert "sales/2017-03-01/bad.jsonl.gz" in raw["landed"] and len(raw["landed"]) == 4
+    output = backfill("history").output
+    assert f"bronze_sales v{read['bronze_sales']['version']}" in output and "4 landed files" in output
