@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date
@@ -61,6 +62,8 @@ def replay(table: str | None, days_text: str | None, dry_run: bool, as_json: boo
         told = _replayed(_builder(current_settings(), stack), rejects, days, dry_run, as_json)
     if as_json:
         say_json(told)
+    if told["still_bad"] and not told["freed"] and not dry_run:
+        raise _still_bad(told)
 
 
 def _replayed(
@@ -73,10 +76,7 @@ def _replayed(
     judged = [each for one in rejects for each in (judge_again(builder.lake, one, days) if published else ())]
     if not quiet:
         _say_judged(judged, days)
-    built = []
-    if judged and not dry_run:
-        _refuse_unfreed(judged)
-        built = _rebuilt(builder, _freed(rejects, judged), quiet)
+    built = [] if dry_run else _rebuilt(builder, _freed(rejects, judged), quiet)
     return {"judged": [_as_json(each) for each in judged if each.reason], **_totals(judged), "built": built}
 
 
@@ -105,21 +105,19 @@ def _freed(rejects: Sequence[Rejects], judged: Sequence[Judged]) -> dict[str, li
     return {name: days for name, days in found.items() if days}
 
 
-def _refuse_unfreed(judged: Sequence[Judged]) -> None:
-    if _totals(judged)["freed"]:
-        return
-    reasons: dict[str, int] = {}
-    for each in judged:
-        if each.reason is not None:
-            reasons[each.reason] = reasons.get(each.reason, 0) + each.still_bad
-    listed = "\n".join(f"  {rows:,} x {reason}" for reason, rows in sorted(reasons.items(), key=lambda item: -item[1]))
-    raise StillBad(
-        f"None of {_totals(judged)['still_bad']:,} quarantined rows would be accepted; nothing was built.\n{listed}",
-        hint=_HINT,
+def _still_bad(told: Mapping[str, Any]) -> StillBad:
+    reasons: Counter[str] = Counter()
+    for each in told["judged"]:
+        reasons[each["reason"]] += each["still_bad"]
+    listed = "\n".join(f"  {rows:,} x {reason}" for reason, rows in reasons.most_common())
+    return StillBad(
+        f"None of {told['still_bad']:,} quarantined rows would be accepted; nothing was built.\n{listed}", hint=_HINT
     )
 
 
 def _rebuilt(builder: Builder, freed: Mapping[str, Sequence[date]], quiet: bool) -> list[dict[str, Any]]:
+    if not freed:
+        return []
     from backfill_assets.build import RunInfo
     from backfill_assets.build.commit import git_commit
     from backfill_assets.build.replay import rebuild

@@ -91,6 +91,8 @@ def test_rows_that_are_still_bad_are_left_alone(backfill: Backfill, workshop: Wo
     assert "None of 4 quarantined rows would be accepted; nothing was built." in result.stderr
     assert all(reason in result.stderr for reason in (QUANTITY, DISCOUNT, AMOUNT))
     assert "new version" in result.stderr and "new file" in result.stderr
+    told = backfill.json("quarantine", "replay", exit_code=1)
+    assert (told["freed"], told["still_bad"], told["built"]) == (0, 4, [])
     dry = backfill.json("quarantine", "replay", "--dry-run")
     assert (dry["freed"], dry["still_bad"], dry["built"]) == (0, 4, [])
     assert publications(workshop) == before
