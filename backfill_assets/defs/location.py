@@ -12,8 +12,10 @@ from backfill_assets.datasets.chains import chains
 from backfill_assets.datasets.dataset import Dataset
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
+from backfill_assets.defs.landed_files import landed_file_sensor
 from backfill_assets.defs.partition_statuses import partition_status_sensor
 from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.repairs import repair_sensor
 from backfill_assets.defs.schedules import daily_job, daily_schedule
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 
@@ -32,7 +34,11 @@ def code_location(
         assets=_assets(datasets, days_per_run),
         jobs=[*jobs.values(), watch],
         schedules=[*(daily_schedule(name, job) for name, job in jobs.items()), watchdog_schedule(watch)],
-        sensors=[partition_status_sensor(table_partitions(datasets))],
+        sensors=[
+            partition_status_sensor(table_partitions(datasets)),
+            repair_sensor(datasets, table_partitions(datasets)),
+            landed_file_sensor(datasets, table_partitions(datasets)),
+        ],
         resources=dict(resources),
         executor=dg.in_process_executor,
     )

@@ -27,6 +27,11 @@ _CHUNK = 1 << 16
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
+def position_id(source: str, path: str) -> str:
+    """The name under which main keeps that the landed file ``path`` was taken in."""
+    return f"landed:{source}:{path}"
+
+
 @dataclass(frozen=True, order=True)
 class LandedFile:
     """One file as it was when it was listed; ``path`` is relative to the landing zone, ``size`` in bytes."""
@@ -40,7 +45,7 @@ class LandedFile:
     @property
     def position(self) -> tuple[str, int]:
         """What a publication records so that this file counts once: an id, and 63 bits of its content's SHA-256."""
-        return f"landed:{self.source}:{self.path}", int(self.content_hash[:16], 16) >> 1
+        return position_id(self.source, self.path), int(self.content_hash[:16], 16) >> 1
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,16 @@ class LandingZone:
     def days(self, source: str) -> tuple[date, ...]:
         """The arrival days that ``source`` has a folder for, oldest first."""
         return tuple(sorted(self._day_folders(source)))
+
+    def paths(self, source: str) -> dict[date, tuple[str, ...]]:
+        """The files of ``source`` by arrival day, relative to the landing zone, without reading them.
+
+        Nothing at all for a source that has no folder yet.
+        """
+        if not (self.root / source).exists():
+            return {}
+        folders = self._day_folders(source)
+        return {day: tuple(map(self._relative, self._data_files(folders[day]))) for day in sorted(folders)}
 
     def delivery(self, source: str, day: date) -> Delivery:
         """``missing``: no folder, nothing was delivered yet; ``empty``: a folder without files; else ``landed``."""

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 
 import dagster as dg
 
 from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
 from backfill_assets.datasets.dataset import RuleOutcome, Step, Table
 from backfill_assets.defs.provenance import run_info
+from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.publication_log import PublicationLog
 
 
@@ -68,6 +70,9 @@ class FakeBackfill(dg.ConfigurableResource[None]):
 
     def publications(self) -> PublicationLog | None:
         return self.fake.log
+
+    def landing(self) -> LandingZone:
+        return LandingZone(Path("nowhere"))
 
     def run_info(self, run: dg.DagsterRun) -> RunInfo:
         return run_info(run)

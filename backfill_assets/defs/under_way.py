@@ -1,0 +1,60 @@
+"""What is under way in Dagster: the tables that backfills and runs may still write. Dagster's memory only, no data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.tags import BACKFILL_ID_TAG
+
+from backfill_assets.defs.watchdogs import JOB
+
+PATIENCE = timedelta(hours=1)
+"""A run killed with -9 stays started in Dagster for ever; one that has said nothing for so long is taken for dead."""
+
+
+def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None) -> dict[str, str]:
+    """Each of ``tables`` that a backfill or a run under way targets, with what that is."""
+    moment = now or datetime.now(UTC)
+    records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
+    runs = [record.dagster_run for record in records if _alive(instance, record, moment)]
+    busy = {table: f"the run {run.run_id[:8]}" for run in runs for table in _of_run(run, tables)}
+    unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
+    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
+        started = datetime.fromtimestamp(backfill.backfill_timestamp, UTC)
+        has_run = any(run.tags.get(BACKFILL_ID_TAG) == backfill.backfill_id for run in runs)
+        if has_run or moment - started < PATIENCE:
+            keys = {key.to_user_string() for key in backfill.asset_selection or ()}
+            busy |= dict.fromkeys(keys & set(tables), f"the backfill {backfill.backfill_id}")
+    return busy
+
+
+def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
+    """Did any run or backfill ever ask for ``table``, whatever became of it?"""
+    key = dg.AssetKey(table)
+    planned = instance.event_log_storage.get_latest_storage_id_by_partition(
+        key, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    )
+    if planned or instance.get_materialized_partitions(key):
+        return True
+    return any(key in (backfill.asset_selection or ()) for backfill in instance.get_backfills())
+
+
+def _alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
+    """Waiting in the queue is no sign of death; the newest event of one that was started is its last sign of life."""
+    run = record.dagster_run
+    if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
+        return True
+    newest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+    told = datetime.fromtimestamp(newest[0].event_log_entry.timestamp, UTC) if newest else record.create_timestamp
+    return now - told < PATIENCE
+
+
+def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
+    """A run of a job without a selection of its own may write whatever the job has: taken for all tables."""
+    if run.asset_selection:
+        return {key.to_user_string() for key in run.asset_selection} & set(tables)
+    return set() if run.job_name == JOB else set(tables)

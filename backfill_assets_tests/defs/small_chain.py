@@ -1,0 +1,46 @@
+"""The small dataset published for real, without a JVM: each day from what is published of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from backfill_assets.datasets.dataset import Step
+from backfill_assets.defs.repairs import in_build_order
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.observed import Observed, observe
+from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+INGESTED = "v1"
+
+
+def publish_chain(lakehouse: SmallLakehouse, id: str, days: Sequence[str]) -> None:
+    """Two rows a day in every table."""
+    for step in in_build_order([SMALL]):
+        publish_step(lakehouse, id, step, dict.fromkeys(days, 2))
+
+
+def publish_step(lakehouse: SmallLakehouse, id: str, step: Step, rows: dict[str, int]) -> None:
+    """So many ``rows`` a day in each table of ``step``, in one publication."""
+    observed = observe(lakehouse.storage, TABLES)
+    inputs = {} if step.source else {day: inputs_of(step, day, observed) for day in rows}
+    ids = {table.name: {day: range(count) for day, count in rows.items()} for table in step.tables}
+    name = f"{id}-{step.name.replace('_', '-')}"
+    lakehouse.publish(name, ids, code=INGESTED if step.source else step.current, inputs=inputs)
+
+
+def inputs_of(step: Step, day: str, observed: Observed) -> str:
+    """The fingerprint of what is published of the inputs of ``day``."""
+    period = step.cadence.period(date.fromisoformat(day))
+    return fingerprints.inputs(
+        {
+            read.table: {str(d): _logical(observed, read.table, str(d)) for d in read.days(period)}
+            for read in step.version().reads
+        }
+    )
+
+
+def _logical(observed: Observed, table: str, day: str) -> str:
+    state = observed.states.get((table, day))
+    return state.content.logical if state and state.content else fingerprints.NEVER_PUBLISHED
