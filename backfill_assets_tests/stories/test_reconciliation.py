@@ -109,7 +109,7 @@ def build_damaged(workshop: Workshop, table: str, damage: Damage, *, force: bool
         ("bronze_sales", swapped, {"content_intact", "everything_accounted_for"}),
         ("bronze_sales", one_lost, {"everything_accounted_for"}),
         ("bronze_sales", one_doubled, {"everything_accounted_for", "key_is_unique"}),
-        ("fact_sales_transactions", swapped_facts, {"everything_published"}),
+        ("fact_sales_transactions", swapped_facts, {"everything_published", "converted_exactly_amount_eur"}),
         ("fact_sales_transactions", one_traded, {"everything_published", "key_is_unique"}),
     ],
 )

@@ -1,0 +1,42 @@
+"""A day that came weeks late, as people see it: published, yellow, and with numbers that stay when it is reused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.days import DayRange
+from backfill_assets_tests.stories.dagster_chain import DagsterChain, dagster_chain
+from backfill_assets_tests.strategies.landed_sales import land, sale
+from backfill_assets_tests.workshop import Workshop
+
+DAY, ARRIVAL = DayRange.parse("2017-03-01..2017-03-01"), DayRange.parse("2017-03-21..2017-03-21")
+BRONZE = ("bronze_sales", "quarantine_sales")
+
+
+def _quality(chain: DagsterChain) -> dict[str, float]:
+    metadata = chain.newest("bronze_sales")[str(DAY.first)].metadata
+    return {name: float(str(metadata[name].value)) for name in ("quality_score", "quality_timeliness")}
+
+
+def test_a_day_that_came_weeks_late_is_published_with_a_warning(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Late rows have to get in. The check is a warning, and a second run, which computes nothing, shows the same."""
+    late = [sale(basket_id=str(number)) for number in range(30)]
+    land(workshop.settings.landing, "sales", str(ARRIVAL.first), "late", late)
+    workshop.build("raw_sales", ARRIVAL)
+    with dagster_chain(workshop, tmp_path / "dagster", monkeypatch) as chain:
+        first = chain.run(DAY, *BRONZE)
+        gates = {each.asset_key.to_user_string(): each for each in first.get_asset_check_evaluations()}
+        assert first.success and set(chain.published("bronze_sales")) == {str(DAY.first)}
+        assert (gates["bronze_sales"].passed, gates["bronze_sales"].severity) == (False, dg.AssetCheckSeverity.WARN)
+        assert "30 of 30 rows arrived more than 7 day(s)" in str(gates["bronze_sales"].description)
+        assert gates["quarantine_sales"].passed
+        judged = _quality(chain)
+        assert judged == {"quality_score": 6 / 7, "quality_timeliness": 0.0}
+        sessions = workshop.sessions
+        assert chain.run(DAY, *BRONZE).success and workshop.sessions == sessions
+        assert _quality(chain) == judged
