@@ -1,0 +1,139 @@
+"""Whatever lands, every line is accounted for: published, quarantined, deduplicated or superseded."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.landed_values import comparable
+from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.strategies.landed_sales import SALE
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ARRIVALS = DayRange.parse("2017-03-02..2017-03-03")
+SOUND_LINES = 200
+"""A day; so many that a few dozen bad lines are no reason to hold it back."""
+
+_days = st.integers(-2, 2).map(lambda offset: date(2017, 3, 2 + offset) if offset > -2 else date(2017, 2, 28))
+_sales = st.builds(
+    lambda basket, day, second, cents: {
+        **SALE,
+        "basket_id": str(basket),
+        "transaction_timestamp": f"{day}T10:00:00Z",
+        "updated_at": f"2017-03-03T23:00:{second:02d}Z",
+        "sales_value": f"{cents}.00",
+    },
+    basket=st.integers(1, 4),
+    day=_days,
+    second=st.integers(0, 3),
+    cents=st.integers(0, 2),
+)
+_text = st.text(st.characters(codec="utf-8"), max_size=12)
+_json = st.one_of(
+    _text, st.none(), st.booleans(), st.integers(), st.floats(), st.lists(_text), st.dictionaries(_text, _text)
+)
+_changed = st.builds(
+    lambda sale, name, value: {**sale, name: value}, _sales, st.sampled_from([*SALE, "unknown", "Currency"]), _json
+)
+_without = st.builds(
+    lambda sale, gone: {name: value for name, value in sale.items() if name != gone},
+    _sales,
+    st.sampled_from(list(SALE)),
+)
+_objects = st.one_of(_sales, _sales, _changed, _without).map(lambda fields: json.dumps(fields).encode())
+_broken = st.builds(lambda line, cut: line[: cut % len(line)], _objects, st.integers(1, 400))
+_anything = st.one_of(
+    _text.map(str.encode), st.binary(max_size=20), st.sampled_from([b"", b" \t", b"{}", b"null", b"[]"])
+)
+_lines = st.lists(
+    st.one_of(_objects, _objects, _broken, _anything).map(lambda line: line.replace(b"\n", b" ")), max_size=30
+)
+_names = st.sampled_from(["a", "a b", "a+b", "a%20b", "ä", "{a}[1]", "a*?"])
+
+
+def land_bytes(landing: Path, day: date, name: str, lines: Sequence[bytes], *, ended: bool) -> None:
+    """A file of these lines; the last one may lack its end."""
+    content = b"\n".join(lines) + (b"\n" if ended and lines else b"")
+    (landing / "sales" / str(day) / f"{name}.jsonl.gz").write_bytes(gzip.compress(content))
+
+
+def places(lines: Sequence[bytes], day: date, name: str) -> set[tuple[str, int]]:
+    """Where the lines are that are not blank."""
+    return {(f"sales/{day}/{name}.jsonl.gz", n) for n, line in enumerate(lines, 1) if line.strip(b" \t\r")}
+
+
+def placed(rows: pd.DataFrame) -> list[tuple[str, int]]:
+    return list(zip(rows["source_file"].tolist(), rows["source_line"].tolist(), strict=True))
+
+
+@settings(max_examples=8, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@given(files=st.tuples(_lines, _lines), name=_names, ended=st.booleans())
+def test_every_line_of_every_file_is_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory,
+    spark: SparkSession,
+    files: tuple[list[bytes], list[bytes]],
+    name: str,
+    ended: bool,
+) -> None:
+    """By file and line, by count, and by the sum of content hashes, over all days that the lines belong to."""
+    workshop = Workshop(tmp_path_factory.mktemp("fuzz"), lambda: spark)
+    expected: set[tuple[str, int]] = set()
+    for day, lines in zip(ARRIVALS, files, strict=True):
+        land_lines(workshop.settings.landing, day, "shop", SOUND_LINES)
+        land_bytes(workshop.settings.landing, day, name, lines, ended=ended)
+        expected |= places(lines, day, name) | {(f"sales/{day}/shop.jsonl.gz", n + 1) for n in range(SOUND_LINES)}
+    workshop.build("raw_sales", ARRIVALS)
+    workshop.build("bronze_sales", sorted(workshop.states("raw_sales")))
+    check(workshop, expected)
+
+
+def check(workshop: Workshop, expected: set[tuple[str, int]]) -> None:
+    raw, typed, rejected = (workshop.read(table) for table in ("raw_sales", "bronze_sales", "quarantine_sales"))
+    received = raw[raw["record_kind"] == "received"]
+    assert sorted(placed(received)) == sorted(expected)
+    standing = placed(typed) + placed(rejected)
+    assert len(standing) == len(set(standing)) and set(standing) <= expected
+    assert len(received) == len(typed) + int(typed["deduplicated_rows"].sum()) + len(rejected)
+    parts = (typed["content_hash"], typed["deduplicated_hash"], rejected["content_hash"])
+    assert sum(map(int, received["content_hash"])) == sum(int(value) for part in parts for value in part)
+    assert all(len(reasons) for reasons in rejected["reasons"])
+    _check_superseded(received, typed)
+
+
+def _check_superseded(received: pd.DataFrame, typed: pd.DataFrame) -> None:
+    """A row is superseded if a newer version arrived for another day: also one that is rejected there."""
+    versions = [row for row in received.to_dict("records") if not row["day_is_arrival"] and _readable(row)]
+    for row in typed.to_dict("records"):
+        others = [other for other in versions if _key(other) == _key(row) and other["day"] != row["day"]]
+        newer = max((_version(other) for other in others if _version(other) > _version(row)), default=None)
+        superseded = None if pd.isna(row["superseded_by_day"]) else row["superseded_by_day"]
+        assert superseded == (newer and next(other["day"] for other in others if _version(other) == newer))
+
+
+def _key(row: Mapping[Hashable, Any]) -> tuple[str, str]:
+    return row["basket_id"], row["product_id"]
+
+
+def _version(row: Mapping[Hashable, Any]) -> tuple[datetime, int]:
+    at = comparable(row["updated_at"], "timestamp")
+    assert isinstance(at, datetime)
+    return at, row["content_hash"]
+
+
+def _readable(row: Mapping[Hashable, Any]) -> bool:
+    texts = [*_key(row), row["updated_at"]]
+    whole = all(isinstance(text, str) and text for text in texts)
+    return whole and isinstance(comparable(row["updated_at"], "timestamp"), datetime)
