@@ -1,0 +1,96 @@
+"""A source gains a field after history was built: what the guide to a dataset of one's own promises."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Annotated
+
+import pandas as pd
+import pandera.pyspark as pa
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from backfill_assets.datasets import registry, sea_temperatures
+from backfill_assets.datasets.bronze import Refinement, refined
+from backfill_assets.datasets.dataset import Reads, Version
+from backfill_assets.datasets.landed import BronzeColumns, landed_steps
+from backfill_assets.days import DayRange
+from backfill_assets_tests.workshop import Workshop
+
+DAYS = DayRange.parse("2016-03-01..2016-03-02")
+RAW, BRONZE, QUARANTINE = "raw_sea_temperatures", "bronze_sea_temperatures", "quarantine_sea_temperatures"
+KEY = ("sensor_id", "measured_at")
+SOURCE = replace(
+    sea_temperatures.SEA_TEMPERATURES,
+    fields=("sensor_id", "measured_at", "celsius", "salinity", "sent_at"),
+    types={**sea_temperatures.SEA_TEMPERATURES.types, "salinity": "decimal(6,3)"},
+)
+
+
+class TypedWithSalinity(sea_temperatures.TypedSeaTemperatures):
+    """A reading that may say how salty the water was."""
+
+    salinity: Annotated[T.DecimalType, 6, 3] = pa.Field(nullable=True, ge=0, description="Grams of salt a kilogram.")
+
+
+class BronzeWithSalinity(BronzeColumns, TypedWithSalinity):
+    """One reading per sensor and moment."""
+
+
+def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+    return refined(inputs, Refinement(SOURCE, BronzeWithSalinity, key=KEY))
+
+
+def land(workshop: Workshop, day: date, *salinities: str | None) -> None:
+    folder = workshop.settings.landing / "sea_temperatures" / str(day)
+    folder.mkdir(parents=True)
+    lines = [json.dumps(reading(f"{day}T{hour:02d}:00:00Z", value)) for hour, value in enumerate(salinities)]
+    (folder / "readings.jsonl.gz").write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+
+
+def reading(moment: str, salinity: str | None) -> dict[str, str]:
+    values = {"sensor_id": "B01", "measured_at": moment, "celsius": "4.5", "sent_at": moment}
+    return values if salinity is None else {**values, "salinity": salinity}
+
+
+def declare_salinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dataset as it would be declared with the new field, in a second version of bronze."""
+    steps = landed_steps(
+        SOURCE,
+        BronzeWithSalinity,
+        rows="sea temperature readings",
+        key=KEY,
+        versions=(Version("v2", "With salinity.", (Reads(RAW),), bronze),),
+        current="v2",
+        most_rows=100,
+        tolerated_rejects=5,
+    )
+    others = [each for each in registry.datasets() if each.name != "sea_temperatures"]
+    changed = replace(sea_temperatures.SEA_TEMPERATURES_DATASET, steps=steps)
+    monkeypatch.setattr(registry, "_DATASETS", (*others, changed))
+
+
+def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old days have it empty, and what was landed before anybody declared it is in raw; new values are judged."""
+    land(workshop, DAYS.first, None, "31.5")
+    for table in (RAW, BRONZE):
+        workshop.build(table, [DAYS.first])
+    declare_salinity(monkeypatch)
+    land(workshop, DAYS.last, "32.1", "brackish")
+    for table in (RAW, BRONZE):
+        workshop.build(table, DAYS)
+    rows = workshop.read(BRONZE).sort_values("measured_at")["salinity"]
+    assert [None if pd.isna(value) else value for value in rows] == [None, None, Decimal("32.100")]
+    raw = workshop.read(RAW, DayRange.of(DAYS.first))
+    assert raw["rescued"].dropna().tolist() == ['{"salinity":"31.5"}']
+    [reasons] = workshop.read(QUARANTINE)["reasons"]
+    assert list(reasons) == ["salinity: 'brackish' is not a decimal(6,3)"]
+    assert {state.content.code_version for state in workshop.states(BRONZE).values() if state.content} == {"v2"}
