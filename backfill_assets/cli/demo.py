@@ -172,6 +172,7 @@ def _newest_entry(settings: Settings) -> int:
 
 def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float], before: int) -> None:
     from backfill_assets.backfill.accounting import account
+    from backfill_assets.datasets import registry
 
     log = open_publisher(settings).log
     states = log.day_states(log.head())
@@ -181,7 +182,8 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     rows.columns[0].no_wrap = True
     unchanged = {key for key, state in states.items() if state.sequence <= before}
     for found in account(_steps(), list(days), states):
-        reused = sum((found.table, str(day)) in unchanged for day in days)
+        periods = registry.step(found.table).cadence.starts(days)
+        reused = sum((found.table, str(day)) in unchanged for day in periods)
         told = [found.days, reused, found.received, found.published, found.quarantined]
         told += [found.deduplicated, found.superseded]
         seconds = step_seconds.get(found.table)
