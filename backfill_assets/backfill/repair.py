@@ -52,21 +52,24 @@ class Decision:
 def repairs_needed(seen: Seen) -> Decision:
     """One backfill for all days with the same reason; what touches tables that are busy waits for the next look.
 
-    Days that somebody wrote past the protocol into raw, that failed :data:`MOST_ATTEMPTS` times, or that other code
-    built, are for people. What is made of a day that waits for a person waits with it.
+    Days that somebody wrote past the protocol into raw, that failed :data:`MOST_ATTEMPTS` times, that a person has
+    rolled back, or that other code built, are for people. What is made of a day that waits for a person waits with it.
     """
     statuses = day_statuses(seen.steps, seen.observed)
     raw, found = troubles(seen, statuses)
-    held = downstream(seen.steps, seen.observed, by_table(raw), seen.has_partition)
-    there = [trouble for trouble in found if seen.has_partition(trouble.table, trouble.day)]
+    if not raw and not found:
+        return Decision(for_people=tuple(_other_code(statuses)))
+    nowhere = [trouble for trouble in found if not seen.has_partition(trouble.table, trouble.day)]
+    back = [trouble for trouble in found if (trouble.table, trouble.day) in seen.rolled_back]
+    there = [trouble for trouble in found if trouble not in nowhere and trouble not in back]
+    held = downstream(seen.steps, seen.observed, by_table(raw), seen.may_build)
     free = [trouble for trouble in there if trouble.day not in held.get(trouble.table, ())]
     tried = [trouble for trouble in free if seen.attempts.get(trouble.evidence, 0) >= MOST_ATTEMPTS]
-    roots = _roots(seen, [trouble for trouble in free if trouble not in tried])
-    launch, waiting = _launches(seen, roots)
+    launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in free if trouble not in tried]))
     if len(free) < len(there):
         waiting += (f"{len(there) - len(free)} day(s) made of raw days that wait for a person",)
-    nowhere = [trouble for trouble in found if trouble not in there]
-    return Decision(launch, waiting, (*_raw(raw), *_exhausted(tried), *_nowhere(nowhere), *_other_code(statuses)))
+    people = (*_raw(raw), *_exhausted(tried), *_nowhere(nowhere), *_rolled_back(back), *_other_code(statuses))
+    return Decision(launch, waiting, people)
 
 
 def named(days: Iterable[date]) -> str:
@@ -81,7 +84,7 @@ def named(days: Iterable[date]) -> str:
 
 def _roots(seen: Seen, troubles: Sequence[Trouble]) -> list[Trouble]:
     """Those that no other one's rebuild comes by anyway."""
-    reached = downstream(seen.steps, seen.observed, by_table(troubles), seen.has_partition, strictly=True)
+    reached = downstream(seen.steps, seen.observed, by_table(troubles), seen.may_build, strictly=True)
     return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
 
 
@@ -111,7 +114,7 @@ def _groups(seen: Seen, roots: Sequence[Trouble]) -> list[list[Trouble]]:
 
 
 def _repair(seen: Seen, group: Sequence[Trouble]) -> Repair:
-    days = downstream(seen.steps, seen.observed, by_table(group), seen.has_partition)
+    days = downstream(seen.steps, seen.observed, by_table(group), seen.may_build)
     attempts = sorted((trouble.evidence, seen.attempts.get(trouble.evidence, 0)) for trouble in group)
     listed = "; ".join(f"{table} {named(found)}" for table, found in by_table(group).items())
     again = max(attempt for _, attempt in attempts)
@@ -143,6 +146,10 @@ def _exhausted(troubles: Sequence[Trouble]) -> list[ForPeople]:
 def _nowhere(troubles: Sequence[Trouble]) -> list[ForPeople]:
     next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
     return _told(troubles, "Dagster has no such partition", next_step)
+
+
+def _rolled_back(troubles: Sequence[Trouble]) -> list[ForPeople]:
+    return _told(troubles, "a person has rolled it back", "launch it when it is to be built again")
 
 
 def _told(troubles: Sequence[Trouble], why: str, next_step: str) -> list[ForPeople]:

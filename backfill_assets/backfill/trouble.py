@@ -69,6 +69,27 @@ class Seen:
     failed_gates: Collection[tuple[str, date]] = ()
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
     has_partition: Callable[[str, date], bool] = _anywhere
+    today: date = date.max
+    """Days that have not ended have rows already if a source is ahead of time; they are nobody's trouble yet."""
+    rollbacks: Callable[[], Collection[str]] = frozenset
+    """The publications that were rollbacks; only asked for when something is wrong."""
+
+    @cached_property
+    def rolled_back(self) -> set[tuple[str, date]]:
+        """Days of steps that a person has put back: they stay as they are until a person launches them."""
+        rollbacks = set(self.rollbacks())
+        states = self.observed.states
+        put_back = {(table, day) for (table, day), state in states.items() if state.publication in rollbacks}
+        steps = {table.name: step for step in self.steps for table in step.tables}
+        return {
+            (table.name, date.fromisoformat(day))
+            for name, day in put_back
+            if name in steps
+            for table in steps[name].tables
+        }
+
+    def may_build(self, table: str, day: date) -> bool:
+        return self.has_partition(table, day) and (table, day) not in self.rolled_back
 
     @cached_property
     def published(self) -> set[tuple[str, str]]:
@@ -87,7 +108,7 @@ def troubles(seen: Seen, statuses: Statuses) -> tuple[list[Trouble], list[Troubl
                 for table in step.tables
                 if (reason := _reason(seen, step, table.name, day, statuses, watched))
             ]
-            if found:
+            if found and day < seen.today:
                 reason, table = min(found, key=lambda each: list(Reason).index(each[0]))
                 trouble = Trouble(table, day, reason, _evidence(seen, step, day, reason))
                 (raw if step.source else others).append(trouble)

@@ -4,7 +4,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +25,7 @@ from backfill_assets.defs.under_way import busy_tables
 from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.observed import observe
+from backfill_assets.lakehouse.publication_history import rollbacks
 from backfill_assets.lakehouse.storage import Storage
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def decide(
     """What is under way is asked first: what ends before the lakehouse is looked at is waited for, not done twice."""
     busy = busy_tables(instance, partitions)
     earlier = list(_earlier(instance))
-    observed = observe(Storage(lakehouse), partitions)
+    storage = Storage(lakehouse)
+    observed = observe(storage, partitions)
     forced = {(table, day) for table, day, reason, _ in earlier if reason == Reason.WATCHDOG.value}
     return repairs_needed(
         Seen(
@@ -91,6 +93,8 @@ def decide(
             busy=busy,
             failed_gates=_failed_gates(instance, partitions) if earlier else (),
             has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
+            today=datetime.now(UTC).date(),
+            rollbacks=lambda: rollbacks(storage),
         )
     )
 

@@ -72,6 +72,15 @@ def history(storage: Storage) -> list[Told]:
     return _told(rows.sort_by("sequence").to_pylist())[::-1]
 
 
+def rollbacks(storage: Storage) -> set[str]:
+    """The publications by which somebody undid others."""
+    if not anything_published(storage):
+        return set()
+    log = DeltaTable(storage.uri(LOG_TABLE), storage_options=dict(storage.options))
+    chosen = (pc.field("event") == "prepared") & (pc.field("kind") == "rollback")
+    return set(log.to_pyarrow_dataset().to_table(columns=["publication"], filter=chosen)["publication"].to_pylist())
+
+
 def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], Inputs]:
     """From what each of these publications was made, by its id and the moment it was prepared.
 

@@ -245,6 +245,28 @@ def test_reasons_on_the_same_tables_take_turns(world: World) -> None:
     assert "late rows" in decision.waiting[0]
 
 
+def test_what_a_person_rolled_back_stays_rolled_back(world: World) -> None:
+    """Its inputs are newer than its content, which would be a reason to build it. Repairs upstream pass it by."""
+    world.publish("bronze", D, checksum="8")
+    world.states["fact", str(D)] = world.states["fact", str(D)].model_copy(update={"publication": "undo"})
+    decision = _decide(world, rollbacks=lambda: {"undo"})
+    assert decision.launch == ()
+    assert [str(each) for each in decision.for_people] == [
+        "fact 2017-03-07: a person has rolled it back -> launch it when it is to be built again"
+    ]
+    _late(world, D)
+    (repair,) = _decide(world, rollbacks=lambda: {"undo"}).launch
+    assert set(repair.days) == {"bronze", "quarantine"}
+
+
+def test_a_day_that_has_not_ended_is_nobodys_trouble_yet(world: World) -> None:
+    """A till with a fast clock sends rows of tomorrow: they are built when that day is."""
+    tomorrow = DAYS.last + timedelta(days=1)
+    world.publish("raw", tomorrow)
+    assert _decide(world, today=tomorrow) == Decision()
+    assert _decide(world, today=tomorrow + timedelta(days=1)).launch
+
+
 def test_days_that_dagster_cannot_build_are_for_a_person(world: World) -> None:
     """A late row for a day before the first partition must not make the sensor fail for ever."""
     _late(world, D, E)

@@ -18,6 +18,7 @@ from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.repairs import REPAIR_TAG, SENSOR, repair_sensor
 from backfill_assets.defs.watchdogs import JOB, STEP
 from backfill_assets.lakehouse.observed import observe
+from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
@@ -198,6 +199,27 @@ def test_raw_and_other_code_are_for_people(world: World) -> None:
     told = world.tick()
     assert f"For a person: raw_sales {DAY}: raw is not what was published" in told
     assert world.backfills() == []
+
+
+def test_a_rollback_is_not_undone_by_the_sensor(world: World) -> None:
+    """A day that a person withdrew could be built again at once; that is for that person to say."""
+    world.late_row(DAY)
+    publish_chain(world.lakehouse, "again", [DAY])
+    roll_back(world.lakehouse.publisher, "again-fact-daily-revenue", id="undo-revenue")
+    told = world.tick()
+    assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
+    assert world.backfills() == []
+
+
+def test_raw_is_right_again_once_the_published_files_are_restored(world: World) -> None:
+    """What the runbook tells a person to do; then late rows can arrive on that very day as before."""
+    before = world.lakehouse.newest("raw_sales").version()
+    world.lakehouse.write_past_the_protocol("raw_sales", DAY, [7])
+    assert "For a person" in world.tick()
+    world.lakehouse.newest("raw_sales").restore(before)
+    assert world.tick() == "Every published day is as it must be."
+    world.late_row(DAY)
+    assert "Launched" in world.tick()
 
 
 def test_a_run_that_may_write_is_waited_for(world: World) -> None:
