@@ -13,6 +13,7 @@ from backfill_assets.days import contiguous
 
 MOST_ATTEMPTS = 3
 _ID = "repair-"
+_LONGEST_TITLE = 100
 
 
 @dataclass(frozen=True)
@@ -116,15 +117,26 @@ def _groups(seen: Seen, roots: Sequence[Trouble]) -> list[list[Trouble]]:
 def _repair(seen: Seen, group: Sequence[Trouble]) -> Repair:
     days = downstream(seen.steps, seen.observed, by_table(group), seen.may_build)
     attempts = sorted((trouble.evidence, seen.attempts.get(trouble.evidence, 0)) for trouble in group)
-    listed = "; ".join(f"{table} {named(found)}" for table, found in by_table(group).items())
     again = max(attempt for _, attempt in attempts)
     return Repair(
         id=_ID + digest(attempts, 20),
-        title=f"Repair: {listed}: {group[0].reason.value}" + (f" (attempt {again + 1})" if again else ""),
+        title=_title(group, again + 1),
         troubles=tuple(group),
         days={table: tuple(sorted(found)) for table, found in days.items()},
         force=group[0].reason is Reason.WATCHDOG,
     )
+
+
+def _title(group: Sequence[Trouble], attempt: int) -> str:
+    """Every range if there is room for it; else from the first day to the last, of the first table."""
+    days = by_table(group)
+    listed = "; ".join(f"{table} {named(found)}" for table, found in days.items())
+    first, *others = days
+    spanned = f"{min(each.day for each in group)}..{max(each.day for each in group)}"
+    counted = f"{first}{f' and {len(others)} more' if others else ''}, {len(group)} days of {spanned}"
+    reason = group[0].reason.value + (f" (attempt {attempt})" if attempt > 1 else "")
+    title = f"Repair: {listed}: {reason}"
+    return title if len(title) <= _LONGEST_TITLE else f"Repair: {counted}: {reason}"
 
 
 # ---------------------------------------------------------------- what is for people

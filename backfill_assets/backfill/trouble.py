@@ -21,11 +21,11 @@ from backfill_assets.lakehouse.publication import logical_of
 class Reason(enum.StrEnum):
     """Why a day is not as it must be, gravest first."""
 
-    FOREIGN_WRITE = "somebody wrote past the protocol"
-    WATCHDOG = "its content is not what was published"
+    FOREIGN_WRITE = "foreign write"
+    WATCHDOG = "watchdog failed"
     LATE_ROWS = "late rows arrived"
-    INPUT_CHANGED = "what it is made of changed"
-    MISSING = "it can be built and never was"
+    INPUT_CHANGED = "input changed"
+    MISSING = "never built"
 
 
 @dataclass(frozen=True)

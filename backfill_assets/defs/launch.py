@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
 from dagster._core.definitions.events import AssetKeyPartitionKey
+from dagster._core.definitions.utils import MAX_TITLE_LENGTH
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionStatus, PartitionBackfill
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 from dagster._core.utils import make_new_backfill_id
@@ -74,7 +75,7 @@ def launch_backfill(
         tags=dict(tags or {}),
         dynamic_partitions_store=instance,
         asset_graph_subset=_target(asset_graph, wanted),
-        title=title,
+        title=title[:MAX_TITLE_LENGTH],
         description=description,
         run_config=None,
     )

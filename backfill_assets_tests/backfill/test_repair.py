@@ -163,6 +163,15 @@ def test_the_title_says_which_days_and_why(world: World) -> None:
     assert len(repair.id) <= 32
 
 
+def test_a_title_has_at_most_a_hundred_characters(world: World) -> None:
+    """Dagster refuses longer ones, and the sensor would fail for ever."""
+    _late(world, *list(DAYS)[::2])
+    for day in (NEXT_WEEK, D):
+        world.publish("raw_rates", day, checksum="9")
+    (repair,) = _decide(world).launch
+    assert repair.title == "Repair: rates and 1 more, 7 days of 2017-03-06..2017-03-14: late rows arrived"
+
+
 def test_a_failed_watchdog_forces_its_day_until_something_was_published(world: World) -> None:
     """Its inputs are those it was published from: without force it would be found unchanged."""
     failed = _watch(world, "fact", D)
