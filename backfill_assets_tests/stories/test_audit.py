@@ -103,6 +103,6 @@ def test_history_says_from_what(workshop: Workshop, monkeypatch: pytest.MonkeyPa
     assert read["bronze_sales"]["days"] == [str(DAYS)] and read["bronze_sales"]["version"] is not None
     assert read["bronze_fx_rates"]["days"] == ["2017-02-22..2017-03-02"] and facts["landed"] == []
     (raw,) = backfill.json("history", "raw_sales")
-    assert "sales/2017-03-01/bad.jsonl.gz" in raw["landed"] and len(raw["landed"]) == 4
-    output = backfill("history").output
-    assert f"bronze_sales v{read['bronze_sales']['version']}" in output and "4 landed files" in output
+    assert "sales/2017-03-01/bad.jsonl.gz" in raw["landed"] and len(raw["landed"]) == 6
+    assert "6 landed files" in backfill("history", "raw_sales").output
+    assert "bronze_sales" in backfill("history", "fact_sales_transactions").output
