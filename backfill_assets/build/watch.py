@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.contract import struct_type
 from backfill_assets.datasets.dataset import DayFacts, Metrics, RuleOutcome, Table
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_LOOKS = 20
+_DAMAGED = "FAILED_READ_FILE"
+"""The condition by which Spark says that a file cannot be read; whatever else fails says nothing about a day."""
+_LONGEST_WORDS = 200
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class Watch:
     log: PublicationLog
     spark: Callable[[], SparkSession]
     _measured: dict[tuple[str, date], Metrics] = field(default_factory=dict)
+    _damaged: dict[tuple[str, date], str] = field(default_factory=dict)
 
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
         """The verdict on each of ``days`` that is published; a day that is missing is nobody's failure.
@@ -71,7 +78,7 @@ class Watch:
         Days of a weekly or monthly table are the first days of its periods.
         """
         asked = sorted(set(days))
-        self._measured = {}
+        self._measured, self._damaged = {}, {}
         needed = {table.name: table for table in tables}
         needed |= {name: registry.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
         sight = self._sight(needed)
@@ -110,9 +117,22 @@ class Watch:
         for name, table in tables.items():
             wanted = set(days.get(name, ()))
             gone = {day for day in wanted if self._missing(sight, name, day)}
-            found = self._pass(table, sight.logs[name].version, wanted - gone)
+            found = self._readable(table, sight.logs[name].version, sorted(wanted - gone))
             zero = measures.zero_metrics(table)
             self._measured |= {(name, day): found.get(day, zero) for day in wanted}
+
+    def _readable(self, table: Table, version: int, days: Sequence[date]) -> dict[date, Metrics]:
+        """The metrics of all days that can be read: a damaged file is searched for, and does not hide other days."""
+        try:
+            return self._pass(table, version, days)
+        except (PySparkException, Py4JJavaError) as error:
+            if _DAMAGED not in str(error):
+                raise
+            if len(days) == 1:
+                self._damaged[table.name, days[0]] = _first_line(str(error))
+                return {}
+        half = len(days) // 2
+        return self._readable(table, version, days[:half]) | self._readable(table, version, days[half:])
 
     def _pass(self, table: Table, version: int, days: Collection[date]) -> dict[date, Metrics]:
         """The metrics of every day that has rows, from one ``groupBy(day)`` over what is published."""
@@ -135,6 +155,7 @@ class Watch:
             content_hash_sum=_text(content.metrics.get("content_hash_sum")),
             files_as_published=bool(state and state.content) and state is not None and state.physical == physical,
             missing_files=tuple(self._missing(sight, table.name, day)),
+            unreadable=self._damaged.get((table.name, day), ""),
         )
         own = self._measured[table.name, day]
         rules = watchdogs.judge(table, recorded, DayFacts(own, upstream=self._others(table, day)))
@@ -150,6 +171,11 @@ class Watch:
 
     def _missing(self, sight: Sight, table: str, day: date) -> list[str]:
         return self.storage.missing(f"{table}/{path}" for path in sight.files(table, str(day)))
+
+
+def _first_line(error: str) -> str:
+    start = error.find(_DAMAGED)
+    return error[start : start + _LONGEST_WORDS].splitlines()[0]
 
 
 def _text(value: object) -> str | None:

@@ -32,6 +32,8 @@ class Recorded:
     files_as_published: bool
     missing_files: tuple[str, ...] = ()
     """Files that the table names and that are not there: the day cannot be read."""
+    unreadable: str = ""
+    """What was said when its files were read, if they could not be."""
 
 
 def watched_rules(table: Table) -> tuple[DayRule, ...]:
@@ -51,7 +53,7 @@ _LOOKS_AT = ("raw", "bronze", "quarantine", "fact")
 def judge(table: Table, recorded: Recorded, facts: DayFacts) -> tuple[RuleOutcome, ...]:
     """Files first, then content, then everything that must add up. A day that cannot be read is judged by its files."""
     outcomes = [_outcome(FILES, _files(table, recorded))]
-    if recorded.missing_files:
+    if recorded.missing_files or recorded.unreadable:
         return tuple(outcomes)
     outcomes.append(_outcome(CONTENT, _content(table, recorded, facts.own)))
     for rule in watched_rules(table):
@@ -77,6 +79,8 @@ def _files(table: Table, recorded: Recorded) -> Finding:
         return Finding(
             False, f"{len(gone)} file(s) are gone, for example {gone[0]}", "every file is there", _rebuild(table)
         )
+    if recorded.unreadable:
+        return Finding(False, f"damaged: {recorded.unreadable}", "every file can be read", _rebuild(table))
     observed = "the files of its last publication" if recorded.files_as_published else "files that nobody published"
     return Finding(recorded.files_as_published, observed, "the files of its last publication", _rebuild(table))
 
@@ -93,7 +97,7 @@ def _rebuild(table: Table) -> str:
     if table.layer == "raw":
         return (
             "Raw cannot be built again from landing, where each file counts once. Find out who wrote "
-            f"(backfill history {table.name}), then put the published files back: see `foreign write` in docs/runbook.md."
+            f"(backfill history {table.name}), then put the published files back: `foreign write` in docs/runbook.md."
         )
     return "The sensor `repairs` builds the day again, and what is downstream; if it is off, launch them with force."
 

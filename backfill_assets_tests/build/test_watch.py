@@ -77,3 +77,17 @@ def test_foreign_writes_and_lost_files_are_found_where_they_are(built: Workshop,
     assert found["fact_daily_revenue", OVERWRITTEN] == {"total_agrees_quantity"}
     assert found["fact_daily_revenue", EMPTIED] == {FILES}
     assert {day for table, day in found if not table.startswith("report_")} == {OVERWRITTEN, EMPTIED}
+
+
+def test_a_damaged_file_is_found_and_does_not_hide_the_other_days(built: Workshop, spark: SparkSession) -> None:
+    """Spark gives up on the whole table at the first file that it cannot read."""
+    bronze = DeltaTable(str(built.settings.lakehouse / "bronze_sales"))
+    for path in bronze.file_uris(file_pruning_predicate=[("day", "=", str(DAYS.first))]):
+        Path(path).write_bytes(Path(path).read_bytes()[:-100])
+    lake = built.builder.lake
+    look = Watch(lake.storage, lake.publisher.log, lambda: spark)
+    found = {day.day: day for day in look.look([registry.table("bronze_sales")], DAYS)}
+    (rule,) = found[DAYS.first].rules
+    assert (rule.rule, rule.passed) == (FILES, False)
+    assert "damaged" in rule.observed
+    assert all(found[day].passed for day in DAYS if day != DAYS.first)
