@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev connect test test-fast check format mutants clean
+.PHONY: help setup demo dev connect test test-fast check format mutants screenshots clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -50,6 +50,10 @@ format: setup ## put the code into shape
 
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants
+
+screenshots: setup ## take the pictures of docs/ui.md again, in Chromium (CHROMIUM names another than /usr/bin/chromium)
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
+	@$(BIN)/python docs/screenshots/take.py
 
 clean: ## remove what set-up, checks and tests made; .data (lakehouse, landing, Dagster's memory) stays
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
