@@ -1,0 +1,123 @@
+"""A code location over a small real lakehouse, without a JVM, whose sensor ``repairs`` can be made to stand still.
+
+Everything but the computing is real: the protocol, Dagster's daemon, its backfills and the sensors. A file ``halt``
+in the home names the moment in the tick at which it waits for its end; ``halted`` then tells that it is there.
+"""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import date
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.build import BuildResult, RunInfo
+from backfill_assets.build.lake import built_from_log
+from backfill_assets.datasets.dataset import Step
+from backfill_assets.defs import repairs
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.provenance import run_info
+from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.lakehouse.observed import Observed, observe
+from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets_tests.defs.small_chain import inputs_of, publish_step
+from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+HOME = Path(os.environ.get("REPAIRING_HOME", "nowhere"))
+LAKEHOUSE, HALT, HALTED = "lakehouse", "halt", "halted"
+BEFORE, IN, AFTER = "before", "in", "after"
+
+
+class SmallBuilder:
+    """Gives a day as many rows as what it is made of has; what is unchanged is reused."""
+
+    def __init__(self, lakehouse: SmallLakehouse) -> None:
+        self.lakehouse = lakehouse
+
+    def build(
+        self,
+        step: Step,
+        days: Sequence[date],
+        *,
+        run: RunInfo,
+        version: str | None,
+        force: bool,
+        progress: Callable[[str], None],
+    ) -> BuildResult:
+        observed = observe(self.lakehouse.storage, TABLES)
+        stale = [str(day) for day in days if force or not _unchanged(step, str(day), observed)]
+        if stale and step.source is None:
+            made_of = step.version().reads[0].table
+            contents = {day: observed.states[made_of, day].content for day in stale}
+            rows = {day: content.rows if content else 0 for day, content in contents.items()}
+            publish_step(self.lakehouse, f"run-{uuid.uuid4().hex[:8]}", step, rows)
+        states = observe(self.lakehouse.storage, TABLES).states
+        return BuildResult(
+            tuple(
+                built_from_log(states[table.name, str(day)], {}, {}, reused=str(day) not in stale)
+                for table in step.tables
+                for day in days
+            )
+        )
+
+
+def _unchanged(step: Step, day: str, observed: Observed) -> bool:
+    inputs = "" if step.source else inputs_of(step, day, observed)
+    states = [(table.name, observed.states.get((table.name, day))) for table in step.tables]
+    return all(
+        state is not None
+        and state.content is not None
+        and state.content.inputs == inputs
+        and state.physical == observed.newest.get(name, {}).get(day)
+        for name, state in states
+    )
+
+
+class RepairingBackfill(dg.ConfigurableResource[None]):
+    home: str
+
+    def builder(self) -> SmallBuilder:
+        return SmallBuilder(SmallLakehouse(Path(self.lakehouse())))
+
+    def lakehouse(self) -> str:
+        return f"{self.home}/{LAKEHOUSE}"
+
+    def publications(self) -> PublicationLog:
+        return SmallLakehouse(Path(self.lakehouse())).publisher.log
+
+    def landing(self) -> LandingZone:
+        return LandingZone(Path(self.home) / "landing")
+
+    def run_info(self, run: dg.DagsterRun) -> RunInfo:
+        return run_info(run)
+
+
+def _stand_still(moment: str) -> None:
+    asked = HOME / HALT
+    if asked.exists() and asked.read_text() == moment:
+        (HOME / HALTED).write_text(moment)
+        time.sleep(600)
+
+
+def _halting(function: Callable[..., Any], before: str, after: str | None = None) -> Callable[..., Any]:
+    @wraps(function)
+    def halting(*arguments: object, **named: object) -> object:
+        _stand_still(before)
+        found = function(*arguments, **named)
+        if after:
+            _stand_still(after)
+        return found
+
+    return halting
+
+
+repairs.EVERY_SECONDS = 5
+repairs.decide = _halting(repairs.decide, BEFORE)
+repairs.launch = _halting(repairs.launch, IN, AFTER)
+defs = code_location([SMALL], {"backfill": RepairingBackfill(home=str(HOME))})
