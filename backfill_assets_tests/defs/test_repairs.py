@@ -20,7 +20,7 @@ from backfill_assets.defs.watchdogs import JOB, STEP
 from backfill_assets.lakehouse.observed import observe
 from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
-from backfill_assets_tests.defs.small_chain import publish_chain
+from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.defs.test_watchdogs import FakeWatch
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -202,10 +202,10 @@ def test_raw_and_other_code_are_for_people(world: World) -> None:
 
 
 def test_a_rollback_is_not_undone_by_the_sensor(world: World) -> None:
-    """A day that a person withdrew could be built again at once; that is for that person to say."""
-    world.late_row(DAY)
-    publish_chain(world.lakehouse, "again", [DAY])
-    roll_back(world.lakehouse.publisher, "again-fact-daily-revenue", id="undo-revenue")
+    """What it puts back was made of older inputs, and could be built again at once: that is for that person to say."""
+    for table in ("fact_sales_transactions", "fact_daily_revenue"):
+        publish_step(world.lakehouse, "new", SMALL.step_of(table), {DAY: 3})
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo-revenue")
     told = world.tick()
     assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
     assert world.backfills() == []
