@@ -57,6 +57,12 @@ class CommandFailed(click.ClickException):
         say_error(self.message)
 
 
+class Interrupted(CommandFailed):
+    """Ctrl-C: what was under way published nothing."""
+
+    exit_code = 130
+
+
 class CommandGroup(click.Group):
     """Takes its commands from :data:`COMMANDS`, and turns this project's errors into one clear message."""
 
@@ -83,7 +89,7 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except click.UsageError:
+        except (click.UsageError, Interrupted):
             raise
         except (BackfillError, click.ClickException) as error:
             message = error.message if isinstance(error, click.ClickException) else str(error)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import logging
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ from uuid import uuid4
 
 import click
 
+from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
     from backfill_assets.build import Builder, BuildResult
     from backfill_assets.settings import Settings
 
-_INTERRUPTED = 130
 _EPILOG = """
 \b
 Examples:
@@ -49,12 +51,6 @@ class Ran:
     rows: int
     publications: tuple[str, ...]
     seconds: float
-
-
-class Interrupted(click.ClickException):
-    """Ctrl-C: what was under way published nothing."""
-
-    exit_code = _INTERRUPTED
 
 
 @click.command(epilog=_EPILOG)
@@ -139,7 +135,7 @@ def _builder(settings: Settings, stack: ExitStack) -> Builder:
     @cache
     def spark() -> SparkSession:
         _tell("Starting Spark ...")
-        return stack.enter_context(spark_session(settings, "backfill run"))
+        return _interruptible(stack.enter_context(spark_session(settings, "backfill run")))
 
     return Builder.from_settings(settings, spark)
 
@@ -182,6 +178,13 @@ def _interrupted(each: StepRun, ran: Sequence[Ran]) -> Interrupted:
         f"Interrupted while {each.step.name} was built: nothing of it was published.{before}\n"
         "  -> Run the same command again: days that were staged are used as they are."
     )
+
+
+def _interruptible(session: SparkSession) -> SparkSession:
+    """PySpark answers Ctrl-C with a call to a JVM that is busy, and logs stack traces of it; we only want to stop."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    logging.getLogger().addHandler(logging.NullHandler())
+    return session
 
 
 def _tell(message: str) -> None:
