@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from backfill_assets.errors import InvalidRequest
@@ -28,6 +29,8 @@ class Settings:
     """``sc://host:port`` of a Spark Connect server; ``None`` runs Spark inside this process."""
     rollback_window_days: int = 30
     days_per_run: int | None = None
+    core_hour_price: Decimal | None = None
+    """What one core costs for an hour, in whatever money the bill is in; plans multiply by it."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -48,6 +51,7 @@ class Settings:
                 env.get("BACKFILL_ROLLBACK_WINDOW_DAYS", "30"), "BACKFILL_ROLLBACK_WINDOW_DAYS"
             ),
             days_per_run=_days_per_run(env.get("BACKFILL_POLICY", "single_run")),
+            core_hour_price=_price(env.get("BACKFILL_CORE_HOUR_PRICE"), "BACKFILL_CORE_HOUR_PRICE"),
         )
 
     @classmethod
@@ -78,6 +82,16 @@ def _positive(text: str, variable: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes a whole number of days, at least 1.")
     return int(text)
+
+
+def _price(text: str | None, variable: str) -> Decimal | None:
+    try:
+        price = Decimal(text) if text is not None else None
+    except InvalidOperation:
+        price = Decimal("NaN")
+    if price is not None and not (price.is_finite() and price >= 0):
+        raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes a number that is not negative, such as 0.048.")
+    return price
 
 
 def _days_per_run(policy: str) -> int | None:

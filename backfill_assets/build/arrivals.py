@@ -11,7 +11,15 @@ from pathlib import Path
 from backfill_assets.build import decide
 from backfill_assets.build.lake import Lake, Progress, built_from_log, failed_day, provenance
 from backfill_assets.build.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
-from backfill_assets.build.stage import StagedTableDay, as_facts, content_of, measured_days, recorded, with_verdict
+from backfill_assets.build.stage import (
+    StagedTableDay,
+    as_facts,
+    content_of,
+    measured_days,
+    recorded,
+    with_cost,
+    with_verdict,
+)
 from backfill_assets.datasets.dataset import DayFacts, Metrics, Source, Step, Table
 from backfill_assets.errors import InvalidRequest, PublicationRefused, SourceUnreadable
 from backfill_assets.lakehouse.ingest import raw_rows, raw_schema
@@ -41,6 +49,8 @@ class ArrivalBuild:
     run: RunInfo
     progress: Progress
     staged: dict[date, StagedTableDay] = field(default_factory=dict)
+    started: float = 0.0
+    """When the rows that are being taken in began to be staged."""
 
     @property
     def table(self) -> Table:
@@ -106,6 +116,7 @@ class ArrivalBuild:
 
     def take_in(self, files: list[LandedFile], empty: Sequence[date]) -> Published | Moved:
         """Stage the rows once; look for supersessions again whenever the table gained rows meanwhile."""
+        self.started = time.monotonic()
         timeline = self.adoptable(files) or self.stage_rows(files)
         while True:
             pin = self.pin(timeline)
@@ -167,11 +178,10 @@ class ArrivalBuild:
 
     def judge(self, timeline: Timeline, pin: Pin, files: Sequence[LandedFile], empty: Sequence[date]) -> None:
         """Gates on what is to be appended, day by day; raises :class:`DaysFailed` if one does not pass."""
-        started = time.monotonic()
         touched = {date.fromisoformat(day) for day in timeline.days_with_files()}
         days = sorted(touched | set(empty))
         measured = measured_days(self.lake.spark(), self.table, timeline, days)
-        seconds = (time.monotonic() - started) / max(1, len(days))
+        seconds = (time.monotonic() - self.started) / max(1, len(days))
         found = [self.judged_day(day, measured[day], pin, timeline.schema(), seconds) for day in days]
         made_of = dict.fromkeys(days, _fingerprint(files))
         self.staged = {day.day: day for day in recorded(timeline, found, made_of)}
@@ -182,7 +192,8 @@ class ArrivalBuild:
     def judged_day(self, day: date, measured: Metrics, pin: Pin, schema: str, seconds: float) -> StagedTableDay:
         content = content_of(measured, INGEST, "", {})
         rules = gates.judge(self.table, DayFacts(own=as_facts(content)))
-        return StagedTableDay(self.table.name, day, (), with_verdict(content, rules), rules, pin, schema, seconds)
+        judged = with_cost(with_verdict(content, rules), seconds)
+        return StagedTableDay(self.table.name, day, (), judged, rules, pin, schema, seconds)
 
     # ---------------------------------------------------------------- publish
 

@@ -145,7 +145,7 @@ def _judged(
         rules = gates.judge(table, facts) if chunk.judged else ()
         measured_and_counted = {**own, **_period_metrics(chunk, day)}
         measured_content = content_of(measured_and_counted, chunk.version.name, chunk.wanted[day].inputs, upstream)
-        content = with_verdict(measured_content, rules)
+        content = with_cost(with_verdict(measured_content, rules), seconds)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
     return recorded(timeline, days, {day: chunk.wanted[day].input_fingerprint for day in chunk.days})
 
@@ -190,6 +190,11 @@ def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Conte
 def with_verdict(content: DayContent, rules: Sequence[RuleOutcome]) -> DayContent:
     """``content`` with how many rules held: known without judging again when the day is reused."""
     return content.model_copy(update={"metrics": {**content.metrics, **summary.recorded(rules)}})
+
+
+def with_cost(content: DayContent, seconds: float) -> DayContent:
+    """``content`` with what staging it took: plans estimate by it."""
+    return content.model_copy(update={"staged_ms": round(seconds * 1000)})
 
 
 _FROM = "from."

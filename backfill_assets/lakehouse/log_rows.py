@@ -58,6 +58,8 @@ DAY_COLUMNS = [
     "physical",
     "metrics",
 ]
+_STAGED_MS = "staged.ms"
+"""Kept beside the metrics: logs that were begun before it was measured have no column for it."""
 
 Row = Mapping[str, Any]
 
@@ -74,13 +76,15 @@ def day_state(row: Row) -> DayState:
 
 
 def _content(row: Row) -> DayContent:
+    metrics = json.loads(row["metrics"] or "{}")
     return DayContent(
         rows=row["rows"],
         checksum=row["checksum"],
         code_version=row["code_version"],
         parameters=row["parameters"],
         inputs=row["inputs"],
-        metrics=json.loads(row["metrics"] or "{}"),
+        staged_ms=metrics.pop(_STAGED_MS, None),
+        metrics=metrics,
     )
 
 
@@ -88,13 +92,14 @@ def _content_columns(content: DayContent | None) -> Row:
     """The columns that describe what a day holds; a day whose content is not known has none."""
     if content is None:
         return {}
+    staged = {} if content.staged_ms is None else {_STAGED_MS: content.staged_ms}
     return {
         "rows": content.rows,
         "checksum": content.checksum,
         "code_version": content.code_version,
         "parameters": content.parameters,
         "inputs": content.inputs,
-        "metrics": json.dumps(dict(content.metrics), sort_keys=True),
+        "metrics": json.dumps({**content.metrics, **staged}, sort_keys=True),
     }
 
 

@@ -47,6 +47,8 @@ class DayContent(Record):
     inputs: str = ""
     """Fingerprint of the logical fingerprints of all input days."""
     metrics: Mapping[str, int | str | None] = Field(default_factory=dict)
+    staged_ms: int | None = None
+    """Milliseconds that staging took for the step's tables together, the day's share; None if nobody measured it."""
 
     @property
     def logical(self) -> str:
@@ -64,6 +66,7 @@ class DayContent(Record):
                 "rows": self.rows + added.rows,
                 "checksum": str(int(self.checksum) + int(added.checksum)),
                 "metrics": {key: _plus(self.metrics.get(key), added.metrics.get(key)) for key in sorted(keys)},
+                "staged_ms": _plus(self.staged_ms, added.staged_ms),
             }
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,6 +87,16 @@ class Storage:
         filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
         with filesystem.open_output_stream(full, compression=None) as stream:
             stream.write(data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file whole or not at all, False if it is there: for files that are named after their content."""
+        if self.exists(path):
+            return False
+        unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
+        self.write_bytes(unfinished, data)
+        filesystem, full = self._open(path)
+        filesystem.move(self._open(unfinished)[1], full)
+        return True
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
         filesystem, full = self._open(path)
