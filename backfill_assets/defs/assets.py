@@ -69,7 +69,7 @@ def step_assets(step: Step, dataset: Dataset, chain: Chain, table_named: Callabl
 
     @dg.multi_asset(
         name=step.name,
-        specs=asset_specs(step, dataset),
+        specs=asset_specs(step, dataset, chain),
         check_specs=check_specs(step, chain),
         partitions_def=chain.of(step),
         backfill_policy=chain.policy,

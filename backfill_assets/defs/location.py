@@ -56,10 +56,11 @@ def table_partitions(datasets: Sequence[Dataset]) -> dict[str, Partitions]:
 
 def _assets(datasets: Sequence[Dataset], days_per_run: int | None) -> list[dg.AssetsDefinition]:
     tables = {table.name: table for dataset in datasets for table in dataset.tables}
+    names = {dataset.name: _name(chain) for chain in chains(datasets) for dataset in chain}
     # Partitioned checks are in preview in this Dagster; its version is pinned, and the tests are the guard.
     with disable_dagster_warnings():
         return [
-            step_assets(step, dataset, Chain(dataset.first_day, days_per_run), tables.__getitem__)
+            step_assets(step, dataset, Chain(dataset.first_day, days_per_run, names[dataset.name]), tables.__getitem__)
             for dataset in datasets
             for step in dataset.steps
         ]

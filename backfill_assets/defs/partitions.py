@@ -29,6 +29,8 @@ class Chain:
 
     start: date
     days_per_run: int | None = None
+    name: str = ""
+    """What the chain leads to; people select its tables by it."""
     partitions: Mapping[Cadence, Partitions] = field(init=False)
     policy: dg.BackfillPolicy = field(init=False)
 

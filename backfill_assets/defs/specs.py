@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import dagster as dg
 
 from backfill_assets.build.arrivals import INGEST
-from backfill_assets.datasets.dataset import Dataset, DayRule, Layer, Step, Table
+from backfill_assets.datasets.dataset import Dataset, DayRule, Layer, Reads, Step, Table
+from backfill_assets.days import Cadence
 from backfill_assets.defs.column_schema import column_schema
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.quality import watchdogs
@@ -15,6 +16,7 @@ from backfill_assets.quality import watchdogs
 GATES = "gates"
 WATCHDOG = "watchdog"
 CADENCE_TAG = "cadence"
+_PERIODS = {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}
 _GROUPS: dict[Layer, str] = {
     "raw": "raw",
     "bronze": "bronze",
@@ -24,9 +26,9 @@ _GROUPS: dict[Layer, str] = {
 }
 
 
-def asset_specs(step: Step, dataset: Dataset) -> list[dg.AssetSpec]:
+def asset_specs(step: Step, dataset: Dataset, chain: Chain) -> list[dg.AssetSpec]:
     """One asset for each table of ``step``, depending on exactly the days that the current version reads."""
-    return [_asset_spec(table, step, dataset) for table in step.tables]
+    return [_asset_spec(table, step, dataset, chain.name) for table in step.tables]
 
 
 def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
@@ -59,21 +61,57 @@ def _gates(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
     ]
 
 
+def asset_description(table: Table, step: Step) -> str:
+    """What the table holds; below it, what a row is, and by which logic it is made of what."""
+    key = ", ".join(f"`{column}`" for column in table.key)
+    row = f"One row per {key} and {_PERIODS[step.cadence]}." if key else "Rows are appended as they arrive."
+    return f"{table.description}\n\n{row} {_made_how(step)}"
+
+
+def _made_how(step: Step) -> str:
+    if step.source is not None:
+        return f"Taken in from the landed files of `{step.source.name}`, each of them once."
+    version = step.version()
+    reads = "".join(f"\n- `{reads.table}`, {_days_read(reads, step.cadence)}" for reads in version.reads)
+    return f"Version `{version.name}`: {version.description[0].lower()}{version.description[1:]}\n\nMade of:\n{reads}"
+
+
+def _days_read(reads: Reads, cadence: Cadence) -> str:
+    if cadence is not Cadence.DAILY:
+        published = " that are published" if reads.partial else ""
+        return f"the days of the {_PERIODS[cadence]}{published}"
+    if reads.first == 0:
+        return "the same day"
+    last = "the day itself" if reads.last == 0 else f"{_many(-reads.last, 'day')} before"
+    return f"from {_many(-reads.first, 'day')} before to {last}"
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
 def code_version(step: Step) -> str:
     """The declared current version; raw tables keep what arrived, and have only the version of ingestion itself."""
     return step.current or INGEST
 
 
-def _asset_spec(table: Table, step: Step, dataset: Dataset) -> dg.AssetSpec:
+def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str) -> dg.AssetSpec:
     return dg.AssetSpec(
         key=table.name,
         deps=_deps(step),
-        description=table.description,
+        description=asset_description(table, step),
         group_name=_GROUPS[table.layer],
         owners=list(dataset.owners),
         kinds={"spark", "delta"},
         code_version=code_version(step),
-        tags={"dataset": dataset.name, "layer": table.layer, CADENCE_TAG: step.cadence.value},
+        tags={
+            "dataset": dataset.name,
+            "layer": table.layer,
+            CADENCE_TAG: step.cadence.value,
+            # `tag:"daily"="sales"` in the UI: what has the same days, so that its dialog gives a range to each table.
+            # With a week among them it takes a range for the beginning only, and adds all days that look back to it.
+            step.cadence.value: chain,
+        },
         metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table)},
     )
 

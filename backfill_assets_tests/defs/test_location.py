@@ -72,6 +72,24 @@ def test_every_asset_says_who_owns_it_what_it_is_and_what_its_columns_are(defs: 
         assert spec.metadata["dagster/column_schema"].columns
 
 
+def test_a_description_says_what_a_row_is_and_what_it_is_made_of(defs: dg.Definitions) -> None:
+    """It is what people read before they launch: derived, so that it cannot speak of an earlier version."""
+    told = {spec.key.to_user_string(): str(spec.description) for spec in defs.resolve_all_asset_specs()}
+    assert "One row per `transaction_id` and day. Version `v2`" in told["fact_sales_transactions"]
+    assert "- `bronze_fx_rates`, from 7 days before to the day itself" in told["fact_sales_transactions"]
+    assert "- `fact_sales_transactions`, the days of the week that are published" in told["report_store_ranking"]
+    assert "Taken in from the landed files of `sales`" in told["raw_sales"]
+
+
+def test_one_tag_selects_the_tables_that_have_the_same_days(defs: dg.Definitions) -> None:
+    """The dialog gives a range to each of them; with a week, or another chain's day, among them it does not."""
+    specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+    daily = {name for name, spec in specs.items() if spec.tags.get("daily") == "sales"}
+    assert {"raw_fx_rates", "bronze_products", "raw_sales", "fact_daily_revenue"} <= daily
+    assert not daily & {"report_store_ranking", "report_monthly_close", "raw_sea_temperatures"}
+    assert len({defs.resolve_asset_graph().get(dg.AssetKey(name)).partitions_def for name in daily}) == 1
+
+
 def test_the_contract_becomes_the_column_schema(defs: dg.Definitions) -> None:
     """Types, nullability and descriptions come from the one contract, not from a second list."""
     fact = defs.get_assets_def("fact_sales_transactions").get_asset_spec()
