@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -62,9 +63,12 @@ def demo(days_text: str) -> None:
     settings = current_settings()
     phases = Phases()
     with phases("Landing the data"):
-        _land(days, settings)
+        new_files = _land(days, settings)
     before = _newest_entry(settings)
-    with _stopped_by_signals():
+    with (
+        _stopped_by_signals(),
+        _one_spark(settings, phases, needed=new_files > 0 or _stale(settings, days)) as settings,
+    ):
         tables = tuple(table.name for step in _steps() for table in step.tables)
         processes = DemoProcesses(settings, tables=tables)
         last = backfilled(days, processes, [step.name for step in _steps()], phases)
@@ -74,17 +78,44 @@ def demo(days_text: str) -> None:
     say(
         f"Published to {settings.lakehouse}; backfill status and backfill history tell more.",
         "Open the UI with `make dev`, then http://127.0.0.1:3000: Runs > Backfills shows this one.",
-        "To launch a range of your own: Lineage > Materialize all, `Show all partitions`, and write it as",
-        f"[{days.first}...{days.last}].",
+        'To launch a range of your own: Lineage, write tag:"daily"="sales" into the filter, Materialize all,',
+        f"`Show all partitions`, and write it as [{days.first}...{days.last}]; docs/ui.md has the pictures.",
     )
 
 
-def _land(days: DayRange, settings: Settings) -> None:
+def _land(days: DayRange, settings: Settings) -> int:
+    """The number of files that are new."""
     from backfill_assets.sample.real import land_real
 
     landed = land_real(days, settings.landing)
     lines = ", ".join(f"{count:,} lines of {source}" for source, count in landed.lines.items())
     say(f"  {lines}; {landed.written} files written, {landed.already_there} already there")
+    return landed.written
+
+
+def _stale(settings: Settings, days: DayRange) -> bool:
+    from backfill_assets.backfill.status import DayStatus, day_statuses
+    from backfill_assets.lakehouse.observed import observe
+
+    observed = observe(open_storage(settings), [table.name for step in _steps() for table in step.tables])
+    statuses = day_statuses(_steps(), observed, days)
+    return any(status is not DayStatus.FRESH for by_day in statuses.values() for status in by_day.values())
+
+
+@contextmanager
+def _one_spark(settings: Settings, phases: Phases, *, needed: bool) -> Iterator[Settings]:
+    """Settings with a Spark Connect server that all runs share; a JVM for each run would cost more than its work."""
+    from backfill_assets.lakehouse.connect_server import start_connect_server
+
+    if settings.spark_remote or not needed:
+        yield settings
+        return
+    with phases("Starting Spark"):
+        server = start_connect_server(settings)
+    try:
+        yield replace(settings, spark_remote=server.url)
+    finally:
+        server.stop()
 
 
 def _steps() -> list[Step]:
