@@ -102,13 +102,15 @@ class DemoProcesses:
 
     def _environment(self) -> dict[str, str]:
         """Absolute, because the processes work in the repository, wherever the demo was started."""
-        here = {
+        here: dict[str, Path | str] = {
             "BACKFILL_HOME": self.settings.home,
             "BACKFILL_LAKEHOUSE": self.settings.lakehouse,
             "BACKFILL_LANDING": self.settings.landing,
             "BACKFILL_TOKEN_KEY_FILE": self.settings.token_key_file,
             "DAGSTER_HOME": dagster_home(self.settings),
         }
+        if self.settings.spark_remote:
+            here["SPARK_REMOTE"] = self.settings.spark_remote
         return {**os.environ, **{name: str(path) for name, path in here.items()}, "PYTHONUNBUFFERED": "1"}
 
 
