@@ -145,6 +145,7 @@ class Source:
     name: str
     event_day_field: str
     key_fields: tuple[str, ...]
+    """As they are landed, also where they are personal; ``key_columns`` has what stands for them in raw."""
     version_field: str
     fields: tuple[str, ...]
     types: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -162,6 +163,11 @@ class Source:
     def columns(self) -> tuple[str, ...]:
         """The landed fields as raw columns, in order, tokens in the place of personal fields."""
         return tuple(self.personal_fields.get(name, name) for name in self.fields)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key as raw columns, tokens in the place of personal fields."""
+        return tuple(self.personal_fields.get(name, name) for name in self.key_fields)
 
     def type_of(self, column: str) -> str:
         return self.types.get(column, "string")

@@ -30,7 +30,7 @@ def resolved(snapshot: Snapshot, source: Source, accepted_in: str, rejected: Seq
 
 
 def _key(source: Source, row: Row) -> Key | None:
-    values = tuple(comparable(row[name], source.type_of(name)) for name in source.key_fields)
+    values = tuple(comparable(row[name], source.type_of(name)) for name in source.key_columns)
     return None if any(value is None or value == "" for value in values) else values
 
 
@@ -41,7 +41,7 @@ def _accepted(snapshot: Snapshot, source: Source, table: str, rejected: Sequence
         table,
         days.widened(before=window, after=window),
         _of_keys(source, rejected),
-        list(dict.fromkeys((*source.key_fields, source.version_field, "arrival_day", "day"))),
+        list(dict.fromkeys((*source.key_columns, source.version_field, "arrival_day", "day"))),
     )
     found: dict[Key, list[Row]] = {}
     for row in near.to_pylist() if near is not None else ():
@@ -52,7 +52,7 @@ def _accepted(snapshot: Snapshot, source: Source, table: str, rejected: Sequence
 
 def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
     """Leaves most rows unread where the first field of the key is text."""
-    first = source.key_fields[0]
+    first = source.key_columns[0]
     if source.type_of(first) != "string":
         return None
     return pc.field(first).isin(pa.array(sorted({row[first] for row in rejected}), pa.string()))

@@ -22,7 +22,7 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
     if source.supersession_window_days == 0:
         return arrived.where(F.lit(False)).select(*raw_schema(source).names)
     seen = _versions(source, arrived, F.lit(True)).unionByName(_versions(source, existing, F.lit(False)))
-    by_key = seen.groupBy(*source.key_fields).agg(
+    by_key = seen.groupBy(*source.key_columns).agg(
         F.collect_set("version").alias("versions"), F.bool_or("new").alias("touched")
     )
     several = by_key.where(F.col("touched") & (F.size("versions") > 1))
@@ -33,7 +33,7 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
 
 def _versions(source: Source, rows: DataFrame, new: Column) -> DataFrame:
     version = parsed(F.col(source.version_field), source.type_of(source.version_field))
-    readable = [version.isNotNull(), ~F.col("day_is_arrival"), *(F.length(name) > 0 for name in source.key_fields)]
+    readable = [version.isNotNull(), ~F.col("day_is_arrival"), *(F.length(name) > 0 for name in source.key_columns)]
     facts = F.struct(
         version.alias("at"),
         F.col("content_hash").alias("hash"),
@@ -41,7 +41,7 @@ def _versions(source: Source, rows: DataFrame, new: Column) -> DataFrame:
         F.col("day"),
         (F.col("record_kind") == "supersession").alias("marker"),
     )
-    return rows.where(all_of(readable)).select(*source.key_fields, facts.alias("version"), new.alias("new"))
+    return rows.where(all_of(readable)).select(*source.key_columns, facts.alias("version"), new.alias("new"))
 
 
 def _days_that_lose(source: Source) -> Column:
@@ -69,7 +69,7 @@ def _marker(source: Source) -> list[Column]:
     """A marker has nothing in it that depends on where or when the newer version arrived."""
     newer = F.col("newer")
     values = {
-        **{name: F.col(name) for name in source.key_fields},
+        **{name: F.col(name) for name in source.key_columns},
         source.version_field: F.date_format(newer.at, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"),
         "record_kind": F.lit("supersession"),
         "day_is_arrival": F.lit(False),

@@ -35,7 +35,7 @@ def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
     landed = set(origin.source.columns)
     if set(names) <= landed:
         return _all(dict(zip(names, texts, strict=True))) if len(texts) == len(names) else None
-    fields = origin.source.key_fields
+    fields = origin.source.key_columns
     return _any([_all(dict(zip(fields, parts, strict=True))) for parts in _cuts(key, len(fields))])
 
 

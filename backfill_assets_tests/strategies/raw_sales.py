@@ -44,7 +44,7 @@ def raw_sales(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFra
 
 def marker(updated_at: str, content_hash: int, moved_to: date, **changes: Any) -> dict[str, Any]:
     """What ingestion writes for a newer version that belongs to another day."""
-    nothing = {name: None for name in SALES.columns if name not in SALES.key_fields}
+    nothing = {name: None for name in SALES.columns if name not in SALES.key_columns}
     technical = {"source_file": None, "source_line": None, "arrival_day": None, "record_kind": "supersession"}
     return {
         **nothing,

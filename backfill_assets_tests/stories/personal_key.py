@@ -1,0 +1,99 @@
+"""A dataset whose key is personal and whose rows can move to another day: what a hospital might land."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
+
+import pandera.pyspark as pa
+import pytest
+from pyspark.sql import types as T
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.bronze import Refinement, refined
+from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.dataset import Dataset, Reads, Source, Version
+from backfill_assets.datasets.landed import BronzeColumns, landed_steps
+from backfill_assets.days import DayRange
+from backfill_assets_tests.strategies.landed_sales import land
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DAYS = DayRange.parse("2010-05-19..2010-05-21")
+FIRST, SECOND, THIRD = DAYS
+PATIENT = "patient-0001"
+KEY = ("patient_token", "visit")
+SOURCE = Source(
+    name="visits",
+    fields=("patient_id", "visit", "measured_at", "glucose", "sent_at"),
+    types={"measured_at": "timestamp", "glucose": "decimal(5,1)", "sent_at": "timestamp"},
+    key_fields=("patient_id", "visit"),
+    event_day_field="measured_at",
+    version_field="sent_at",
+    personal_fields={"patient_id": "patient_token"},
+    supersession_window_days=7,
+)
+
+
+class TypedVisits(Contract):
+    """A sound measurement."""
+
+    patient_token: T.StringType = pa.Field(str_matches="^[0-9a-f]{64}$", description="Whose it is.")
+    visit: T.StringType = pa.Field(description="Which visit of the patient.")
+    measured_at: T.TimestampType = pa.Field(description="When it was measured, in UTC.")
+    glucose: Annotated[T.DecimalType, 5, 1] = pa.Field(ge=20, le=600, description="In mg/dL.")
+    sent_at: T.TimestampType = pa.Field(description="When it was sent; a correction is sent later.")
+
+
+class BronzeVisits(BronzeColumns, TypedVisits):
+    """One measurement per patient and visit."""
+
+
+def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+    return refined(inputs, Refinement(SOURCE, BronzeVisits, key=KEY))
+
+
+VISITS = Dataset(
+    name="visits",
+    description="Measurements of patients.",
+    owners=("team:diabetes-data",),
+    first_day=date(2010, 3, 24),
+    steps=landed_steps(
+        SOURCE,
+        BronzeVisits,
+        rows="measurements",
+        key=KEY,
+        versions=(Version("v1", "Newest of each visit.", (Reads("raw_visits"),), bronze),),
+        current="v1",
+        most_rows=1_000,
+        tolerated_rejects=5,
+    ),
+)
+
+
+def declare_visits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_DATASETS", (*registry.datasets(), VISITS))
+
+
+def visit(number: str, day: date, glucose: str, sent: date | None = None) -> dict[str, str]:
+    return {
+        "patient_id": PATIENT,
+        "visit": number,
+        "measured_at": f"{day}T08:00:00Z",
+        "glucose": glucose,
+        "sent_at": f"{sent or day}T09:00:00Z",
+    }
+
+
+def land_and_build(workshop: Workshop) -> None:
+    """Visit 1 moves to the second day, visit 2 is rejected and corrected on the third, visit 3 stays rejected."""
+    landing = workshop.settings.landing
+    broken = '{"patient_id": "' + PATIENT
+    land(landing, "visits", str(FIRST), "a", [visit("1", FIRST, "100"), visit("2", FIRST, "high"), broken])
+    land(landing, "visits", str(SECOND), "b", [visit("1", SECOND, "101"), visit("3", SECOND, "9999")])
+    land(landing, "visits", str(THIRD), "c", [visit("2", FIRST, "120", sent=THIRD)])
+    for table in ("raw_visits", "bronze_visits"):
+        workshop.build(table, DAYS)
