@@ -8,7 +8,7 @@ from datetime import date
 
 import dagster as dg
 
-from backfill_assets.datasets.dataset import Reads, Step
+from backfill_assets.datasets.dataset import Step
 from backfill_assets.days import Cadence
 
 PARTITION_FORMAT = "%Y-%m-%d"
@@ -64,11 +64,11 @@ def backfill_policy(days_per_run: int | None) -> dg.BackfillPolicy:
     return dg.BackfillPolicy.multi_run(max_partitions_per_run=days_per_run)
 
 
-def partition_mapping(reads: Reads) -> dg.TimeWindowPartitionMapping:
-    """The partitions of the table read that one period depends on; a week depends on its days.
+def partition_mapping() -> dg.TimeWindowPartitionMapping:
+    """A day belongs to the same day of what it is made of, a week or a month to its days.
 
-    The days before the first partition do not exist for Dagster; whether their data is there is for the gates to say.
+    That a step also looks back is not told to Dagster: its dialog would add every later day that looks back to the
+    range it is given, also days that nothing has landed for, and need a run of their own for them. The later days
+    that a change really reaches are for the sensor ``repairs``. The first week may begin before the first day.
     """
-    return dg.TimeWindowPartitionMapping(
-        start_offset=reads.first, end_offset=reads.last, allow_nonexistent_upstream_partitions=True
-    )
+    return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

@@ -27,7 +27,7 @@ _GROUPS: dict[Layer, str] = {
 
 
 def asset_specs(step: Step, dataset: Dataset, chain: Chain) -> list[dg.AssetSpec]:
-    """One asset for each table of ``step``, depending on exactly the days that the current version reads."""
+    """One asset for each table of ``step``, depending on what the current version reads."""
     return [_asset_spec(table, step, dataset, chain.name) for table in step.tables]
 
 
@@ -119,7 +119,7 @@ def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str) -> dg.As
 def _deps(step: Step) -> Sequence[dg.AssetDep]:
     if step.source is not None:
         return []
-    return [dg.AssetDep(reads.table, partition_mapping=partition_mapping(reads)) for reads in step.version().reads]
+    return [dg.AssetDep(reads.table, partition_mapping=partition_mapping()) for reads in step.version().reads]
 
 
 def _gates_description(table: Table) -> str:
