@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
@@ -18,6 +18,7 @@ from uuid import uuid4
 import click
 
 from backfill_assets.cli.group import Interrupted
+from backfill_assets.cli.not_taken_in import not_taken_in
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from backfill_assets.backfill.foreground import StepRun
     from backfill_assets.build import Builder, BuildResult
+    from backfill_assets.cli.not_taken_in import NotTakenIn
     from backfill_assets.settings import Settings
 
 _EPILOG = """
@@ -51,6 +53,8 @@ class Ran:
     rows: int
     publications: tuple[str, ...]
     seconds: float
+    appended_elsewhere: Mapping[str, tuple[date, ...]]
+    """The days outside the run that gained rows, by table."""
 
 
 @click.command(epilog=_EPILOG)
@@ -91,16 +95,18 @@ def run(
     plan = _plan(settings, tables, days, upstream=upstream, downstream=downstream, force=force)
     if version is not None:
         _require_version(plan, tables, version)
+    waiting = not_taken_in(settings, plan, days)
     if not as_json:
-        _say_plan(plan, days)
+        _say_plan(plan, days, waiting)
+    told = {"days": list(days_texts), "not_taken_in": [_waiting_json(each) for each in waiting]}
     if dry_run:
         if as_json:
-            say_json({"days": list(days_texts), "steps": [_plan_json(step) for step in plan]})
+            say_json({**told, "steps": [_plan_json(step) for step in plan]})
         return
     with ExitStack() as stack:
         ran = _run(plan, _builder(settings, stack), dict.fromkeys(tables, version))
     if as_json:
-        say_json({"days": list(days_texts), "steps": [asdict(step) for step in ran]})
+        say_json({**told, "steps": [asdict(step) for step in ran]})
     else:
         _say_ran(ran)
 
@@ -169,6 +175,7 @@ def _ran(each: StepRun, result: BuildResult, seconds: float) -> Ran:
         rows=sum(day.rows for day in days),
         publications=result.publications,
         seconds=round(seconds, 1),
+        appended_elsewhere=result.appended_elsewhere,
     )
 
 
@@ -193,12 +200,14 @@ def _tell(message: str) -> None:
         click.echo(f"  {message}", err=True)
 
 
-def _say_plan(plan: Sequence[StepRun], days: Sequence[date]) -> None:
+def _say_plan(plan: Sequence[StepRun], days: Sequence[date], waiting: Sequence[NotTakenIn]) -> None:
     rows = new_table("table", "periods", "unchanged", "to build", "why", numbers=["periods", "unchanged", "to build"])
     for each in plan:
         left = len(each.days) - len(each.unchanged)
         rows.add_row(each.step.name, f"{len(each.days):,}", f"{len(each.unchanged):,}", f"{left:,}", _why(each))
     say(f"{ranges(days)}, as things stand now (what is built before a table may change its inputs):", rows)
+    for files in waiting:
+        say(str(files))
 
 
 def _why(each: StepRun) -> str:
@@ -221,8 +230,16 @@ def _say_ran(ran: Sequence[Ran]) -> None:
         told = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", f"{step.seconds:.1f}")
         rows.add_row(step.step, *told, ", ".join(step.publications))
     say(rows)
+    for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
+        late = ranges(days)
+        say(f"{table}: rows were appended to {late} as well; what is computed from it is stale: run {late} too")
     if all(step.unchanged == step.days for step in ran):
         say("Nothing was computed: every day was published before, from the same inputs by the same code.")
+
+
+def _waiting_json(waiting: NotTakenIn) -> dict[str, object]:
+    files = {str(day): count for day, count in waiting.files.items()}
+    return {"table": waiting.table, "files": files, "problem": waiting.problem}
 
 
 def _plan_json(each: StepRun) -> dict[str, object]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.strategies.landed_sales import land
 
 WEEK = "2017-03-01..2017-03-07"
 
@@ -49,3 +50,24 @@ def test_tables_and_days_have_to_be_given(backfill: Backfill) -> None:
     """A range that nobody named is not guessed."""
     assert "TABLES" in backfill("run", exit_code=2).stderr
     assert "--days" in backfill("run", "fact_daily_revenue", exit_code=2).stderr
+
+
+def test_files_that_wait_are_told_by_the_days_they_landed_on(backfill: Backfill) -> None:
+    """Late rows of a day arrive on later days: whoever runs the one and not the other would not see them counted."""
+    for day in ("2017-03-01", "2017-03-06", "2017-04-08"):
+        land(backfill.home / "landing", "sales", day, "late", [])
+    plan = ("--days", "2017-03-01..2017-03-03", "--dry-run")
+    told = backfill("run", "raw_sales", "bronze_sales", *plan).stdout
+    assert "raw_sales: landed on 2017-03-06 and not taken in: 1 file(s)" in told and "add --days 2017-03-06" in told
+    told = backfill("run", "bronze_sales", *plan).stdout
+    assert "first backfill run raw_sales --days 2017-03-01 --days 2017-03-06" in told
+    assert backfill.json("run", "raw_sales", *plan)["not_taken_in"] == [
+        {"table": "raw_sales", "files": {"2017-03-06": 1}, "problem": ""}
+    ]
+
+
+def test_a_landing_zone_that_cannot_be_listed_is_told_and_stops_nothing(backfill: Backfill) -> None:
+    """What a table is built from is in the lakehouse; what has landed is only news about it."""
+    (backfill.home / "landing" / "sales" / "notes").mkdir(parents=True)
+    told = backfill("run", "bronze_sales", "--days", WEEK, "--dry-run").stdout
+    assert "raw_sales: sales/notes is not the folder of a day." in told

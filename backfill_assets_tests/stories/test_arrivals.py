@@ -10,6 +10,7 @@ from backfill_assets.build import BuildResult
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.workshop import Workshop
 
@@ -54,6 +55,24 @@ def test_a_late_row_lands_on_its_own_day_and_is_told(landed: Workshop) -> None:
     assert rows(landed) == {FIRST: 7, SECOND: 5, THIRD: 5}
     arrived = landed.read("raw_sales", DayRange.of(FIRST), ["day", "arrival_day"])["arrival_day"].tolist()
     assert arrived.count(THIRD) == 2
+
+
+def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
+    landed: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise everything looks fresh, and nobody knows which days to run too."""
+    monkeypatch.setattr("backfill_assets.cli.run._builder", lambda settings, stack: landed.builder)
+    backfill = Backfill(landed.settings.home, monkeypatch)
+    landed.build("raw_sales", DAYS)
+    land_lines(landed.settings.landing, THIRD, "late", 2, {"transaction_timestamp": "2017-03-01T10:00:00Z"})
+    told = backfill("run", "raw_sales", "--days", SECOND, "--dry-run").stdout
+    assert f"raw_sales: landed on {THIRD} and not taken in: 1 file(s)" in told
+    told = backfill("run", "raw_sales", "--days", THIRD).stdout
+    assert f"raw_sales: rows were appended to {FIRST} as well" in told and f"run {FIRST} too" in told
+    land_lines(landed.settings.landing, THIRD, "later", 1, {"transaction_timestamp": "2017-03-02T10:00:00Z"})
+    ran = backfill.json("run", "raw_sales", "--days", THIRD)
+    assert [step["appended_elsewhere"] for step in ran["steps"]] == [{"raw_sales": [str(SECOND)]}]
+    assert ran["not_taken_in"] == []
 
 
 def test_what_was_rolled_back_is_taken_in_again(landed: Workshop) -> None:
