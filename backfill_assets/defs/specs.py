@@ -108,8 +108,7 @@ def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str) -> dg.As
             "dataset": dataset.name,
             "layer": table.layer,
             CADENCE_TAG: step.cadence.value,
-            # `tag:"daily"="sales"` in the UI: what has the same days, so that its dialog gives a range to each table.
-            # With a week among them it takes a range for the beginning only, and adds all days that look back to it.
+            # `tag:"daily"="sales"` in the UI: tables that have the same days, which one range fits.
             step.cadence.value: chain,
         },
         metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table)},

@@ -82,7 +82,7 @@ def test_a_description_says_what_a_row_is_and_what_it_is_made_of(defs: dg.Defini
 
 
 def test_one_tag_selects_the_tables_that_have_the_same_days(defs: dg.Definitions) -> None:
-    """The dialog gives a range to each of them; with a week, or another chain's day, among them it does not."""
+    """The dialog offers a range for them; with the days of another chain among them it does not."""
     specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
     daily = {name for name, spec in specs.items() if spec.tags.get("daily") == "sales"}
     assert {"raw_fx_rates", "bronze_products", "raw_sales", "fact_daily_revenue"} <= daily
