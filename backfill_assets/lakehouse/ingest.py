@@ -66,7 +66,7 @@ def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     in_file = Window.partitionBy("source_file").orderBy("id")
     numbered = placed.withColumn("source_line", F.row_number().over(in_file).cast("long"))
     arrival = F.split_part("source_file", F.lit("/"), F.lit(2)).cast("date")
-    return numbered.where(F.trim("value", F.lit(" \t\r")) != "").withColumn("arrival_day", arrival)
+    return numbered.where(F.btrim("value", F.lit(" \t\r")) != "").withColumn("arrival_day", arrival)
 
 
 def _fields(lines: DataFrame) -> DataFrame:
@@ -103,7 +103,7 @@ def _without_personal_values(line: Column, source: Source) -> Column:
     """A broken line can still have a readable personal field in it: its value gives way to its token."""
     for name in source.personal_fields:
         value = rf'("{name}"\s*:\s*)("(?:[^"\\]|\\.)*"?|[^",}}\s]*)'
-        found = F.trim(F.regexp_extract(line, value, 2), F.lit('"'))
+        found = F.btrim(F.regexp_extract(line, value, 2), F.lit('"'))
         kept = F.concat(F.lit('$1"'), F.coalesce(token(found), F.lit("")), F.lit('"'))
         line = F.regexp_replace(line, F.lit(value), kept)
     return line

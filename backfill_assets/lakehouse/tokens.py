@@ -43,7 +43,7 @@ def with_token_pads(rows: DataFrame, spark: SparkSession, key_file: str) -> Data
 
     The key is the text of ``key_file`` without white space around it, in UTF-8.
     """
-    key = F.trim(F.col("value"), F.lit(" \t\r\n"))
+    key = F.btrim(F.col("value"), F.lit(" \t\r\n"))
     checked = F.when(F.length(key) >= SHORTEST_KEY, key).otherwise(
         F.raise_error(F.lit(f"The token key has fewer than {SHORTEST_KEY} characters."))
     )
