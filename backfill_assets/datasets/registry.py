@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from difflib import get_close_matches
 from graphlib import TopologicalSorter
 
@@ -33,7 +34,13 @@ def steps() -> tuple[Step, ...]:
 
 
 def steps_with(dataset: str) -> tuple[Step, ...]:
-    """The steps of ``dataset`` and of the datasets in one chain with it, in the order of :func:`steps`."""
+    """The steps of ``dataset`` and of the datasets in one chain with it, in the order of :func:`steps`.
+
+    A typo raises :class:`InvalidRequest` with the nearest name.
+    """
+    known = [each.name for each in _DATASETS]
+    if dataset not in known:
+        raise _unknown("dataset", dataset, known)
     chain = next(chain for chain in chains(_DATASETS) if any(each.name == dataset for each in chain))
     names = {step.name for each in chain for step in each.steps}
     return tuple(step for step in steps() if step.name in names)
@@ -53,10 +60,14 @@ def step(name: str) -> Step:
     """The step that builds the table ``name``; a typo raises :class:`InvalidRequest` with the nearest name."""
     found = {table.name: step for step in steps() for table in step.tables}
     if name not in found:
-        near = get_close_matches(name, found, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"Tables: {', '.join(found)}."
-        raise InvalidRequest(f"There is no table {name!r}.", hint=hint)
+        raise _unknown("table", name, found)
     return found[name]
+
+
+def _unknown(kind: str, name: str, known: Collection[str]) -> InvalidRequest:
+    near = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"{kind.capitalize()}s: {', '.join(known)}."
+    return InvalidRequest(f"There is no {kind} {name!r}.", hint=hint)
 
 
 def _upstream(step: Step, by_table: dict[str, Step]) -> set[str]:
