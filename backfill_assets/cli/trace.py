@@ -13,6 +13,7 @@ from backfill_assets.cli.output import moment, range_text, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import parse_day
+from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from backfill_assets.backfill.status import Statuses
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
     from backfill_assets.lakehouse.trace import Found, Trail
     from backfill_assets.settings import Settings
 
+_PERSONAL = "@"
 _EPILOG = """
 \b
 Examples:
   backfill trace 31198459904-823721
   backfill trace USD --table bronze_fx_rates --day 2017-03-01
+  backfill trace B01/2016-02-15T00:30:00Z --table bronze_sea_temperatures
+  backfill trace @/2016-02-15T00:30:00Z --personal patient-0001
   backfill trace 31198459904-823721 --json
 """
 
@@ -47,18 +51,29 @@ class _Told:
 @click.argument("key")
 @click.option("--table", metavar="TABLE", help="The table whose key it is.  [default: every table with one row a key]")
 @click.option("--day", "day_text", metavar="YYYY-MM-DD", help="Only the rows of this event day.")
+@click.option(
+    "--personal",
+    metavar="TEXT",
+    prompt="Personal value",
+    prompt_required=False,
+    hide_input=True,
+    help=f"The landed value of the personal field that {_PERSONAL} stands for in KEY; asked for if TEXT is left out.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def trace(key: str, table: str | None, day_text: str | None, as_json: bool) -> None:
+def trace(key: str, table: str | None, day_text: str | None, personal: str | None, as_json: bool) -> None:
     """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
 
-    Everything is read as of one entry of the publication log. Personal fields are shown as their tokens. KEY is the
-    key of a bronze or fact table, such as basket and product with a dash between. No Spark is started.
+    Everything is read as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
+    between columns: B01/2016-02-15T00:30:00Z. Personal fields are shown as their tokens, and are tokens in KEY; with
+    --personal, @ stands for the token of a value that you know. No Spark is started.
     """
     from backfill_assets.lakehouse.snapshot import Snapshot
     from backfill_assets.lakehouse.trace import trails
 
     day = parse_day(day_text) if day_text else None
     settings = current_settings()
+    if personal is not None:
+        key = _with_token(key, personal, settings)
     snapshot = Snapshot.newest(open_storage(settings))
     found = trails(snapshot, key, table, day)
     statuses = _statuses(snapshot)
@@ -69,6 +84,20 @@ def trace(key: str, table: str | None, day_text: str | None, as_json: bool) -> N
     for each in told:
         _say(each)
     say(f"As of entry {snapshot.sequence} of the publication log.")
+
+
+def _with_token(key: str, personal: str, settings: Settings) -> str:
+    from backfill_assets.lakehouse.tokens import token_of
+    from backfill_assets.lakehouse.trace_keys import BETWEEN
+
+    parts = key.split(BETWEEN)
+    if _PERSONAL not in parts:
+        raise InvalidRequest(
+            f"The key has no {_PERSONAL} that --personal could stand for.",
+            hint=f"Write {_PERSONAL} where the token is in the key: {_PERSONAL}/2016-02-15T00:30:00Z",
+        )
+    token = token_of(personal, settings.token_key_file)
+    return BETWEEN.join(token if part == _PERSONAL else part for part in parts)
 
 
 def _statuses(snapshot: Snapshot) -> Statuses:

@@ -1,4 +1,4 @@
-"""Household tokens: HMAC-SHA256 with a key that only ever exists as a row of data.
+"""Tokens of personal values: HMAC-SHA256 with a key that only ever exists as a row of data.
 
 A key in an expression would show up in plans, event logs and the UI. So the executors read it from its file, and what
 is derived from it reaches the rows through a join with one row.
@@ -6,6 +6,8 @@ is derived from it reaches the rows through a join with one row.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import secrets
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 
 SHORTEST_KEY = 16
 """Characters; a shorter key is refused when rows are read."""
@@ -57,6 +59,25 @@ def token(value: Column) -> Column:
     inner = F.sha2(F.concat(_INNER, value.cast("binary")), 256)
     outer = F.sha2(F.concat(F.col(_OUTER), F.unhex(inner)), 256)
     return F.when(F.length(value) > 0, outer)
+
+
+def token_of(value: str, key_file: Path) -> str:
+    """What :func:`token` gives for ``value``, without Spark: for a person who has the value and looks for its rows.
+
+    Raises :class:`LakehouseUnusable` if there is no usable key; no message has the value or the key in it.
+    """
+    if not value:
+        raise InvalidRequest("An empty personal value has no token.", hint="Give the value as it was landed.")
+    try:
+        key = key_file.read_bytes().decode(errors="replace").strip(" \t\r\n")
+    except OSError as error:
+        raise LakehouseUnusable(
+            f"The token key {key_file} cannot be read: {error.strerror}.",
+            hint="Point BACKFILL_TOKEN_KEY_FILE at the key that the rows were taken in with.",
+        ) from error
+    if len(key) < SHORTEST_KEY:
+        raise LakehouseUnusable(f"The token key {key_file} has fewer than {SHORTEST_KEY} characters.")
+    return hmac.new(key.encode(), value.encode(), hashlib.sha256).hexdigest()
 
 
 def _block(key: Column) -> Column:

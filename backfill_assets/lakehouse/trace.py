@@ -20,6 +20,8 @@ from backfill_assets.lakehouse.trace_keys import landed_keys, places, typed_key
 
 Row = Mapping[str, Any]
 _MOST_DAYS = 31
+EXAMPLE = "B01/2016-02-15T00:30:00Z"
+"""A key of two columns, as it is typed."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | N
         keys = ", ".join(f"{'/'.join(registry.table(each.typed).key)} of {each.typed}" for each in _origins(table))
         raise InvalidRequest(
             f"No row has the key {key!r}" + (f" on {day}." if day else "."),
-            hint=f"A key is {keys}; backfill show TABLE --day D lists rows. What landed is known once raw is built.",
+            hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE --day D lists rows. "
+            "What landed is known once raw is built.",
         )
     return [_with_counted(snapshot, trail) for trail in found]
 

@@ -26,7 +26,7 @@ class Backfill:
 
     def __call__(self, *arguments: object, exit_code: int = 0) -> Result:
         result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-        assert result.exit_code == exit_code, result.output
+        assert result.exit_code == exit_code, (result.output, result.exception)
         return result
 
     def json(self, *arguments: object, exit_code: int = 0) -> Any:

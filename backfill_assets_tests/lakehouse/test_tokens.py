@@ -9,7 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from backfill_assets.lakehouse.tokens import ensure_token_key, token, with_token_pads
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.lakehouse.tokens import ensure_token_key, token, token_of, with_token_pads
 from backfill_assets_tests.strategies.landed_sales import land_key
 
 
@@ -18,12 +19,15 @@ from backfill_assets_tests.strategies.landed_sales import land_key
 )
 def test_a_token_is_the_hmac_of_the_standard_library(spark: SparkSession, tmp_path: Path, key: str) -> None:
     """Known answers for short, block-sized and long keys: a home-made construction would be worth nothing."""
-    values = ["900", "1", "ß", "x" * 300]
+    values = ["900", "1", " a b\n", "ß", "x" * 300]
     rows = spark.createDataFrame([(value,) for value in values], "value string")
     keyed = with_token_pads(rows.withColumnRenamed("value", "household"), spark, land_key(tmp_path, key))
     found = keyed.select("household", token(keyed.household).alias("token")).collect()
     assert {row.household: row.token for row in found} == {
         value: hmac.new(key.encode(), value.encode(), hashlib.sha256).hexdigest() for value in values
+    }
+    assert {row.household: row.token for row in found} == {
+        value: token_of(value, tmp_path / "token.key") for value in values
     }
 
 
@@ -63,6 +67,18 @@ def test_a_short_or_empty_key_is_refused(spark: SparkSession, tmp_path: Path, ke
     keyed = with_token_pads(rows, spark, land_key(tmp_path, key))
     with pytest.raises(PySparkException, match="fewer than 16 characters"):
         keyed.select(token(keyed.household)).collect()
+
+
+@pytest.mark.parametrize("key", [None, "short", " " * 40])
+def test_no_token_is_made_with_a_key_that_is_none(tmp_path: Path, key: str | None) -> None:
+    """It would be found in no table; and neither the value nor the key is told."""
+    if key is not None:
+        land_key(tmp_path, key)
+    with pytest.raises(LakehouseUnusable, match=r"token\.key") as refused:
+        token_of("900", tmp_path / "token.key")
+    assert "900" not in str(refused.value) and "short" not in str(refused.value)
+    with pytest.raises(InvalidRequest, match="no token"):
+        token_of("", tmp_path / "token.key")
 
 
 def test_a_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from backfill_assets.cli import main
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.datasets import test_every_dataset
 from backfill_assets_tests.stories.personal_key import (
@@ -84,3 +86,17 @@ def test_it_is_traced_by_its_token(backfill: Backfill) -> None:
     assert [each["outcome"] for each in trail["landed"]] == ["superseded", "published"]
     (rejected,) = backfill.json("trace", f"{TOKEN}/3", "--table", "quarantine_visits")["trails"]
     assert [each["outcome"] for each in rejected["landed"]] == ["quarantined"]
+
+
+def test_it_is_traced_by_the_person_that_nobody_is_shown(backfill: Backfill, workshop: Workshop) -> None:
+    """Whoever has the value finds its rows; it is asked for if it should not be in the history of the shell."""
+    by_token = backfill.json("trace", f"{TOKEN}/1")
+    assert backfill.json("trace", "@/1", "--personal", PATIENT) == by_token
+    output = backfill("trace", "@/1", "--personal", PATIENT).output
+    assert TOKEN in output and PATIENT not in output
+    asked = CliRunner().invoke(main, ["trace", "@/1", "--personal"], input=f"{PATIENT}\n")
+    assert asked.exit_code == 0 and TOKEN in asked.output and PATIENT not in asked.output
+    unknown = backfill("trace", "@/1", "--personal", "somebody-else", exit_code=1).output
+    assert "B01/2016-02-15T00:30:00Z" in unknown and "somebody-else" not in unknown
+    misplaced = backfill("trace", f"{TOKEN}/1", "--personal", PATIENT, exit_code=1).output
+    assert "The key has no @" in misplaced and PATIENT not in misplaced
