@@ -95,7 +95,7 @@ class Cadence(enum.StrEnum):
 
     def starts(self, days: Iterable[date]) -> list[date]:
         """The first days of the periods that ``days`` touch, ascending."""
-        return sorted({self.period(day).first for day in days})
+        return sorted(set(days) if self is Cadence.DAILY else {self.period(day).first for day in days})
 
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 
 from backfill_assets.datasets.dataset import Reads, Step, Version
 from backfill_assets.days import Cadence, DayRange, contiguous
@@ -39,7 +40,7 @@ def day_statuses(steps: Sequence[Step], observed: Observed, days: DayRange | Non
     ``steps`` are in build order and contain whatever they read.
     """
     published = _by_table(observed)
-    known = _known_days(steps, observed, published)
+    known = _known_days(steps, observed, published) if days is None else {}
     logicals = _logicals(steps, observed, published)
     found: dict[str, Mapping[date, DayStatus]] = {}
     for step in steps:
@@ -67,11 +68,13 @@ def _of_step(
         inputs: str | None = None
         for name, statuses in found.items():
             content = _known_content(name, text, observed)
-            if version is not None and isinstance(content, DayContent):
-                inputs = inputs or fingerprints.inputs(_inputs_of(step, version, day, logicals))
-                statuses[day] = _freshness(content, version.name, inputs)
-            else:
+            if version is None or not isinstance(content, DayContent):
                 statuses[day] = DayStatus.FRESH if isinstance(content, DayContent) else content
+            elif content.code_version != version.name or content.parameters != NO_PARAMETERS:
+                statuses[day] = DayStatus.CODE_CHANGED
+            else:
+                inputs = inputs or fingerprints.inputs(_inputs_of(step, version, day, logicals))
+                statuses[day] = DayStatus.FRESH if content.inputs == inputs else DayStatus.INPUT_CHANGED
     return dict(found)
 
 
@@ -84,12 +87,6 @@ def _known_content(table: str, day: str, observed: Observed) -> DayContent | Day
     return DayStatus.MISSING if physical == fingerprints.EMPTY_DAY else DayStatus.FOREIGN_WRITE
 
 
-def _freshness(content: DayContent, current_version: str, inputs: str) -> DayStatus:
-    if content.code_version != current_version or content.parameters != NO_PARAMETERS:
-        return DayStatus.CODE_CHANGED
-    return DayStatus.FRESH if content.inputs == inputs else DayStatus.INPUT_CHANGED
-
-
 def _inputs_of(
     step: Step, version: Version, day: date, logicals: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
@@ -100,8 +97,13 @@ def _inputs_of(
 
 
 def _read(read: Reads, first: int, last: int, logicals: Mapping[str, str]) -> dict[str, str]:
-    days = [date.fromordinal(each).isoformat() for each in range(first + read.first, last + read.last + 1)]
+    days = [_text(each) for each in range(first + read.first, last + read.last + 1)]
     return {text: logicals.get(text, fingerprints.NEVER_PUBLISHED) for text in days}
+
+
+@lru_cache(maxsize=1 << 15)
+def _text(ordinal: int) -> str:
+    return date.fromordinal(ordinal).isoformat()
 
 
 def _by_table(observed: Observed) -> dict[str, dict[str, DayState]]:

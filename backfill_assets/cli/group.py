@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "demo": ("backfill_assets.cli.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
         "history": ("backfill_assets.cli.history:history", "List publications, newest first."),
+        "plan": ("backfill_assets.cli.plan:plan", "Say what a rebuild would do, cost and risk, before it is done."),
         "quarantine": ("backfill_assets.cli.quarantine:quarantine", "Look at rejected rows, and judge them again."),
         "reproduce": ("backfill_assets.cli.reproduce:reproduce", "Stage a publication again and compare checksums."),
         "rollback": ("backfill_assets.cli.rollback:rollback", "Put back what the days held before a publication."),
@@ -43,6 +44,7 @@ Settings come from the environment:
   BACKFILL_HOME       where everything is kept    [default: .data]
   BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
   BACKFILL_LANDING    the landing zone            [default: <home>/landing]
+  BACKFILL_CORE_HOUR_PRICE   what a core costs for an hour, for plans    [default: no price]
   SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
   NO_COLOR            no colours
 """

@@ -107,6 +107,32 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
     return state
 
 
+def newest_version(storage: Storage, table: str) -> int | None:
+    """The newest version of ``table`` by the names in its log, without loading which files it has; None without one."""
+    names = [file.path for file in storage.files(f"{table}/_delta_log")]
+    found = [int(match[1]) for name in names if (match := _COMMIT.search(name) or _CHECKPOINT.search(name))]
+    return max(found, default=None)
+
+
+def schema_at(storage: Storage, table: str, version: int) -> str:
+    """The schema of ``table`` at ``version`` as Delta's JSON; raises :class:`VersionGone` like :func:`read_log`."""
+    names = [file.path for file in storage.files(f"{table}/_delta_log")]
+    base, parts = _newest_checkpoint(names, version)
+    for number in range(version, base, -1):
+        path = f"{table}/_delta_log/{number:020d}.json"
+        if path in names:
+            for action in storage.read_json_lines(path):
+                if "metaData" in action:
+                    return str(action["metaData"]["schemaString"])
+    for name in parts:
+        for row in storage.read_parquet(name, ["metaData"]).column("metaData").drop_null().to_pylist():
+            return str(row["schemaString"])
+    raise VersionGone(
+        f"Version {version} of {table} cannot be read any more: its Delta log was cleaned up.",
+        hint="Read the table at a version within its retention.",
+    )
+
+
 def _newest_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
     """Version and parts of the newest complete checkpoint at or before ``version``; -1 when there is none."""
     found: dict[tuple[int, int], list[str]] = {}

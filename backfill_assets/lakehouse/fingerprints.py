@@ -17,6 +17,8 @@ EMPTY_DAY = "no files"
 NEVER_PUBLISHED = "none"
 """Logical fingerprint of an input day that was never published."""
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 
 def physical(paths: Iterable[str]) -> str:
     """Fingerprint of a day's active files, by path: Delta never rewrites a file in place."""
@@ -45,4 +47,4 @@ def input_fingerprint(code_version: str, parameters: str, inputs_fingerprint: st
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()[:32]
+    return hashlib.sha256(_ENCODER.encode(value).encode()).hexdigest()[:32]

@@ -65,7 +65,8 @@ Row = Mapping[str, Any]
 
 
 def day_state(row: Row) -> DayState:
-    return DayState(
+    """Not validated again: years of days are read at once, and the columns have the types they were written with."""
+    return DayState.model_construct(
         table=row["table"],
         day=row["day"],
         publication=row["publication"],
@@ -77,7 +78,7 @@ def day_state(row: Row) -> DayState:
 
 def _content(row: Row) -> DayContent:
     metrics = json.loads(row["metrics"] or "{}")
-    return DayContent(
+    return DayContent.model_construct(
         rows=row["rows"],
         checksum=row["checksum"],
         code_version=row["code_version"],

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.delta_log import LogState, read_log
-from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log
 from backfill_assets.lakehouse.publication import DayState
 from backfill_assets.lakehouse.publication_log import Head, PublicationLog, utc_now
 from backfill_assets.lakehouse.published import anything_published
@@ -86,12 +85,10 @@ def _newest(
     read: ReadLog,
     pinned: Mapping[str, str] | None = None,
 ) -> Mapping[str, str]:
-    main = MainTable.open(storage, table)
-    if main is None:
-        return {}
-    if pinned is not None and main.version == pinned_version:
+    version = newest_version(storage, table)
+    if pinned is not None and version == pinned_version:
         return pinned
-    return _physicals(storage, table, main.version, read)
+    return _physicals(storage, table, version, read)
 
 
 def _physicals(storage: Storage, table: str, version: int | None, read: ReadLog) -> Mapping[str, str]:

@@ -1,0 +1,114 @@
+"""Rows, bytes, time and money of a plan, from what its days hold now and from how long staging took before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+
+from backfill_assets.backfill.plan import Cost, Estimate, PlannedStep
+from backfill_assets.backfill.plan_scope import Chosen
+from backfill_assets.backfill.situation import Machine, Situation
+from backfill_assets.datasets.dataset import Step
+
+_NEWEST = 120
+"""Timed days that an estimate goes by, at most: code and machine of long ago say little."""
+Volume = Mapping[int, int]
+"""How much each published day of a table holds, by the ordinal of the day."""
+
+
+class Volumes:
+    """What days hold now; for a day that is not there yet, what the table's days hold on average."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._rows: dict[str, dict[int, int]] = {}
+        self._bytes: dict[str, dict[int, int]] = {}
+        self._timed: dict[str, list[tuple[int, int, int]]] = {}
+        for (table, day), state in situation.observed.states.items():
+            if state.content is not None:
+                at = date.fromisoformat(day).toordinal()
+                self._rows.setdefault(table, {})[at] = state.content.rows
+                self._bytes.setdefault(table, {})[at] = situation.bytes.get(table, {}).get(day, 0)
+                if state.content.staged_ms is not None:
+                    self._timed.setdefault(table, []).append((state.sequence, at, state.content.staged_ms))
+
+    def rows(self, table: str) -> Volume:
+        """Rows by the ordinal of the day."""
+        return self._rows.get(table, {})
+
+    def bytes(self, table: str) -> Volume:
+        return self._bytes.get(table, {})
+
+    def timed(self, table: str) -> dict[date, float]:
+        """Seconds of the newest days that were timed."""
+        newest = sorted(self._timed.get(table, ()), reverse=True)[:_NEWEST]
+        return {date.fromordinal(at): milliseconds / 1000 for _, at, milliseconds in newest}
+
+
+def estimate(step: Step, chosen: Chosen, situation: Situation, volumes: Volumes) -> Estimate:
+    """What building the step's days will read, write and take."""
+    days = chosen.rebuilt(step)
+    if not days:
+        return Estimate()
+    samples = volumes.timed(step.name)
+    rows_read, bytes_read = _read(step, chosen, volumes, situation)
+    return Estimate(
+        rows_read=rows_read,
+        bytes_read=bytes_read,
+        rows_written=_written(days, [volumes.rows(table.name) for table in step.tables]),
+        bytes_written=_written(days, [volumes.bytes(table.name) for table in step.tables]),
+        seconds=_seconds(step, days, samples, volumes),
+        measured_days=len(samples),
+    )
+
+
+def cost(steps: Iterable[PlannedStep], machine: Machine) -> Cost:
+    """All steps that have something to rebuild; they run one after the other."""
+    busy = [step for step in steps if step.rebuild]
+    return Cost(
+        seconds=round(sum(step.estimate.seconds or 0.0 for step in busy), 1),
+        cores=machine.cores,
+        price_per_core_hour=machine.core_hour_price,
+        unknown=tuple(sorted(step.name for step in busy if step.estimate.seconds is None)),
+    )
+
+
+def _read(step: Step, chosen: Chosen, volumes: Volumes, situation: Situation) -> tuple[int, int]:
+    """Each input day is read once, however many days look back at it."""
+    if step.source:
+        landed = situation.landed.get(step.name, {})
+        return 0, sum(landed[day].bytes for day in chosen.rebuilt(step) if day in landed)
+    read = chosen.reads(step)
+    return (
+        sum(volumes.rows(table).get(day.toordinal(), 0) for table, found in read.items() for day in found),
+        sum(volumes.bytes(table).get(day.toordinal(), 0) for table, found in read.items() for day in found),
+    )
+
+
+def _written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:
+    """None if nothing was ever published that a day could be compared with."""
+    total = 0
+    for volume in tables:
+        known = [volume[day.toordinal()] for day in days if day.toordinal() in volume]
+        if not volume:
+            return None
+        total += sum(known) + (len(days) - len(known)) * round(sum(volume.values()) / len(volume))
+    return total
+
+
+def _seconds(step: Step, days: Sequence[date], samples: Mapping[date, float], volumes: Volumes) -> float | None:
+    """By the bytes that a day reads; like any other day where that is not known yet, or nothing."""
+    if not samples:
+        return None
+    spent = sum(samples.values())
+    sampled = sum(_bytes_of(step, day, volumes) for day in samples)
+    rate = spent / sampled if sampled else 0.0
+    by_bytes = (rate * _bytes_of(step, day, volumes) for day in days)
+    return round(sum(seconds or spent / len(samples) for seconds in by_bytes), 1)
+
+
+def _bytes_of(step: Step, day: date, volumes: Volumes) -> int:
+    first, last = day.toordinal(), step.cadence.period(day).last.toordinal()
+    reads = () if step.source else step.version().reads
+    return sum(
+        volumes.bytes(read.table).get(at, 0) for read in reads for at in range(first + read.first, last + read.last + 1)
+    )

@@ -1,0 +1,34 @@
+"""What has landed for a source, day by day, and how much of it main has not taken in yet: by names, without reading."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.lakehouse.landing import LandingZone, position_id
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.storage import Storage
+
+
+@dataclass(frozen=True)
+class LandedDay:
+    """The files that arrived on one day, relative to the landing zone; ``bytes`` are those of the waiting ones."""
+
+    files: tuple[str, ...]
+    waiting: tuple[str, ...] = ()
+    bytes: int = 0
+
+
+def landed_days(
+    zone: LandingZone, storage: Storage, source: str, table: str, days: Collection[date]
+) -> dict[date, LandedDay]:
+    """Those of ``days`` that have a folder of ``source``; ``table`` is the raw table that takes them in."""
+    listed = zone.paths(source)
+    main = MainTable.open(storage, table)
+    found = {}
+    for day in listed.keys() & set(days):
+        files = listed[day]
+        waiting = tuple(path for path in files if main is None or not main.transaction(position_id(source, path)))
+        found[day] = LandedDay(files, waiting, sum((zone.root / path).stat().st_size for path in waiting))
+    return found
