@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.backfill.plan import Cost, Estimate, PlannedStep
 from backfill_assets.backfill.plan_scope import Chosen
 from backfill_assets.backfill.situation import Machine, Situation
 from backfill_assets.datasets.dataset import Step
+from backfill_assets.days import Cadence
 
 _NEWEST = 120
 """Timed days that an estimate goes by, at most: code and machine of long ago say little."""
@@ -100,15 +101,16 @@ def _seconds(step: Step, days: Sequence[date], samples: Mapping[date, float], vo
     if not samples:
         return None
     spent = sum(samples.values())
-    sampled = sum(_bytes_of(step, day, volumes) for day in samples)
+    sampled = sum(_bytes_read(step, samples, volumes))
     rate = spent / sampled if sampled else 0.0
-    by_bytes = (rate * _bytes_of(step, day, volumes) for day in days)
-    return round(sum(seconds or spent / len(samples) for seconds in by_bytes), 1)
+    return round(sum(rate * found or spent / len(samples) for found in _bytes_read(step, days, volumes)), 1)
 
 
-def _bytes_of(step: Step, day: date, volumes: Volumes) -> int:
-    first, last = day.toordinal(), step.cadence.period(day).last.toordinal()
+def _bytes_read(step: Step, days: Iterable[date], volumes: Volumes) -> Iterator[int]:
+    """The bytes that each day reads, by itself."""
     reads = () if step.source else step.version().reads
-    return sum(
-        volumes.bytes(read.table).get(at, 0) for read in reads for at in range(first + read.first, last + read.last + 1)
-    )
+    windows = [(volumes.bytes(read.table), read.first, read.last + 1) for read in reads]
+    for day in days:
+        first = day.toordinal()
+        last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()
+        yield sum(sum(volume.get(at, 0) for at in range(first + a, last + b)) for volume, a, b in windows)
