@@ -39,7 +39,7 @@ def raw_rows(spark: SparkSession, source: Source, files: Sequence[str], token_ke
     """One row per line of ``files`` (paths ``.../<source>/<arrival day>/<name>``) in :func:`raw_schema`.
 
     Blank lines count as lines and give no row. A line that is not one JSON object with distinct fields is kept whole.
-    Values that the source did not write as text are kept as the JSON that stands for them.
+    Values that the source did not write as text are kept as the JSON that stands for them, decimals as 64-bit floats.
     """
     if not files:
         return spark.createDataFrame([], raw_schema(source))

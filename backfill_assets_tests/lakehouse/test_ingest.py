@@ -138,6 +138,27 @@ def test_an_unreadable_or_absurd_day_gives_way_to_the_arrival_day(
     assert (row.day, row.day_is_arrival) == (day, flagged)
 
 
+@pytest.mark.parametrize(
+    ("landed", "text"),
+    [
+        ("12345678901234567890", "12345678901234567890"),
+        ("1.50", "1.5"),
+        ("9999999.99", "9999999.99"),
+        ("12345678.90", "1.23456789E7"),
+        ("0.0001", "1.0E-4"),
+        ("0.12345678901234567890", "0.12345678901234568"),
+        ("true", "true"),
+        ("null", None),
+    ],
+)
+def test_a_number_that_was_not_written_as_text_passes_through_a_float(
+    spark: SparkSession, tmp_path: Path, landed: str, text: str | None
+) -> None:
+    """Which is why sources write text, and what the guide says of those that do not. Null is no value."""
+    line = json.dumps(sale(sales_value="?")).replace('"?"', landed)
+    assert _only(spark, tmp_path, line).sales_value == text
+
+
 def test_a_source_without_personal_fields_needs_no_key(spark: SparkSession, tmp_path: Path) -> None:
     """Rates can be read where no key is."""
     rate = {"currency": "USD", "rate_day": "2017-03-01", "rate": "1.0533", "updated_at": "2017-03-01T15:00:00Z"}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated
 
@@ -21,6 +19,7 @@ from backfill_assets.datasets.bronze import Refinement, refined
 from backfill_assets.datasets.dataset import Reads, Version
 from backfill_assets.datasets.landed import BronzeColumns, landed_steps
 from backfill_assets.days import DayRange
+from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
 DAYS = DayRange.parse("2016-03-01..2016-03-02")
@@ -48,15 +47,19 @@ def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
 
 
 def land(workshop: Workshop, day: date, *salinities: str | None) -> None:
-    folder = workshop.settings.landing / "sea_temperatures" / str(day)
-    folder.mkdir(parents=True)
-    lines = [json.dumps(reading(f"{day}T{hour:02d}:00:00Z", value)) for hour, value in enumerate(salinities)]
-    (folder / "readings.jsonl.gz").write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    rows = [reading(midnight + timedelta(hours=hour), value) for hour, value in enumerate(salinities)]
+    land_rows(workshop.settings.landing, "sea_temperatures", day, "readings", rows)
 
 
-def reading(moment: str, salinity: str | None) -> dict[str, str]:
-    values = {"sensor_id": "B01", "measured_at": moment, "celsius": "4.5", "sent_at": moment}
-    return values if salinity is None else {**values, "salinity": salinity}
+def reading(moment: datetime, salinity: str | None) -> dict[str, object]:
+    return {
+        "sensor_id": "B01",
+        "measured_at": moment,
+        "celsius": Decimal("4.5"),
+        "sent_at": moment,
+        "salinity": salinity,
+    }
 
 
 def declare_salinity(monkeypatch: pytest.MonkeyPatch) -> None:
