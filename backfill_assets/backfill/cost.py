@@ -78,11 +78,18 @@ def _read(step: Step, chosen: Chosen, volumes: Volumes, situation: Situation) ->
     if step.source:
         landed = situation.landed.get(step.name, {})
         return 0, sum(landed[day].bytes for day in chosen.rebuilt(step) if day in landed)
-    read = chosen.reads(step)
-    return (
-        sum(volumes.rows(table).get(day.toordinal(), 0) for table, found in read.items() for day in found),
-        sum(volumes.bytes(table).get(day.toordinal(), 0) for table, found in read.items() for day in found),
-    )
+    rows = bytes_read = 0
+    for table, days in chosen.reads(step).items():
+        built = set(chosen.rebuilt(situation.step_of(table)))
+        rows += _held(days, built, volumes.rows(table))
+        bytes_read += _held(days, built, volumes.bytes(table))
+    return rows, bytes_read
+
+
+def _held(days: Iterable[date], built: set[date], volume: Volume) -> int:
+    """What days hold; of those that the plan builds first, what such days hold on average if they are not there yet."""
+    typical = round(sum(volume.values()) / len(volume)) if volume else 0
+    return sum(volume.get(day.toordinal(), typical if day in built else 0) for day in days)
 
 
 def _written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:

@@ -131,6 +131,13 @@ class Finding(Record):
     days: Ranges = ()
 
 
+class Recommended(Record):
+    """The scope that fits what has changed."""
+
+    scope: Scope
+    because: str
+
+
 class Cost(Record):
     """All steps together. ``unknown`` lists those that nobody has timed yet: the sums are without them."""
 
@@ -174,6 +181,8 @@ class Plan(Record):
     pinned: tuple[Pinned, ...] = ()
     as_of: tuple[AsOf, ...] = ()
     findings: tuple[Finding, ...] = ()
+    recommended: Recommended | None = None
+    """None when nothing has changed."""
     cost: Cost = Cost()
     rollback_window_days: int = 30
     basis: Basis = Basis()

@@ -6,13 +6,18 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from backfill_assets.backfill.basis import MovedSince
-from backfill_assets.backfill.plan import AsOf, Estimate, Pinned, Plan, PlannedStep, Ranges, days_of
+from backfill_assets.backfill.plan import AsOf, Estimate, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
 
 STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "rows written", "written", "time")
 STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "written", "time")
 PINNED_COLUMNS = ("reads", "version", "days", "files")
 UNKNOWN = "unknown"
 _MOST_RANGES = 3
+_OPTIONS = {
+    Scope.WHOLE: "with --source-too",
+    Scope.ONWARDS: "without --source-too and --only-downstream",
+    Scope.DOWNSTREAM: "with --only-downstream",
+}
 
 
 def headline(plan: Plan) -> str:
@@ -57,6 +62,15 @@ def cost_line(plan: Plan) -> str:
     return f"Time and cost: about {time}, {price}{more}. Starting Spark is not counted."
 
 
+def scope_line(plan: Plan) -> str:
+    """Which scope fits, and whether it is the one that the plan has."""
+    if plan.recommended is None:
+        return "Scope: nothing has changed, in the table or in what it is computed from."
+    fits = plan.recommended.scope is plan.asked.scope
+    option = _OPTIONS[plan.recommended.scope]
+    return f"Scope: {plan.recommended.scope} fits ({plan.recommended.because}){'.' if fits else f': plan {option}.'}"
+
+
 def after_line(plan: Plan) -> str:
     """What can be done about it afterwards."""
     return f"What the days hold now can be put back for {plan.rollback_window_days} days after they are replaced."
@@ -77,7 +91,7 @@ def markdown(plan: Plan, now: datetime, moved: MovedSince | None = None) -> str:
     if plan.findings:
         rows = [(each.severity, each.message, each.next_step) for each in plan.findings]
         parts.append(_table(("finding", "what", "what to do"), rows))
-    parts.append(after_line(plan))
+    parts += [scope_line(plan), after_line(plan)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -10,6 +10,7 @@ from backfill_assets.backfill.plan import Asked, Plan, PlannedStep, Ranges, Why,
 from backfill_assets.backfill.plan_inputs import inputs_of
 from backfill_assets.backfill.plan_scope import Chosen, Reasons, build_order, choose
 from backfill_assets.backfill.preflight import Preflight
+from backfill_assets.backfill.recommend import recommend
 from backfill_assets.backfill.situation import Situation
 from backfill_assets.datasets.dataset import Step
 
@@ -30,6 +31,7 @@ def make_plan(asked: Asked, situation: Situation) -> Plan:
         pinned=inputs.pinned,
         as_of=inputs.as_of,
         findings=Preflight(asked, chosen, steps, inputs, ordered).findings(),
+        recommended=recommend(chosen, ordered),
         cost=cost(steps, ordered.machine),
         rollback_window_days=ordered.rollback_window_days,
         basis=basis_of(steps, inputs.days, ordered),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from backfill_assets.cli.output import say, say_json
+from backfill_assets.cli.output import range_text, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
@@ -98,7 +98,7 @@ def _made(target: str, days_text: str | None, version: str, scope: Scope, force:
         raise click.UsageError("--days A..B is missing: which days of the table?")
     registry.table(target)
     days, settings = DayRange.parse(days_text), current_settings()
-    asked = Asked(target=target, days=str(days), version=version, scope=scope, force=force)
+    asked = Asked(target=target, days=range_text(days), version=version, scope=scope, force=force)
     with uncollected():
         situation = situation_now(settings, target, days)
         made = make_plan(asked, situation)
@@ -127,7 +127,7 @@ def _as_json(found: Plan, moved: MovedSince | None) -> dict[str, object]:
 
 
 def _say(found: Plan, now: datetime, moved: MovedSince | None) -> None:
-    from backfill_assets.backfill.plan_text import after_line, as_of_lines, cost_line, headline
+    from backfill_assets.backfill.plan_text import after_line, as_of_lines, cost_line, headline, scope_line
 
     say(headline(found))
     if found.steps:
@@ -141,7 +141,7 @@ def _say(found: Plan, now: datetime, moved: MovedSince | None) -> None:
         say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}\n       -> {each.next_step}"))
     if moved is not None:
         _say_moved(moved)
-    say(after_line(found), Text.assemble((found.id, "bold")))
+    say(scope_line(found), after_line(found), Text.assemble((found.id, "bold")))
 
 
 def _say_steps(found: Plan) -> None:

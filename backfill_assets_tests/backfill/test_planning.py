@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.backfill.basis import moved_since
 from backfill_assets.backfill.plan import Asked, Plan, Scope, Why, days_of
-from backfill_assets.backfill.plan_text import headline, markdown
+from backfill_assets.backfill.plan_text import headline, markdown, scope_line
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation import Machine, Situation
 from backfill_assets.datasets.dataset import Reads, Step, Table, Version
@@ -197,6 +197,29 @@ def test_time_and_cost_come_from_earlier_publications_or_are_unknown(world: Worl
     assert plan.cost.unknown == ("daily", "monthly", "weekly")
     assert (plan.cost.core_seconds, plan.cost.money) == (12.0, Decimal("0.0017"))
     assert "no earlier publication of daily" in markdown(plan, plan.made_at)
+
+
+def test_the_scope_that_fits_is_recommended_from_what_changed(world: World) -> None:
+    """Upstream, in the table itself, or only below it."""
+    assert make_plan(asked("fact"), situation_of(world)).recommended is None
+    landed = {"raw": {D: LandedDay(("a",), ("a",), 1)}}
+    waiting = make_plan(asked("fact"), situation_of(world, landed=landed)).recommended
+    assert waiting is not None and (waiting.scope, waiting.because) == (
+        Scope.WHOLE,
+        f"raw is landed and not taken in on {D}",
+    )
+    assert "--source-too" in scope_line(make_plan(asked("fact"), situation_of(world, landed=landed)))
+    own = make_plan(asked("fact", version="v1"), situation_of(world)).recommended
+    assert own is not None and (own.scope, own.because) == (Scope.ONWARDS, f"fact is stale: code changed on {D}")
+    world.publish("fact", D, checksum="9")
+    below = make_plan(asked("fact"), situation_of(world)).recommended
+    assert below is not None and (below.scope, below.because) == (
+        Scope.DOWNSTREAM,
+        f"daily is stale: input changed on {D}",
+    )
+    world.publish("raw", D, checksum="9")
+    above = make_plan(asked("fact"), situation_of(world)).recommended
+    assert above is not None and above.because == f"bronze is stale: input changed on {D}"
 
 
 MOVES = {
