@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
@@ -23,19 +23,23 @@ class Fate:
     why: str
 
 
-def fates(raw: Sequence[Row], typed: Sequence[Row], quarantined: Sequence[Row]) -> list[Fate]:
+def fates(
+    raw: Sequence[Row], typed: Sequence[Row], quarantined: Sequence[Row], newer: Callable[[Row, Row], bool]
+) -> list[Fate]:
     """The fate of every received row among ``raw``, in their order; markers of newer versions are no rows.
 
-    ``typed`` and ``quarantined`` are the rows with the same key of the tables built from raw.
+    ``typed`` and ``quarantined`` are the rows with the same key of the tables built from raw. ``newer`` says whether
+    a raw row would win over a typed one: its day was then built before it arrived.
     """
     rejected = {_place(row): row for row in quarantined}
     winners = {row["day"]: row for row in typed}
     received = [row for row in raw if row["record_kind"] == RECEIVED]
-    return [_fate(row, rejected.get(_place(row)), winners.get(row["day"])) for row in received]
+    return [_fate(row, rejected.get(_place(row)), winners.get(row["day"]), newer) for row in received]
 
 
-def _fate(raw: Row, rejected: Row | None, winner: Row | None) -> Fate:
-    outcome, why = _outcome(raw, rejected, winner)
+def _fate(raw: Row, rejected: Row | None, winner: Row | None, newer: Callable[[Row, Row], bool]) -> Fate:
+    overtaken = winner is not None and _place(winner) != _place(raw) and newer(raw, winner)
+    outcome, why = _outcome(raw, rejected, None if overtaken else winner)
     return Fate(raw["day"], raw["source_file"], raw["source_line"], outcome, why)
 
 

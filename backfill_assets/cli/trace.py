@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -111,6 +112,7 @@ def _statuses(snapshot: Snapshot) -> Statuses:
 def _told(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Statuses) -> _Told:
     from backfill_assets.backfill.trace import RECEIVED, fates
     from backfill_assets.lakehouse.landed_lines import landed_line
+    from backfill_assets.lakehouse.landed_values import overtakes
     from backfill_assets.lakehouse.landing import LandingZone
     from backfill_assets.lakehouse.stamps import stamps
 
@@ -118,7 +120,12 @@ def _told(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Status
     received = [found.row for found in trail.raw if found.row["record_kind"] == RECEIVED]
     return _Told(
         trail=trail,
-        fates=fates(*([found.row for found in part] for part in (trail.raw, trail.typed, trail.quarantined))),
+        fates=fates(
+            [found.row for found in trail.raw],
+            [found.row for found in trail.typed],
+            [found.row for found in trail.quarantined],
+            partial(overtakes, source),
+        ),
         lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
         stamps=stamps(snapshot, {(found.table, found.day) for found in trail.rows}),
         statuses=statuses,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from backfill_assets.datasets.dataset import Source
 
 
 def comparable(value: object, spark_type: str) -> object:
@@ -14,6 +18,13 @@ def comparable(value: object, spark_type: str) -> object:
         return _read(value, spark_type)
     except (ValueError, InvalidOperation):
         return value
+
+
+def overtakes(source: Source, raw: Mapping[str, Any], winner: Mapping[str, Any]) -> bool:
+    """Whether a raw row is greater by (version, content hash) than a typed row; not if its version is unreadable."""
+    kind = source.type_of(source.version_field)
+    was, now = (comparable(row[source.version_field], kind) for row in (winner, raw))
+    return type(was) is type(now) and bool((now, raw["content_hash"]) > (was, winner["content_hash"]))
 
 
 def _read(text: str, spark_type: str) -> object:
