@@ -144,7 +144,7 @@ def landed(root: Path, source: str) -> Finding:
         of_its_own = f" --dataset {source}" if source in DATASETS[1:] else ""
         hint = f"For sample data: backfill sample{of_its_own}"
         return Finding(f"landed {source}", "warn", f"nothing in {root / source}", hint)
-    return Finding(f"landed {source}", "ok", f"{len(days):,} days: {ranges(days)}")
+    return Finding(f"landed {source}", "ok", f"{len(days):,} days in {root / source}: {ranges(days)}")
 
 
 def token_key(settings: Settings) -> Finding:
