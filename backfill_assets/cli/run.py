@@ -233,7 +233,7 @@ def _say_ran(ran: Sequence[Ran]) -> None:
     for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
         late = ranges(days)
         say(f"{table}: rows were appended to {late} as well; what is computed from it is stale: run {late} too")
-    if all(step.unchanged == step.days for step in ran):
+    if all(step.unchanged == step.days and not step.appended_elsewhere for step in ran):
         say("Nothing was computed: every day was published before, from the same inputs by the same code.")
 
 

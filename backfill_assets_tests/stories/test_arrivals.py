@@ -69,6 +69,7 @@ def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
     assert f"raw_sales: landed on {THIRD} and not taken in: 1 file(s)" in told
     told = backfill("run", "raw_sales", "--days", THIRD).stdout
     assert f"raw_sales: rows were appended to {FIRST} as well" in told and f"run {FIRST} too" in told
+    assert "Nothing was computed" not in told
     land_lines(landed.settings.landing, THIRD, "later", 1, {"transaction_timestamp": "2017-03-02T10:00:00Z"})
     ran = backfill.json("run", "raw_sales", "--days", THIRD)
     assert [step["appended_elsewhere"] for step in ran["steps"]] == [{"raw_sales": [str(SECOND)]}]
