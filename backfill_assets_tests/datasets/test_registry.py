@@ -48,7 +48,7 @@ def test_every_step_comes_after_all_it_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typo", "hint"), [("fact_daily_revenu", "Did you mean fact_daily_revenue"), ("x", "Tables: raw_fx_rates")]
+    ("typo", "hint"), [("fact_daily_revenu", "Did you mean fact_daily_revenue"), ("x", "Tables: .*raw_fx_rates")]
 )
 def test_a_typo_gets_the_nearest_name(typo: str, hint: str) -> None:
     """Names are typed at the command line."""
@@ -57,7 +57,7 @@ def test_a_typo_gets_the_nearest_name(typo: str, hint: str) -> None:
             find(typo)
 
 
-@pytest.mark.parametrize(("typo", "hint"), [("sale", "Did you mean sales"), ("x", "Datasets: fx_rates, products")])
+@pytest.mark.parametrize(("typo", "hint"), [("sale", "Did you mean sales"), ("x", "Datasets: .*fx_rates, .*products")])
 def test_a_dataset_that_is_not_there_is_refused(typo: str, hint: str) -> None:
     """Whoever asks for the tables of a dataset may have forgotten to register it."""
     with pytest.raises(InvalidRequest, match=hint):
