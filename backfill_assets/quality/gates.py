@@ -106,9 +106,9 @@ def _(rule: FewRejected, facts: DayFacts) -> Finding:
     most = max(Decimal(rule.tolerated_rows), received * rule.at_most)
     return Finding(
         rejected <= most,
-        observed=f"{rejected} of {received} rows quarantined",
+        observed=f"{rejected} of {received} rows quarantined{_example(_of(facts, rule.quarantine), 'rejected')}",
         expected=f"at most {int(most)}",
-        next_step=f"Read the reasons in {rule.quarantine}; ask the source to land corrected rows, then build again.",
+        next_step="Ask the source to land corrected rows as a new file, then build this day again.",
     )
 
 
@@ -257,6 +257,11 @@ def _of(facts: DayFacts, table: str) -> Metrics:
     if found is None:
         raise LookupError(f"The metrics of {table} are not among the facts of the day.")
     return found
+
+
+def _example(metrics: Metrics, of: str) -> str:
+    found = metrics.get(f"{of}_example")
+    return f", for example {found}" if found else ""
 
 
 def _number(metrics: Metrics, name: str) -> Decimal:

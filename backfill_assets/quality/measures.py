@@ -147,6 +147,8 @@ def _of_every_table(table: Table) -> dict[str, Column]:
         "violating": F.count(F.when(F.size(reasons) > 0, True)),
         f"violating{EXAMPLE}": F.coalesce(_least(F.get(reasons, F.lit(0))), F.lit("")),
     }
+    if table.layer == "quarantine":
+        found[f"rejected{EXAMPLE}"] = F.coalesce(_least(F.get("reasons", F.lit(0))), F.lit(""))
     if table.key:
         # A set of hashes instead of a distinct count, which would shuffle every row: equal keys are always
         # noticed, and the chance of a false alarm for a day of a million keys is 3 in 100 million.

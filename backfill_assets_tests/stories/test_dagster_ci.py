@@ -68,8 +68,9 @@ def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(materialize: 
     assert failed.returncode == 1, failed.stderr[-3000:]
     for words in (
         "bronze_sales: 1 day(s) did not pass their gates, nothing was published",
-        "bronze_sales 2017-03-04 few_rejected: 30 of 40 rows quarantined, expected at most 20",
-        "Read the reasons in quarantine_sales; ask the source to land corrected rows, then build again.",
+        "bronze_sales 2017-03-04 few_rejected: 30 of 40 rows quarantined, for example",
+        "sales_value: '12,50' is not a decimal(18,2), expected at most 20",
+        "Ask the source to land corrected rows as a new file, then build this day again.",
     ):
         assert words in failed.stdout + failed.stderr
     assert _published(tmp_path) == before | {"raw_sales": [str(day) for day in DAYS]}
