@@ -100,13 +100,13 @@ class Cadence(enum.StrEnum):
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:
     """The fewest ranges that cover exactly ``days``, in order."""
-    ranges: list[DayRange] = []
+    ends: list[tuple[date, date]] = []
     for day in sorted(set(days)):
-        if ranges and ranges[-1].last + timedelta(days=1) == day:
-            ranges[-1] = DayRange(ranges[-1].first, day)
+        if ends and ends[-1][1].toordinal() + 1 == day.toordinal():
+            ends[-1] = (ends[-1][0], day)
         else:
-            ranges.append(DayRange.of(day))
-    return ranges
+            ends.append((day, day))
+    return [DayRange(first, last) for first, last in ends]
 
 
 def last_ended_day(now_utc_date: date) -> date:

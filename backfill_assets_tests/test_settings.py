@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,12 @@ def test_settings_cannot_change_under_a_run() -> None:
     """A run must not publish to another lakehouse than the one it staged in."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings.from_environment({}).home = Path("/other")  # type: ignore[misc]
+
+
+def test_the_price_of_a_core_hour_is_a_number_or_unknown() -> None:
+    """Plans multiply by it: a price that cannot be meant must not become a cost of nothing."""
+    assert Settings.from_environment({}).core_hour_price is None
+    assert Settings.from_environment({"BACKFILL_CORE_HOUR_PRICE": "0.048"}).core_hour_price == Decimal("0.048")
+    for text in ("cheap", "-1", "NaN"):
+        with pytest.raises(InvalidRequest, match="BACKFILL_CORE_HOUR_PRICE"):
+            Settings.from_environment({"BACKFILL_CORE_HOUR_PRICE": text})

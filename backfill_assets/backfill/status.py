@@ -8,7 +8,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from functools import lru_cache
 
 from backfill_assets.datasets.dataset import Reads, Step, Version
 from backfill_assets.days import Cadence, DayRange, contiguous
@@ -29,6 +28,8 @@ class DayStatus(enum.StrEnum):
     FOREIGN_WRITE = "foreign write"
 
 
+Entries = Mapping[str, Mapping[int, str]]
+"""Logical fingerprints as :func:`fingerprints.inputs_of` takes them, by table and the ordinal of the day."""
 Statuses = Mapping[str, Mapping[date, DayStatus]]
 """By table, in build order, and by day, ascending."""
 
@@ -41,11 +42,11 @@ def day_statuses(steps: Sequence[Step], observed: Observed, days: DayRange | Non
     """
     published = _by_table(observed)
     known = _known_days(steps, observed, published) if days is None else {}
-    logicals = _logicals(steps, observed, published)
+    entries = _entries(steps, observed, published)
     found: dict[str, Mapping[date, DayStatus]] = {}
     for step in steps:
         asked = step.cadence.starts(days) if days is not None else sorted(known[step.name])
-        found |= _of_step(step, asked, observed, logicals)
+        found |= _of_step(step, asked, observed, entries)
     return found
 
 
@@ -58,7 +59,7 @@ def ranges_by_status(statuses: Mapping[date, DayStatus]) -> dict[DayStatus, list
 
 
 def _of_step(
-    step: Step, days: Iterable[date], observed: Observed, logicals: Mapping[str, Mapping[str, str]]
+    step: Step, days: Iterable[date], observed: Observed, entries: Entries
 ) -> dict[str, Mapping[date, DayStatus]]:
     """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
     version = None if step.source else step.version()
@@ -73,7 +74,7 @@ def _of_step(
             elif content.code_version != version.name or content.parameters != NO_PARAMETERS:
                 statuses[day] = DayStatus.CODE_CHANGED
             else:
-                inputs = inputs or fingerprints.inputs(_inputs_of(step, version, day, logicals))
+                inputs = inputs or fingerprints.inputs_of(_inputs_of(step, version, day, entries))
                 statuses[day] = DayStatus.FRESH if content.inputs == inputs else DayStatus.INPUT_CHANGED
     return dict(found)
 
@@ -87,23 +88,20 @@ def _known_content(table: str, day: str, observed: Observed) -> DayContent | Day
     return DayStatus.MISSING if physical == fingerprints.EMPTY_DAY else DayStatus.FOREIGN_WRITE
 
 
-def _inputs_of(
-    step: Step, version: Version, day: date, logicals: Mapping[str, Mapping[str, str]]
-) -> dict[str, dict[str, str]]:
+def _inputs_of(step: Step, version: Version, day: date, entries: Entries) -> dict[str, list[str]]:
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
     first = day.toordinal()
     last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()
-    return {read.table: _read(read, first, last, logicals[read.table]) for read in version.reads}
+    return {read.table: _read(read, first, last, entries[read.table]) for read in version.reads}
 
 
-def _read(read: Reads, first: int, last: int, logicals: Mapping[str, str]) -> dict[str, str]:
-    days = [_text(each) for each in range(first + read.first, last + read.last + 1)]
-    return {text: logicals.get(text, fingerprints.NEVER_PUBLISHED) for text in days}
+def _read(read: Reads, first: int, last: int, entries: Mapping[int, str]) -> list[str]:
+    days = range(first + read.first, last + read.last + 1)
+    return [entries.get(each) or _never(each) for each in days]
 
 
-@lru_cache(maxsize=1 << 15)
-def _text(ordinal: int) -> str:
-    return date.fromordinal(ordinal).isoformat()
+def _never(ordinal: int) -> str:
+    return fingerprints.entry(date.fromordinal(ordinal).isoformat(), fingerprints.NEVER_PUBLISHED)
 
 
 def _by_table(observed: Observed) -> dict[str, dict[str, DayState]]:
@@ -113,18 +111,16 @@ def _by_table(observed: Observed) -> dict[str, dict[str, DayState]]:
     return states
 
 
-def _logicals(
-    steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]
-) -> dict[str, dict[str, str]]:
+def _entries(steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]) -> Entries:
     """The logical fingerprint of every day with rows or a past of what is read, as a build would find it now."""
-    logicals: dict[str, dict[str, str]] = {}
+    entries: dict[str, dict[int, str]] = {}
     for read in {read.table for step in steps if not step.source for read in step.version().reads}:
         states, physicals = published.get(read, {}), observed.pinned.get(read, {})
-        logicals[read] = {
-            day: logical_of(states.get(day), physicals.get(day, fingerprints.EMPTY_DAY))
-            for day in states.keys() | physicals.keys()
-        }
-    return logicals
+        for day in states.keys() | physicals.keys():
+            found = logical_of(states.get(day), physicals.get(day, fingerprints.EMPTY_DAY))
+            entries.setdefault(read, {})[date.fromisoformat(day).toordinal()] = fingerprints.entry(day, found)
+        entries.setdefault(read, {})
+    return entries
 
 
 def _known_days(

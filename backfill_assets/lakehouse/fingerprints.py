@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from json.encoder import encode_basestring_ascii
 
 EMPTY_DAY = "no files"
 """Physical fingerprint of a day without files."""
@@ -23,7 +24,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 def physical(paths: Iterable[str]) -> str:
     """Fingerprint of a day's active files, by path: Delta never rewrites a file in place."""
     ordered = sorted(paths)
-    return _digest(ordered) if ordered else EMPTY_DAY
+    return _digest_of_text(f"[{','.join(map(encode_basestring_ascii, ordered))}]") if ordered else EMPTY_DAY
 
 
 def logical(rows: int, checksum: int | str) -> str:
@@ -38,7 +39,20 @@ def foreign(physical_fingerprint: str) -> str:
 
 def inputs(logicals: Mapping[str, Mapping[str, str]]) -> str:
     """Fingerprint of what a day was computed from: logical fingerprints by table and day."""
-    return _digest({table: dict(sorted(days.items())) for table, days in sorted(logicals.items())})
+    return inputs_of(
+        {table: [entry(day, found) for day, found in sorted(days.items())] for table, days in logicals.items()}
+    )
+
+
+def entry(day: str, logical_fingerprint: str) -> str:
+    """One day in :func:`inputs_of`; the days of a table are given in order."""
+    return f"{encode_basestring_ascii(day)}:{encode_basestring_ascii(logical_fingerprint)}"
+
+
+def inputs_of(entries: Mapping[str, Sequence[str]]) -> str:
+    """:func:`inputs` from entries that many days share: years of days look back at the same ones."""
+    tables = (f"{encode_basestring_ascii(table)}:{{{','.join(days)}}}" for table, days in sorted(entries.items()))
+    return _digest_of_text(f"{{{','.join(tables)}}}")
 
 
 def input_fingerprint(code_version: str, parameters: str, inputs_fingerprint: str) -> str:
@@ -47,4 +61,8 @@ def input_fingerprint(code_version: str, parameters: str, inputs_fingerprint: st
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(_ENCODER.encode(value).encode()).hexdigest()[:32]
+    return _digest_of_text(_ENCODER.encode(value))
+
+
+def _digest_of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
