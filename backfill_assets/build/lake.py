@@ -37,9 +37,12 @@ class Lake:
         """A name for a publication or a timeline that sorts by time and that nobody else has."""
         return f"{self.publisher.now():%Y%m%dt%H%M%S}-{what.replace('_', '-')}-{secrets.token_hex(4)}"
 
-    def timelines(self, step: Step) -> dict[str, Timeline]:
-        """A fresh timeline for each table of ``step``, marked as one that a later run may adopt from."""
-        name = self.new_id(step.name)
+    def timelines(self, step: Step, campaign: str = "") -> dict[str, Timeline]:
+        """A fresh timeline for each table of ``step``, marked as one whose days are still wanted.
+
+        A later run may adopt from it; from those of a ``campaign``, only that campaign.
+        """
+        name = f"{campaign}-{self.new_id(step.name)}" if campaign else self.new_id(step.name)
         found = {table.name: Timeline(self.storage, table.name, name) for table in step.tables}
         for timeline in found.values():
             timeline.open()

@@ -11,6 +11,7 @@ from backfill_assets.build import decide
 from backfill_assets.build.decide import Wanted
 from backfill_assets.build.lake import Lake, Progress, built_from_log, failed_day, provenance
 from backfill_assets.build.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.build.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.build.stage import Chunk, StagedTableDay, recorded_upstream, stage_chunk
 from backfill_assets.datasets.dataset import Step, Version
 from backfill_assets.days import DayRange
@@ -18,7 +19,7 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.publication import DayChange, DayContent, InputRead, Publication, TableChange
 from backfill_assets.lakehouse.publish import Moved, Pin, Published
-from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, open_timelines
+from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, timelines_of
 from backfill_assets.quality import gates, measures
 
 _MOST_ATTEMPTS = 5
@@ -39,6 +40,11 @@ class ReplaceBuild:
     staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
     reused: dict[date, Pin] = field(default_factory=dict)
     timelines: dict[str, Timeline] = field(default_factory=dict)
+    overlay: Overlay = NOTHING_STAGED
+    """What a campaign has staged of the inputs; without a campaign, everything is read from main."""
+    campaign: str = ""
+    computed: set[date] = field(default_factory=set)
+    """Days that this build has staged itself; others were adopted."""
 
     @property
     def tables(self) -> list[str]:
@@ -82,11 +88,12 @@ class ReplaceBuild:
 
     def pin(self, days: Sequence[date]) -> Pin:
         written = [str(day) for day in days]
-        return self.lake.publisher.pin(
+        pin = self.lake.publisher.pin(
             writes=dict.fromkeys(self.tables, written),
             reads=decide.read_days(self.step, self.version, days),
             also={name for table in self.step.tables for name in gates.metrics_needed(table)},
         )
+        return self.overlay.over(pin)
 
     def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
         """A day whose inputs were never published is not an empty day: it fails before anything is computed."""
@@ -108,7 +115,10 @@ class ReplaceBuild:
     def adopt(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
         """Take over what a failed or killed run staged from just these inputs, without copying it."""
         fingerprints = {str(day): wanted[day].input_fingerprint for day in days}
-        found = {table: adoptable(open_timelines(self.lake.storage, table), fingerprints) for table in self.tables}
+        found = {
+            table: adoptable(timelines_of(self.lake.storage, table, self.campaign), fingerprints)
+            for table in self.tables
+        }
         for day in days:
             if all(str(day) in held for held in found.values()):
                 self.staged[day] = [_adopted(found[table][str(day)], day, pin) for table in self.tables]
@@ -120,13 +130,22 @@ class ReplaceBuild:
         if not days:
             return
         spark = self.lake.spark()
-        timelines = self.lake.timelines(self.step)
+        timelines = self.lake.timelines(self.step, self.campaign)
         self.use(timelines.values())
         started, done = time.monotonic(), 0
         for part in decide.chunks(days, self.bytes_of_day(pin, days)):
-            chunk = Chunk(self.step, self.version, part, wanted, pin, lambda day: self.upstream(pin, day))
+            chunk = Chunk(
+                self.step,
+                self.version,
+                part,
+                wanted,
+                pin,
+                upstream=lambda day: self.upstream(pin, day),
+                overlay=self.overlay,
+            )
             for staged in stage_chunk(spark, self.lake.storage, chunk, timelines):
                 self.staged.setdefault(staged.day, []).append(staged)
+            self.computed.update(part)
             done += len(part)
             left = decide.eta(done, len(days), time.monotonic() - started)
             self.progress(f"{self.step.name}: {done}/{len(days)} days staged, ETA {left.seconds} s")
@@ -189,7 +208,8 @@ class ReplaceBuild:
     def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
         days = [day for day, held in self.staged.items() if held[0].pin is pin]
         for table, read in decide.read_days(self.step, self.version, days).items():
-            yield pin.inputs[table].model_copy(update={"days": {day: pin.inputs[table].days[day] for day in read}})
+            days_read = {day: pin.inputs[table].days[day] for day in read}
+            yield self.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
 
     def moved_days(self, moved: Moved) -> list[date]:
         days = {date.fromisoformat(day) for found in moved.days.values() for day in found}

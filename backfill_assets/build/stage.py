@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.build import decide
 from backfill_assets.build.decide import Wanted
+from backfill_assets.build.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.contract import struct_type
 from backfill_assets.datasets.dataset import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
@@ -17,7 +18,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.publication import DayContent
 from backfill_assets.lakehouse.publish import Pin
-from backfill_assets.lakehouse.rows import published_rows, refuse_other_days, stage, staged_rows
+from backfill_assets.lakehouse.rows import refuse_other_days, stage, staged_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
 from backfill_assets.quality import gates, measures, summary
@@ -60,6 +61,7 @@ class Chunk:
     upstream: UpstreamOf
     judged: bool = True
     """False to measure only, when what the gates would look at is not the present state."""
+    overlay: Overlay = NOTHING_STAGED
 
 
 def stage_chunk(
@@ -101,7 +103,7 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
     reads = decide.read_days(chunk.step, chunk.version, chunk.days)
     published = _published_days(spark, chunk, reads)
     return published | {
-        name: published_rows(
+        name: chunk.overlay.rows(
             spark,
             storage,
             chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")}),
@@ -165,7 +167,11 @@ def recorded(
     """
     verdicts = {
         str(day.day): Verdict(
-            input_fingerprint=input_fingerprints[day.day], passed=day.passed, content=day.content, rules=day.rules
+            input_fingerprint=input_fingerprints[day.day],
+            passed=day.passed,
+            content=day.content,
+            rules=day.rules,
+            replaces=_replaced(day),
         )
         for day in days
     }
@@ -173,6 +179,11 @@ def recorded(
     timeline.judge(verdicts, staged)
     held = timeline.days()
     return [replace(day, files=held[str(day.day)].files) for day in days]
+
+
+def _replaced(day: StagedTableDay) -> str:
+    expected = day.pin.expected.get((day.table, str(day.day)))
+    return expected.publication if expected else ""
 
 
 def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Contents) -> DayContent:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
-import logging
-import signal
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
-from functools import cache
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import click
 
+from backfill_assets.cli.campaign import stage_plan
+from backfill_assets.cli.foreground import foreground_builder, run_info, tell
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.not_taken_in import not_taken_in
 from backfill_assets.cli.output import ranges, say, say_json
@@ -26,8 +22,6 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from backfill_assets.backfill.foreground import StepRun
     from backfill_assets.build import Builder, BuildResult
     from backfill_assets.cli.not_taken_in import NotTakenIn
@@ -40,6 +34,7 @@ Examples:
   backfill run bronze_sales --downstream --days 2017-03-04
   backfill run report_store_ranking --upstream --days 2017-03-01..2017-05-29
   backfill run fact_sales_transactions --days 2017-03-01..2017-05-29 --dry-run
+  backfill run plan-0123456789abcdef
 """
 
 
@@ -62,7 +57,6 @@ class Ran:
 @click.option(
     "--days",
     "days_texts",
-    required=True,
     multiple=True,
     metavar="A..B",
     help="The days; weeks and months follow from them. May be given several times.",
@@ -89,7 +83,15 @@ def run(
 
     What is unchanged is decided from the logs before Spark starts; if all of it is, Spark does not start. Days staged
     by a run that failed are used again. Dagster is told by its sensor when its daemon runs next.
+
+    With the id of a plan instead of TABLES, its days are staged where no reader sees them; `backfill approve` publishes
+    all of its tables at once.
     """
+    if _is_plan(tables):
+        stage_plan(tables[0], as_json)
+        return
+    if not days_texts:
+        raise click.UsageError("--days A..B is missing: which days of the tables?")
     settings = current_settings()
     days = sorted({day for text in days_texts for day in DayRange.parse(text)})
     plan = _plan(settings, tables, days, upstream=upstream, downstream=downstream, force=force)
@@ -104,11 +106,17 @@ def run(
             say_json({**told, "steps": [_plan_json(step) for step in plan]})
         return
     with ExitStack() as stack:
-        ran = _run(plan, _builder(settings, stack), dict.fromkeys(tables, version))
+        ran = _run(plan, foreground_builder(settings, stack), dict.fromkeys(tables, version))
     if as_json:
         say_json({**told, "steps": [asdict(step) for step in ran]})
     else:
         _say_ran(ran)
+
+
+def _is_plan(tables: Sequence[str]) -> bool:
+    from backfill_assets.lakehouse.plans import is_plan_id
+
+    return len(tables) == 1 and is_plan_id(tables[0])
 
 
 def _plan(
@@ -134,29 +142,14 @@ def _require_version(plan: Sequence[StepRun], tables: Sequence[str], version: st
             each.step.version(version)
 
 
-def _builder(settings: Settings, stack: ExitStack) -> Builder:
-    from backfill_assets.build import Builder
-    from backfill_assets.lakehouse.session import spark_session
-
-    @cache
-    def spark() -> SparkSession:
-        _tell("Starting Spark ...")
-        return _interruptible(stack.enter_context(spark_session(settings, "backfill run")))
-
-    return Builder.from_settings(settings, spark)
-
-
 def _run(plan: Sequence[StepRun], builder: Builder, versions: dict[str, str | None]) -> list[Ran]:
-    from backfill_assets.build import RunInfo
-    from backfill_assets.build.commit import git_commit
-
-    info = RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: backfill run")
+    info = run_info("backfill run")
     ran: list[Ran] = []
     for each in plan:
         started = time.monotonic()
         version = next((versions[table.name] for table in each.step.tables if table.name in versions), None)
         try:
-            result = builder.build(each.step, each.days, run=info, version=version, force=each.force, progress=_tell)
+            result = builder.build(each.step, each.days, run=info, version=version, force=each.force, progress=tell)
         except KeyboardInterrupt:
             raise _interrupted(each, ran) from None
         except BackfillError:
@@ -185,19 +178,6 @@ def _interrupted(each: StepRun, ran: Sequence[Ran]) -> Interrupted:
         f"Interrupted while {each.step.name} was built: nothing of it was published.{before}\n"
         "  -> Run the same command again: days that were staged are used as they are."
     )
-
-
-def _interruptible(session: SparkSession) -> SparkSession:
-    """PySpark answers Ctrl-C with a call to a JVM that is busy, and logs stack traces of it; we only want to stop."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    logging.getLogger().addHandler(logging.NullHandler())
-    return session
-
-
-def _tell(message: str) -> None:
-    """Progress is for a person who watches; a log keeps the result."""
-    if sys.stderr.isatty():
-        click.echo(f"  {message}", err=True)
 
 
 def _say_plan(plan: Sequence[StepRun], days: Sequence[date], waiting: Sequence[NotTakenIn]) -> None:

@@ -39,6 +39,8 @@ class Verdict(Record):
     passed: bool
     content: DayContent | None = None
     rules: tuple[RuleOutcome, ...] = ()
+    replaces: str = ""
+    """The publication whose day this one was staged to replace; empty for a day that was never published."""
 
 
 class TimelineEntry(Record):
@@ -72,6 +74,12 @@ class Timeline:
                 f"{self.name!r} cannot name a timeline.",
                 hint="Use lower-case letters, digits and hyphens.",
             )
+
+    @classmethod
+    def holding(cls, storage: Storage, table: str, path: str) -> Timeline:
+        """The timeline of ``table`` that the staged file ``path`` lies in."""
+        _, name, _ = path.split("/", 2)
+        return cls(storage, table, name)
 
     @property
     def folder(self) -> str:
@@ -164,6 +172,18 @@ class Timeline:
 def _verdict_on(how: StagedAs, verdict: Verdict | None) -> Verdict | None:
     """A verdict counts for the very staging it judged."""
     return verdict if verdict and verdict.input_fingerprint == how.input_fingerprint else None
+
+
+CAMPAIGN = "campaign-"
+"""How the name of every campaign begins, and with it those of its timelines."""
+
+
+def timelines_of(storage: Storage, table: str, campaign: str = "") -> list[Timeline]:
+    """The open timelines of ``table`` that belong to ``campaign``, or to none, newest first."""
+    found = open_timelines(storage, table)
+    if campaign:
+        return [timeline for timeline in found if timeline.name.startswith(f"{campaign}-")]
+    return [timeline for timeline in found if not timeline.name.startswith(CAMPAIGN)]
 
 
 def open_timelines(storage: Storage, table: str) -> list[Timeline]:

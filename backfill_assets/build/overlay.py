@@ -1,0 +1,78 @@
+"""Reading over main what a campaign has staged: its days where there are any; every other day reads through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from backfill_assets.lakehouse.publication import DayContent, DayState, InputRead
+from backfill_assets.lakehouse.publish import Pin
+from backfill_assets.lakehouse.rows import published_rows, staged_rows
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import Timeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_NOT_PUBLISHED = -1
+
+
+@dataclass(frozen=True)
+class OverlaidDay:
+    """A staged day whose gates passed, and where its rows are."""
+
+    timeline: Timeline | None
+    """None for a day without rows."""
+    content: DayContent
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Staged days by table and day. Without any, everything is read from main."""
+
+    days: Mapping[str, Mapping[str, OverlaidDay]] = field(default_factory=dict)
+
+    def over(self, pin: Pin) -> Pin:
+        """``pin`` as the campaign sees it: overlaid days have the fingerprint and the content that was staged."""
+        inputs = {table: self._read(read) for table, read in pin.inputs.items()}
+        states = {
+            (table, day): DayState(
+                table=table, day=day, publication="", sequence=_NOT_PUBLISHED, physical="", content=staged.content
+            )
+            for table, days in self.days.items()
+            for day, staged in days.items()
+        }
+        return replace(pin, inputs=inputs, states={**pin.states, **states})
+
+    def from_main(self, read: InputRead) -> InputRead:
+        """The days of ``read`` that read through: what a publication depends on, and does not itself bring."""
+        own = self.days.get(read.table, {})
+        return read.model_copy(update={"days": {day: logical for day, logical in read.days.items() if day not in own}})
+
+    def rows(self, spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
+        """The rows of the days of ``read``, from main and from wherever the others were staged."""
+        found = published_rows(spark, storage, self.from_main(read), schema)
+        for timeline, days in self._staged(read):
+            found = found.unionByName(staged_rows(spark, timeline, days).select(*schema.names))
+        return found
+
+    def _read(self, read: InputRead) -> InputRead:
+        own = self.days.get(read.table, {})
+        logicals = {day: own[day].content.logical if day in own else logical for day, logical in read.days.items()}
+        return read.model_copy(update={"days": logicals})
+
+    def _staged(self, read: InputRead) -> list[tuple[Timeline, list[str]]]:
+        found: dict[str, tuple[Timeline, list[str]]] = {}
+        for day, staged in self.days.get(read.table, {}).items():
+            if day in read.days and staged.timeline is not None and staged.content.rows:
+                found.setdefault(staged.timeline.name, (staged.timeline, []))[1].append(day)
+        return list(found.values())
+
+    def with_days(self, table: str, days: Iterable[tuple[str, OverlaidDay]]) -> Overlay:
+        """This overlay with further days of ``table``, over those it has."""
+        return Overlay({**self.days, table: {**self.days.get(table, {}), **dict(days)}})
+
+
+NOTHING_STAGED = Overlay()

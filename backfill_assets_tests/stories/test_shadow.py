@@ -1,0 +1,207 @@
+"""A campaign's days: staged where nobody sees them, cut over together, staged again where main moved, put back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.build import RunInfo
+from backfill_assets.build.cutover import CutOver, cut_over
+from backfill_assets.build.shadow import ShadowedStep, ShadowStep, shadow
+from backfill_assets.cli import main
+from backfill_assets.datasets import registry
+from backfill_assets.days import Cadence, DayRange
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.published import published_versions
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.workshop import Workshop
+
+DAYS = DayRange.parse("2017-03-01..2017-03-09")
+FACT = "fact_sales_transactions"
+REPORTS = ("fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
+TABLES = (FACT, *REPORTS)
+WEEKEND = (date(2017, 3, 4), date(2017, 3, 5))
+LATE_DAY = date(2017, 3, 7)
+RUN = RunInfo("a-campaign-run")
+
+
+@pytest.fixture
+def wrong(workshop: Workshop) -> Workshop:
+    """History as the old logic made it, in many currencies, with all reports."""
+    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=30, seed=6, defects={}))
+    workshop.build_all(DAYS, "v1")
+    workshop.build_reports(DAYS)
+    return workshop
+
+
+def steps(version: str = "v2") -> list[ShadowStep]:
+    found = []
+    for table in TABLES:
+        step = registry.step(table)
+        days = tuple(step.cadence.starts(DAYS))
+        found.append(ShadowStep(step, step.version(version if table == FACT else None), days))
+    return found
+
+
+def staged(workshop: Workshop, campaign: str = "campaign-fx") -> list[ShadowedStep]:
+    return shadow(workshop.builder.lake, campaign, steps(), RUN, workshop.messages.append)
+
+
+def cut(workshop: Workshop, campaign: str = "campaign-fx") -> CutOver:
+    return cut_over(workshop.builder.lake, campaign, steps(), RUN, workshop.messages.append)
+
+
+def checksums(workshop: Workshop) -> dict[str, dict[date, str]]:
+    return {
+        table: {day: state.content.checksum for day, state in workshop.states(table).items() if state.content}
+        for table in TABLES
+    }
+
+
+def versions(workshop: Workshop) -> dict[str, int]:
+    return dict(published_versions(workshop.builder.lake.storage))
+
+
+def test_all_tables_are_old_until_the_cut_over_and_new_after_it_and_old_again_after_the_rollback(
+    wrong: Workshop,
+) -> None:
+    """One publication for fact and four reports; what is in the shadow is what a plain rebuild would have given."""
+    old, before = checksums(wrong), versions(wrong)
+    found = staged(wrong)
+    assert found[0].staged == tuple(DAYS)
+    assert [sorted((*each.staged, *each.unchanged)) for each in found] == [list(each.days) for each in steps()]
+    assert found[1].unchanged == WEEKEND, "no rates are published then: the old logic and the new one agree"
+    assert not any(each.held_back for each in found)
+    assert (checksums(wrong), versions(wrong)) == (old, before)
+
+    done = cut(wrong)
+
+    assert set(done.published.versions) == set(TABLES)
+    assert done.staged_again == {}
+    new = checksums(wrong)
+    assert all(new[table] != old[table] for table in TABLES)
+    wrong.build_all(DAYS, "v2")
+    wrong.build_reports(DAYS)
+    assert checksums(wrong) == new
+    weeks = {state.publication for state in wrong.states("report_store_ranking").values()}
+    assert weeks == {done.published.publication}
+
+    roll_back(wrong.builder.lake.publisher, done.published.publication, id="undo")
+    assert checksums(wrong) == old
+
+
+def test_only_what_moved_is_staged_again(wrong: Workshop) -> None:
+    """A late row reaches bronze between staging and cut-over: its day, week and month; others are used as staged."""
+    staged(wrong)
+    land_lines(wrong.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
+    for table in ("raw_sales", "bronze_sales"):
+        wrong.build(table, DAYS)
+
+    done = cut(wrong)
+
+    week, month = Cadence.WEEKLY.period(LATE_DAY).first, Cadence.MONTHLY.period(LATE_DAY).first
+    assert done.staged_again == {
+        FACT: (LATE_DAY,),
+        "fact_daily_revenue": (LATE_DAY,),
+        "report_department_revenue": (LATE_DAY,),
+        "report_store_ranking": (week,),
+        "report_monthly_close": (month,),
+    }
+    assert len(wrong.read(FACT)) == len(wrong.read("bronze_sales"))
+    wrong.build_all(DAYS, "v2")
+    assert {state.publication for state in wrong.states(FACT).values()} == {done.published.publication}
+
+
+def test_a_killed_campaign_goes_on_from_what_it_has_staged(wrong: Workshop) -> None:
+    """Staging again computes nothing, and a plain run does not take a campaign's days for its own."""
+    staged(wrong)
+    sessions = wrong.sessions
+    again = staged(wrong)
+    assert wrong.sessions == sessions
+    assert not any(each.build.computed for each in again)
+    wrong.messages.clear()
+    wrong.build(FACT, DAYS, "v2")
+    assert not any("of an earlier run are used" in message for message in wrong.messages)
+
+
+def test_a_bad_day_is_held_back_with_all_that_reads_it(wrong: Workshop) -> None:
+    """Rates of one day are withdrawn past the protocol's knowledge of them: that day fails, the good days stand."""
+    land_lines(wrong.settings.landing, LATE_DAY, "unknown-currency", 1, {"currency": "XTS"})
+    for table in ("raw_sales", "bronze_sales"):
+        wrong.build(table, DAYS)
+
+    found = {each.build.step.name: each for each in staged(wrong)}
+
+    (bad,) = found[FACT].held_back
+    assert (bad.table, bad.day, bad.rules[0].rule) == (FACT, LATE_DAY, "rates_found")
+    assert found[FACT].staged == tuple(day for day in DAYS if day != LATE_DAY)
+    (week,) = found["report_store_ranking"].held_back
+    assert (week.day, week.because_of) == (Cadence.WEEKLY.period(LATE_DAY).first, f"{FACT} {LATE_DAY}")
+    assert found["report_monthly_close"].staged == ()
+
+
+def test_a_second_campaign_for_the_same_finds_nothing_left_to_do(wrong: Workshop) -> None:
+    """Both wanted the same logic over the same days: one publication is enough."""
+    staged(wrong, "campaign-one")
+    staged(wrong, "campaign-two")
+    cut(wrong, "campaign-one")
+    with pytest.raises(InvalidRequest, match="has staged nothing that main does not have already"):
+        cut(wrong, "campaign-two")
+
+
+def test_of_two_campaigns_over_the_same_days_the_second_is_told_of_the_first(
+    wrong: Workshop,
+) -> None:
+    """They bring different logic; the later one does not undo the earlier one unseen."""
+    fact = registry.step(FACT)
+    third = replace(fact.version("v1"), name="v3")
+    other = replace(steps()[0], version=third)
+    staged(wrong, "campaign-one")
+    shadow(wrong.builder.lake, "campaign-two", [other], RUN, wrong.messages.append)
+    first = cut(wrong, "campaign-one")
+    after = checksums(wrong)
+    with pytest.raises(PublicationRefused, match=rf"was brought by campaign-one \({first.published.publication}\)"):
+        cut_over(wrong.builder.lake, "campaign-two", [other], RUN, wrong.messages.append)
+    assert checksums(wrong) == after
+
+
+def test_a_person_plans_stages_looks_approves_and_undoes(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four commands. Between them readers see the old tables, then the new ones, then the old ones again."""
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    old = checksums(wrong)
+    plan = told("plan", FACT, "--days", str(DAYS), "--version", "v2")["id"]
+
+    shown = told("run", plan)
+
+    assert checksums(wrong) == old
+    assert shown["held_back"] == []
+    fact = shown["tables"][FACT]
+    assert fact["unchanged"] == [str(day) for day in WEEKEND]
+    assert fact["measures"]["rows"]["published"] == fact["measures"]["rows"]["staged"]
+    assert fact["measures"]["amount_eur"]["published"] != fact["measures"]["amount_eur"]["staged"]
+
+    approved = told("approve", plan)
+
+    assert set(approved["days"]) == set(TABLES)
+    assert all(checksums(wrong)[table] != old[table] for table in TABLES)
+    assert backfill("approve", plan).exit_code == 1
+    assert backfill("rollback", approved["publication"], "--yes").exit_code == 0
+    assert checksums(wrong) == old
+
+
+def told(*words: str) -> dict[str, Any]:
+    result = backfill(*words, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def backfill(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
