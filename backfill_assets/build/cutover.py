@@ -37,20 +37,22 @@ def cut_over(
     run: RunInfo,
     progress: Progress,
     *,
-    without: Sequence[HeldBack] = (),
+    without_held_back: bool = False,
 ) -> CutOver:
     """Publish everything that ``campaign`` has staged of ``steps`` together.
 
-    ``without`` are the days that were held back when it was approved: they stay as they are. Raises
-    :class:`GateFailed` when another day no longer passes, :class:`PublicationRefused` when another campaign was there
-    first or main keeps moving, :class:`InvalidRequest` when nothing is staged.
+    Days that are held back refuse it with :class:`GateFailed`, or stay as they are with ``without_held_back``; one that
+    only comes to be held back while it is cut over refuses it in any case. Raises :class:`PublicationRefused` when
+    another campaign was there first or main keeps moving, :class:`InvalidRequest` when nothing is staged.
     """
     lake.publisher.recover()
     before = _staged(lake, campaign, steps)
-    accepted = {(held.table, held.day) for held in without}
+    accepted: set[tuple[str, date]] | None = None if without_held_back else set()
     for _ in range(_MOST_ATTEMPTS):
         done = shadow(lake, campaign, steps, run, progress)
-        _refuse_held_back(campaign, done, accepted)
+        held = [each for step in done for each in step.held_back]
+        accepted = {(each.table, each.day) for each in held} if accepted is None else accepted
+        _refuse_held_back(campaign, [each for each in held if (each.table, each.day) not in accepted])
         _refuse_other_campaigns(lake, campaign, done, before)
         outcome = lake.publisher.publish(_request(lake, campaign, done, run))
         if isinstance(outcome, Published):
@@ -75,13 +77,12 @@ def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[tupl
     return found
 
 
-def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set[tuple[str, date]]) -> None:
-    new = [held for each in done for held in each.held_back if (held.table, held.day) not in accepted]
-    if new:
-        named = ", ".join(f"{held.table} {held.day}" for held in new[:5])
+def _refuse_held_back(campaign: str, held: Sequence[HeldBack]) -> None:
+    if held:
+        named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
         raise GateFailed(
-            f"{campaign}: {len(new)} day(s) do not pass their gates any more: {named}. Nothing was published.",
-            hint="Look at what is held back, mend its cause, and approve the campaign again.",
+            f"{campaign}: {len(held)} day(s) are held back: {named}. Nothing was published.",
+            hint="Mend their cause and run the plan again, or approve with --without-held-back to publish the others.",
         )
 
 

@@ -14,7 +14,7 @@ from backfill_assets.cli.foreground import foreground_builder, run_info, tell
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
-from backfill_assets.errors import GateFailed, InvalidRequest
+from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from backfill_assets.backfill.campaign import Beside, TableChange
@@ -45,7 +45,7 @@ def approve(plan: str, without_held_back: bool, as_json: bool) -> None:
     publication log see all tables old or all new. One rollback puts all of them back.
     """
     from backfill_assets.build.cutover import cut_over
-    from backfill_assets.build.shadow import shadow, staged_in
+    from backfill_assets.build.shadow import staged_in
     from backfill_assets.lakehouse.plans import close_plan
 
     settings, found = current_settings(), kept(plan)
@@ -54,9 +54,7 @@ def approve(plan: str, without_held_back: bool, as_json: bool) -> None:
         campaign = _campaign(plan)
         if not any(staged_in(lake.storage, campaign, _tables(steps)).days.values()):
             raise InvalidRequest(f"Nothing of {plan} is staged.", hint=f"backfill run {plan} stages it.")
-        held = [each for done in shadow(lake, campaign, steps, info, tell) for each in done.held_back]
-        _refuse_held_back(plan, held, without_held_back)
-        done = cut_over(lake, campaign, steps, info, tell, without=held)
+        done = cut_over(lake, campaign, steps, info, tell, without_held_back=without_held_back)
     close_plan(open_storage(settings), plan)
     again = {table: [str(day) for day in days] for table, days in done.staged_again.items()}
     if as_json:
@@ -121,15 +119,6 @@ def _refuse_moved(settings: Settings, plan: Plan, lake: Lake, steps: Sequence[Sh
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",
             hint=f"Plan again: backfill plan {plan.asked.target} --days {plan.asked.days}",
-        )
-
-
-def _refuse_held_back(plan: str, held: Sequence[HeldBack], accepted: bool) -> None:
-    if held and not accepted:
-        named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
-        raise GateFailed(
-            f"{plan}: {len(held)} day(s) are held back: {named}. Nothing was published.",
-            hint="Mend their cause and run the plan again, or approve with --without-held-back to publish the others.",
         )
 
 

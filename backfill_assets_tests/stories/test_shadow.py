@@ -16,7 +16,7 @@ from backfill_assets.build.shadow import ShadowedStep, ShadowStep, shadow
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, DayRange
-from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.published import published_versions
 from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
@@ -145,6 +145,15 @@ def test_a_bad_day_is_held_back_with_all_that_reads_it(wrong: Workshop) -> None:
     (week,) = found["report_store_ranking"].held_back
     assert (week.day, week.because_of) == (Cadence.WEEKLY.period(LATE_DAY).first, f"{FACT} {LATE_DAY}")
     assert found["report_monthly_close"].staged == ()
+
+    before = checksums(wrong)
+    with pytest.raises(GateFailed, match=f"held back: {FACT} {LATE_DAY}"):
+        cut(wrong)
+    assert checksums(wrong) == before
+    done = cut_over(wrong.builder.lake, "campaign-fx", steps(), RUN, wrong.messages.append, without_held_back=True)
+    after = wrong.states(FACT)
+    assert {day for day, state in after.items() if state.publication != done.published.publication} == {LATE_DAY}
+    assert checksums(wrong)["report_monthly_close"] == before["report_monthly_close"]
 
 
 def test_a_second_campaign_for_the_same_finds_nothing_left_to_do(wrong: Workshop) -> None:
