@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 SMALL_SPARK = {
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "2g",
     # Tests end before the second compiler has paid for itself: half the time of a cold start. Without it the room for
     # compiled code would be so small that it is thrown away and compiled again all the time.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+}
+INTERPRETED = {
+    # Code for every query is generated for millions of rows; a test has tens. The Connect server of the tests
+    # generates it, so that both ways are tried.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
 _TIERS_OF_ONE_WORKER = {"spark", "story"}
@@ -95,7 +102,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
     """Embedded Spark, one for the whole run. A test uses this one or ``connect_spark``, never both."""
-    session = open_session(settings, "tests", options=SMALL_SPARK)
+    session = open_session(settings, "tests", options=SMALL_SPARK | INTERPRETED)
     yield session
     session.stop()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
-from functools import singledispatch
+from functools import cache, singledispatch
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -43,6 +43,11 @@ def measurement(table: Table) -> Mapping[str, Column]:
 
 def zero_metrics(table: Table) -> Metrics:
     """The metrics of a day without rows."""
+    return dict(_zeros(table))
+
+
+@cache
+def _zeros(table: Table) -> Metrics:
     return {name: "" if name.endswith(EXAMPLE) else 0 for name in measurement(table)}
 
 
