@@ -1,0 +1,169 @@
+"""The circuit breaker of a campaign: what was seen so far against its limits. Pure: counts in, verdict out.
+
+A campaign that goes wrong stops by itself before it has cost more, and says what was exceeded and by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal, InvalidOperation
+
+from backfill_assets.errors import InvalidRequest
+
+_WARN_AT = Decimal("0.8")
+_BUDGETS = {"seconds", "money"}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Shares are of 1. A limit that is None does not exist; what equals its limit is within it."""
+
+    errors: Decimal | None = Decimal("0.05")
+    """Days whose computation failed, of all days tried."""
+    gates: Decimal | None = Decimal("0.10")
+    """Days that their gates hold back, of all days tried."""
+    nulls: Decimal | None = Decimal("0.01")
+    """By how much the share of nulls in a column may grow over what is published."""
+    deviation: Decimal | None = Decimal("0.10")
+    """By how much a sum may differ from what is published for the same days."""
+    seconds: Decimal | None = None
+    money: Decimal | None = None
+
+    @classmethod
+    def parse(cls, text: str, base: Limits | None = None) -> Limits:
+        """Of ``deviation=2%,gates=20%,seconds=3600,money=5.00,errors=none``, over ``base`` or the defaults."""
+        known = {field.name for field in fields(cls)}
+        found = base or cls()
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, _, value = part.partition("=")
+            if name not in known:
+                raise InvalidRequest(f"There is no limit {name!r}.", hint=f"There are {', '.join(sorted(known))}.")
+            found = replace(found, **{name: _limit(name, value)})
+        return found
+
+    def __str__(self) -> str:
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ",".join(f"{name}={_written(name, value)}" for name, value in told.items())
+
+
+@dataclass(frozen=True)
+class Sums:
+    """One measure of one table over the days that are staged: as published, and as staged."""
+
+    table: str
+    measure: str
+    published: Decimal
+    staged: Decimal
+
+
+@dataclass(frozen=True)
+class Nulls:
+    """Nulls in one column over the days that are staged, of all rows: as published, and as staged."""
+
+    table: str
+    column: str
+    published: Decimal
+    staged: Decimal
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A campaign so far, all waves together."""
+
+    tried: int
+    failed: int = 0
+    held_back: int = 0
+    sums: tuple[Sums, ...] = ()
+    nulls: tuple[Nulls, ...] = ()
+    seconds: Decimal = Decimal(0)
+    money: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Exceeded:
+    """A limit, what was seen, and a sentence that says so. ``stops`` is False for a warning near a budget's end."""
+
+    limit: str
+    observed: Decimal
+    allowed: Decimal
+    sentence: str
+    stops: bool = True
+
+
+def judge(limits: Limits, seen: Seen) -> list[Exceeded]:
+    """Every limit that is exceeded, then the warnings of budgets of which 80 % are spent."""
+    found = [each for each in _judged(limits, seen) if each is not None]
+    return sorted(found, key=lambda each: not each.stops)
+
+
+def _judged(limits: Limits, seen: Seen) -> Iterable[Exceeded | None]:
+    if seen.tried:
+        tried = Decimal(seen.tried)
+        yield _over("errors", limits.errors, seen.failed / tried, f"{seen.failed} of {seen.tried} days failed")
+        held = f"{seen.held_back} of {seen.tried} days are held back by their gates"
+        yield _over("gates", limits.gates, seen.held_back / tried, held)
+    for column in seen.nulls:
+        grown = column.staged - column.published
+        told = f"{_percent(grown)} more of {column.table}.{column.column} is null"
+        yield _over("nulls", limits.nulls, grown, told)
+    for sums in seen.sums:
+        share = deviation(sums)
+        told = f"{sums.table}.{sums.measure} differs by {_percent(share)} from what is published"
+        yield _over("deviation", limits.deviation, share, told)
+    yield _spent("seconds", limits.seconds, seen.seconds, f"it has taken {seen.seconds:.0f} s")
+    if seen.money is not None:
+        yield _spent("money", limits.money, seen.money, f"it has cost {seen.money:.4f}")
+
+
+def deviation(sums: Sums) -> Decimal:
+    """As a share of what is published; where nothing is, any sum at all is all of it."""
+    if not sums.published:
+        return Decimal(0) if not sums.staged else Decimal(1)
+    return abs(sums.staged - sums.published) / abs(sums.published)
+
+
+def _over(limit: str, allowed: Decimal | None, observed: Decimal, told: str) -> Exceeded | None:
+    if allowed is None or observed <= allowed:
+        return None
+    return Exceeded(limit, observed, allowed, f"{told}, and at most {_amount(limit, allowed)} may.")
+
+
+def _spent(limit: str, allowed: Decimal | None, observed: Decimal, told: str) -> Exceeded | None:
+    if allowed is None or observed <= allowed * _WARN_AT:
+        return None
+    if observed > allowed:
+        return Exceeded(limit, observed, allowed, f"{told}, and at most {_amount(limit, allowed)} was granted.")
+    left = f"{told}: {_percent(observed / allowed)} of the {_amount(limit, allowed)} granted."
+    return Exceeded(limit, observed, allowed, left, stops=False)
+
+
+def _limit(name: str, text: str) -> Decimal | None:
+    if text == "none":
+        return None
+    percent = text.endswith("%")
+    try:
+        value = Decimal(text.removesuffix("%"))
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not (value.is_finite() and value >= 0) or percent == (name in _BUDGETS):
+        written = "3600" if name in _BUDGETS else "5%"
+        raise InvalidRequest(f"The limit {name} is {text!r}.", hint=f"Write it as {name}={written}, or {name}=none.")
+    return value / 100 if percent else value
+
+
+def _written(limit: str, value: Decimal | None) -> str:
+    """As :meth:`Limits.parse` reads it."""
+    if value is None:
+        return "none"
+    return f"{value:f}" if limit in _BUDGETS else f"{value * 100:f}%"
+
+
+def _amount(limit: str, value: Decimal) -> str:
+    if limit in _BUDGETS:
+        return f"{value:f}{' s' if limit == 'seconds' else ''}"
+    return _percent(value)
+
+
+def _percent(share: Decimal) -> str:
+    return f"{float(share * 100):.4g} %"
