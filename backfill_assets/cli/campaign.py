@@ -108,7 +108,7 @@ def _refuse_moved(settings: Settings, plan: Plan, lake: Lake, steps: Sequence[Sh
     """Before anything is staged; afterwards, what moves is staged again."""
     from backfill_assets.backfill.basis import moved_since
     from backfill_assets.build.shadow import staged_in
-    from backfill_assets.cli.planning_situation import situation_now
+    from backfill_assets.backfill.situation_now import situation_now
     from backfill_assets.days import DayRange
 
     if any(staged_in(lake.storage, _campaign(plan.id), _tables(steps)).days.values()):

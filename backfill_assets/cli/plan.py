@@ -89,7 +89,7 @@ def _scope(only_downstream: bool, source_too: bool) -> Scope:
 def _made(target: str, days_text: str | None, version: str, scope: Scope, force: bool) -> tuple[Plan, datetime]:
     from backfill_assets.backfill.plan import Asked
     from backfill_assets.backfill.planning import make_plan
-    from backfill_assets.cli.planning_situation import situation_now
+    from backfill_assets.backfill.situation_now import situation_now
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.plans import keep_plan
     from backfill_assets.lakehouse.standing import uncollected
@@ -110,7 +110,7 @@ def _kept(id: str) -> tuple[Plan, MovedSince, datetime]:
     """A plan as it was made, with how long its pinned files are kept as of now."""
     from backfill_assets.backfill.basis import moved_since
     from backfill_assets.backfill.plan import Plan
-    from backfill_assets.cli.planning_situation import situation_now
+    from backfill_assets.backfill.situation_now import situation_now
     from backfill_assets.lakehouse.plans import kept_plan
 
     settings = current_settings()
