@@ -26,8 +26,8 @@ setup: $(JARS) ## the virtual environment from uv.lock, and Spark's JARs
 demo: setup ## 90 real days from landed files to revenue in a native Dagster backfill
 	@$(BIN)/backfill demo
 
-dev: setup ## the Dagster UI on http://127.0.0.1:3000
-	@DAGSTER_HOME="$$($(BIN)/python -m backfill_assets.cli.dagster_home)" $(BIN)/dagster dev --workspace workspace.yaml --host 127.0.0.1 --port 3000
+dev: setup ## the Dagster UI on http://127.0.0.1:3000, and one Spark that its runs share
+	@exec $(BIN)/python -m backfill_assets.cli.dev --host 127.0.0.1 --port 3000
 
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.lakehouse.connect_server

@@ -74,7 +74,7 @@ class DemoProcesses:
             try:
                 yield process
             finally:
-                _stop(process)
+                stop_with_all_it_started(process)
 
     @contextmanager
     def run_daemon(self, until: subprocess.Popen[str]) -> Iterator[None]:
@@ -93,7 +93,7 @@ class DemoProcesses:
         try:
             yield
         finally:
-            _stop(process)
+            stop_with_all_it_started(process)
 
     def cancel(self, backfill_id: str) -> None:
         """Once the daemon is gone: what was under way is over, and no later daemon takes it up again."""
@@ -132,7 +132,7 @@ def _end_with(daemon: subprocess.Popen[bytes], launcher: subprocess.Popen[str]) 
     launcher.terminate()
 
 
-def _stop(process: subprocess.Popen[Any]) -> None:
+def stop_with_all_it_started(process: subprocess.Popen[Any]) -> None:
     """End the process, then whatever is left of its session."""
     process.terminate()
     try:

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "show": ("backfill_assets.cli.show:show", "Show one day of a table: its state and its rows."),
         "status": ("backfill_assets.cli.status:status", "Say which days are fresh, stale or missing."),
         "trace": ("backfill_assets.cli.trace:trace", "Follow one row from its landed line to each report."),
+        "spark": ("backfill_assets.cli.spark:spark", "Start, look at and stop a Spark that all runs share."),
     }
 )
 """Where each command is, and its line in ``backfill --help``."""

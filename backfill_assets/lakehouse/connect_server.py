@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.java import require_java
 from backfill_assets.lakehouse.session import embedded_options
 from backfill_assets.settings import Settings
 
-_LOOPBACK = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 # Nobody is told of a kill -9. The pipe to a dead starter closes, and whoever waits on it ends the server for it; a line
 # on it says that the server has ended. The waiting shell keeps no other file open, so nobody waits for it.
 _ENDED_WITH_ITS_STARTER = """
@@ -27,7 +27,7 @@ exec 3<&0 </dev/null
 exec 3<&-
 exec "$@"
 """
-_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ConnectServer:
 
     @property
     def url(self) -> str:
-        return f"sc://{_LOOPBACK}:{self.port}"
+        return f"sc://{LOOPBACK}:{self.port}"
 
     def stop(self) -> None:
         """End it and wait until it is gone; a second call does nothing."""
@@ -66,25 +66,31 @@ def connect_server(
 
 
 def start_connect_server(
-    settings: Settings, port: int | None = None, options: Mapping[str, str] | None = None, timeout_seconds: float = 120
+    settings: Settings,
+    port: int | None = None,
+    options: Mapping[str, str] | None = None,
+    timeout_seconds: float = 120,
+    *,
+    profile: str = "connect",
+    outlives_starter: bool = False,
 ) -> ConnectServer:
-    """Start a server with the profile ``connect`` on ``port`` (any free one by default) and wait until it answers.
+    """Start a server with ``profile`` on ``port`` (any free one by default) and wait until it answers.
 
-    It ends with this process, however that ends. Its output goes to ``<home>/spark-connect.log``; a server that does
-    not come up raises ``LakehouseUnusable``.
+    It ends with this process, however that ends, unless it ``outlives_starter``. Its output goes to
+    ``<home>/spark-connect.log``; a server that does not come up raises ``LakehouseUnusable``.
     """
     require_java()
     chosen = free_port() if port is None else port
-    if _answers(chosen):
+    if answers(chosen):
         hint = "Stop the program that does, or choose another port."
-        raise LakehouseUnusable(f"Something answers on {_LOOPBACK}:{chosen} already.", hint=hint)
-    profile_of_servers = replace(settings, spark_profile="connect")
+        raise LakehouseUnusable(f"Something answers on {LOOPBACK}:{chosen} already.", hint=hint)
+    profile_of_servers = replace(settings, spark_profile=profile)
     log = settings.home / "spark-connect.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    process = _launch(profile_of_servers, chosen, options or {}, log)
+    process = _launch(profile_of_servers, chosen, options or {}, log, outlives_starter=outlives_starter)
     server = ConnectServer(chosen, process, log)
     try:
-        _wait_until_it_answers(server, timeout_seconds)
+        _wait_until_itanswers(server, timeout_seconds)
     except BaseException:
         server.stop()
         raise
@@ -100,30 +106,49 @@ def _dismiss_watch(process: subprocess.Popen[bytes]) -> None:
 def free_port() -> int:
     """A TCP port of the loopback interface that nobody listens on."""
     with closing(socket.socket()) as probe:
-        probe.bind((_LOOPBACK, 0))
+        probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
 
 
-def _launch(settings: Settings, port: int, options: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def spark_script(name: str) -> str:
+    """The path of one of Spark's own scripts, such as ``spark-submit``."""
     from pyspark.find_spark_home import _find_spark_home
 
-    address = {"spark.connect.grpc.binding.address": _LOOPBACK, "spark.connect.grpc.binding.port": str(port)}
+    return str(Path(_find_spark_home()) / "bin" / name)
+
+
+def daemon_environment(settings: Settings) -> dict[str, str]:
+    """For a process of Spark's: the profile of ``settings``, and nothing that would point it to another Spark."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "MASTER")}
+    return environment | {"SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile)}
+
+
+def _launch(
+    settings: Settings, port: int, options: Mapping[str, str], log: Path, *, outlives_starter: bool
+) -> subprocess.Popen[bytes]:
+    address = {"spark.connect.grpc.binding.address": LOOPBACK, "spark.connect.grpc.binding.port": str(port)}
     confs = [f"{key}={value}" for key, value in (embedded_options(settings, options) | address).items()]
     command = [
-        *("sh", "-c", _ENDED_WITH_ITS_STARTER, "sh"),
-        str(Path(_find_spark_home()) / "bin" / "spark-submit"),
-        *("--class", _SERVER, *(part for conf in confs for part in ("--conf", conf))),
+        *(() if outlives_starter else ("sh", "-c", _ENDED_WITH_ITS_STARTER, "sh")),
+        spark_script("spark-submit"),
+        *("--class", SERVER_CLASS, *(part for conf in confs for part in ("--conf", conf))),
         "spark-internal",
     ]
-    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "MASTER")}
-    environment["SPARK_CONF_DIR"] = str(settings.spark_conf / settings.spark_profile)
     with log.open("wb") as output:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment)
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if outlives_starter else subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=daemon_environment(settings),
+            # Ctrl-C is for the starter, who ends its runs first and then their server.
+            start_new_session=True,
+        )
 
 
-def _wait_until_it_answers(server: ConnectServer, timeout_seconds: float) -> None:
+def _wait_until_itanswers(server: ConnectServer, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
-    while not _answers(server.port):
+    while not answers(server.port):
         if server.process.poll() is not None or time.monotonic() > deadline:
             last_words = "\n".join(server.log.read_text(errors="replace").splitlines()[-8:])
             hint = f"Everything it said is in {server.log}."
@@ -131,10 +156,11 @@ def _wait_until_it_answers(server: ConnectServer, timeout_seconds: float) -> Non
         time.sleep(0.1)
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether something listens on a port of the loopback interface."""
     with closing(socket.socket()) as probe:
         probe.settimeout(1)
-        return probe.connect_ex((_LOOPBACK, port)) == 0
+        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def _serve() -> None:

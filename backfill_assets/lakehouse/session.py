@@ -49,6 +49,17 @@ def open_session(
     return _embedded(settings, app_name, options or {})
 
 
+def run_a_job(settings: Settings) -> None:
+    """Count ten rows on the Connect server: it answers, and what is behind it works. Raises ``LakehouseUnusable``."""
+    from pyspark.errors import PySparkException
+
+    try:
+        with spark_session(settings, "backfill spark") as session:
+            session.range(10).count()
+    except PySparkException as error:
+        raise LakehouseUnusable(f"{settings.spark_remote} answers, but runs no job: {error}") from error
+
+
 def end_session(settings: Settings, session_id: str) -> None:
     """Interrupt and close a Connect session whose client died: what it still ran would go on and commit."""
     from pyspark.errors import PySparkException
