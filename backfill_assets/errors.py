@@ -33,3 +33,11 @@ class PublicationRefused(BackfillError):
 
 class LakehouseUnusable(BackfillError):
     """The lakehouse folder, Java, Spark or its JARs are not in a state to work with."""
+
+
+class NotDelivered(BackfillError):
+    """A notice could not be handed over; it stays due and is tried again."""
+
+
+class CampaignStopped(BackfillError):
+    """A campaign must not go on: a limit is exceeded, or what was read is not as it was published."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from backfill_assets.errors import InvalidRequest
 
@@ -31,6 +32,10 @@ class Settings:
     days_per_run: int | None = None
     core_hour_price: Decimal | None = None
     """What one core costs for an hour, in whatever money the bill is in; plans multiply by it."""
+    notices: str = field(default="log", repr=False)
+    """Where notices are sent: ``log``, ``file:PATH`` or ``webhook:URL``. Not shown: a URL may hold a secret."""
+    timeline_days: int = 14
+    """Timelines that nobody wants any more are closed after so many days."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -52,6 +57,8 @@ class Settings:
             ),
             days_per_run=_days_per_run(env.get("BACKFILL_POLICY", "single_run")),
             core_hour_price=_price(env.get("BACKFILL_CORE_HOUR_PRICE"), "BACKFILL_CORE_HOUR_PRICE"),
+            notices=_notices(env.get("BACKFILL_NOTICES", "log").strip()),
+            timeline_days=_positive(env.get("BACKFILL_TIMELINE_DAYS", "14"), "BACKFILL_TIMELINE_DAYS"),
         )
 
     @classmethod
@@ -92,6 +99,19 @@ def _price(text: str | None, variable: str) -> Decimal | None:
     if price is not None and not (price.is_finite() and price >= 0):
         raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes a number that is not negative, such as 0.048.")
     return price
+
+
+def _notices(text: str) -> str:
+    """The text itself is never part of a message: a webhook's URL may hold a secret."""
+    kind, _, where = text.partition(":")
+    url = urlsplit(where) if kind == "webhook" else None
+    if text == "log" or (kind == "file" and where):
+        return text
+    if url is not None and url.scheme in ("http", "https") and url.hostname:
+        return text
+    raise InvalidRequest(
+        "BACKFILL_NOTICES does not say where notices are sent.", hint="It takes log, file:PATH or webhook:https://HOST."
+    )
 
 
 def _days_per_run(policy: str) -> int | None:

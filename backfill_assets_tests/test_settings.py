@@ -51,6 +51,10 @@ def test_multi_run_says_how_many_days_a_run_carries() -> None:
         ("BACKFILL_ROLLBACK_WINDOW_DAYS", "²"),
         ("BACKFILL_SPARK_PROFILE", "../elsewhere"),
         ("SPARK_REMOTE", "http://127.0.0.1"),
+        ("BACKFILL_NOTICES", "mail"),
+        ("BACKFILL_NOTICES", "file:"),
+        ("BACKFILL_NOTICES", "webhook:ftp://host"),
+        ("BACKFILL_TIMELINE_DAYS", "0"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_by_name(variable: str, text: str) -> None:
@@ -72,3 +76,12 @@ def test_the_price_of_a_core_hour_is_a_number_or_unknown() -> None:
     for text in ("cheap", "-1", "NaN"):
         with pytest.raises(InvalidRequest, match="BACKFILL_CORE_HOUR_PRICE"):
             Settings.from_environment({"BACKFILL_CORE_HOUR_PRICE": text})
+
+
+def test_the_secret_of_a_webhook_is_not_shown() -> None:
+    """Settings are printed and logged; a webhook's URL is a password."""
+    settings = Settings.from_environment({"BACKFILL_NOTICES": "webhook:https://host/secret"})
+    assert settings.notices == "webhook:https://host/secret" and "secret" not in repr(settings)
+    with pytest.raises(InvalidRequest) as refused:
+        Settings.from_environment({"BACKFILL_NOTICES": "webhook:htps://host/secret"})
+    assert "secret" not in str(refused.value)

@@ -122,6 +122,7 @@ class ArrivalBuild:
             pin = self.pin(timeline)
             self.stage_supersessions(timeline, pin)
             self.judge(timeline, pin, files, empty)
+            self.lake.wait_for_holds({self.table.name: [str(day) for day in self.staged]}, self.progress)
             outcome = self.lake.publisher.publish(self.request(timeline, pin, files))
             if isinstance(outcome, Published) or outcome.days:
                 timeline.close()

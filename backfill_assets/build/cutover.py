@@ -6,19 +6,23 @@ another campaign has brought into the same days since is not overwritten: that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.build.decide import read_days
 from backfill_assets.build.lake import Lake, Progress, provenance
 from backfill_assets.build.outcome import RunInfo
 from backfill_assets.build.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.publication import Expected, Publication
+from backfill_assets.lakehouse.holds import HeldDays, holding
+from backfill_assets.lakehouse.publication import Expected, Notice, Publication
 from backfill_assets.lakehouse.publish import Moved, Published
 from backfill_assets.lakehouse.timelines import timelines_of
 
 _MOST_ATTEMPTS = 5
+MakeNotice = Callable[[Publication], Notice]
+"""Says what people are told of a publication, from what it is about to bring."""
 
 
 @dataclass(frozen=True)
@@ -38,32 +42,67 @@ def cut_over(
     progress: Progress,
     *,
     without_held_back: bool = False,
+    notice: MakeNotice | None = None,
 ) -> CutOver:
-    """Publish everything that ``campaign`` has staged of ``steps`` together.
+    """Publish everything that ``campaign`` has staged of ``steps`` together, and ``notice`` with it.
 
-    Days that are held back refuse it with :class:`GateFailed`, or stay as they are with ``without_held_back``; one that
-    only comes to be held back while it is cut over refuses it in any case. Raises :class:`PublicationRefused` when
-    another campaign was there first or main keeps moving, :class:`InvalidRequest` when nothing is staged.
+    What moved since it was staged is staged again first, at leisure; the last look and the publication are made under
+    a hold, so that other writers let it pass. Days that are held back refuse it with :class:`GateFailed`, or stay as
+    they are with ``without_held_back``; one that only comes to be held back while it is cut over refuses it in any
+    case. Raises :class:`PublicationRefused` when another campaign was there first or main keeps moving,
+    :class:`InvalidRequest` when nothing is staged.
     """
     lake.publisher.recover()
     before = _staged(lake, campaign, steps)
-    accepted: set[tuple[str, date]] | None = None if without_held_back else set()
-    for _ in range(_MOST_ATTEMPTS):
-        done = shadow(lake, campaign, steps, run, progress)
-        held = [each for step in done for each in step.held_back]
-        accepted = {(each.table, each.day) for each in held} if accepted is None else accepted
-        _refuse_held_back(campaign, [each for each in held if (each.table, each.day) not in accepted])
-        _refuse_other_campaigns(lake, campaign, done, before)
-        outcome = lake.publisher.publish(_request(lake, campaign, done, run))
-        if isinstance(outcome, Published):
-            _close(lake, campaign, steps)
-            days = {table: each.staged for each in done for table in each.build.tables if each.staged}
-            return CutOver(outcome, days, _again(done, before))
-        progress(f"{campaign}: {_moved(outcome)}, staging what moved again")
+    first = shadow(lake, campaign, steps, run, progress)
+    accepted = {(each.table, each.day) for each in _held_back(first)} if without_held_back else set()
+    again: set[tuple[str, date]] = _computed(first)
+    with holding(lake.storage, campaign, _touched(steps), lake.publisher.now) as hold:
+        for _ in range(_MOST_ATTEMPTS):
+            hold.extend()
+            done = shadow(lake, campaign, steps, run, _extending(hold, progress))
+            again |= _computed(done)
+            _refuse_held_back(campaign, [each for each in _held_back(done) if (each.table, each.day) not in accepted])
+            _refuse_other_campaigns(lake, campaign, done, before)
+            outcome = lake.publisher.publish(_request(lake, campaign, done, run, notice))
+            if isinstance(outcome, Published):
+                _close(lake, campaign, steps)
+                days = {table: each.staged for each in done for table in each.build.tables if each.staged}
+                return CutOver(outcome, days, _again(again, days, before))
+            progress(f"{campaign}: {_moved(outcome)}, staging what moved again")
     raise PublicationRefused(
         f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was cut over.",
         hint="Another run is rewriting the same days; let it finish, then cut over again.",
     )
+
+
+def _held_back(done: Sequence[ShadowedStep]) -> list[HeldBack]:
+    return [each for step in done for each in step.held_back]
+
+
+def _computed(done: Sequence[ShadowedStep]) -> set[tuple[str, date]]:
+    return {(table, day) for each in done for table in each.build.tables for day in each.build.computed}
+
+
+def _touched(steps: Sequence[ShadowStep]) -> dict[str, set[str]]:
+    """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
+    touched: dict[str, set[str]] = {}
+    for each in steps:
+        for table in each.step.tables:
+            touched.setdefault(table.name, set()).update(map(str, each.days))
+        for name, days in read_days(each.step, each.version, each.days).items():
+            touched.setdefault(name, set()).update(days)
+    return touched
+
+
+def _extending(hold: HeldDays, progress: Progress) -> Progress:
+    """Staging what moved under the hold is a sign of life."""
+
+    def tell(message: str) -> None:
+        hold.extend()
+        progress(message)
+
+    return tell
 
 
 def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[tuple[str, str], str]:
@@ -110,18 +149,21 @@ def _campaign_of(lake: Lake, publication: str) -> str:
     return found[0].publication.provenance.campaign if found else ""
 
 
-def _request(lake: Lake, campaign: str, done: Sequence[ShadowedStep], run: RunInfo) -> Publication:
+def _request(
+    lake: Lake, campaign: str, done: Sequence[ShadowedStep], run: RunInfo, notice: MakeNotice | None
+) -> Publication:
     requests = [each.build.request() for each in done if each.build.staged]
     if not requests:
         raise InvalidRequest(f"{campaign} has staged nothing that main does not have already.")
     made = provenance(run, campaign).model_copy(update={"campaign": campaign})
-    return Publication(
+    found = Publication(
         id=lake.new_id(campaign),
         kind="replace",
         tables=tuple(change for request in requests for change in request.tables),
         inputs=tuple(read for request in requests for read in request.inputs if read.days),
         provenance=made,
     )
+    return found.model_copy(update={"notice": notice(found)}) if notice else found
 
 
 def _close(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> None:
@@ -130,14 +172,15 @@ def _close(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> None:
             timeline.close()
 
 
-def _again(done: Sequence[ShadowedStep], before: Mapping[tuple[str, str], str]) -> dict[str, tuple[date, ...]]:
-    moved: dict[str, list[date]] = {}
-    for each in done:
-        for table in each.build.tables:
-            fresh = [day for day in each.staged if day in each.build.computed and (table, str(day)) in before]
-            if fresh:
-                moved[table] = sorted(fresh)
-    return {table: tuple(days) for table, days in moved.items()}
+def _again(
+    again: set[tuple[str, date]], published: Mapping[str, Sequence[date]], before: Mapping[tuple[str, str], str]
+) -> dict[str, tuple[date, ...]]:
+    """Published days that had been staged before, and were staged anew for this cut-over."""
+    moved = {
+        table: tuple(sorted(day for day in days if (table, day) in again and (table, str(day)) in before))
+        for table, days in published.items()
+    }
+    return {table: days for table, days in moved.items() if days}
 
 
 def _moved(moved: Moved) -> str:

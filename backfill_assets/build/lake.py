@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.build.outcome import BuiltDay, RunInfo
 from backfill_assets.build.stage import StagedTableDay
 from backfill_assets.datasets.dataset import Step
+from backfill_assets.lakehouse.holds import DaysOf, wait_for_holds
 from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.publication import DayState, Provenance
 from backfill_assets.lakehouse.publish import Publisher
@@ -32,6 +34,11 @@ class Lake:
     landing: LandingZone
     spark: Callable[[], SparkSession]
     token_key_file: str
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait_for_holds(self, days: DaysOf, progress: Progress) -> None:
+        """Let a campaign that is cutting over ``days`` (by table) pass, for a bounded time, before publishing them."""
+        wait_for_holds(self.storage, "", days, now=self.publisher.now, sleep=self.sleep, progress=progress)
 
     def new_id(self, what: str) -> str:
         """A name for a publication or a timeline that sorts by time and that nobody else has."""

@@ -58,6 +58,7 @@ class ReplaceBuild:
             self.refuse_failed()
             if not self.staged:
                 return self.result(days, None)
+            self.lake.wait_for_holds({name: [str(day) for day in self.staged] for name in self.tables}, self.progress)
             outcome = self.lake.publisher.publish(self.request())
             if isinstance(outcome, Published):
                 self.close_timelines()

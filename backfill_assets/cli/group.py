@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "demo": ("backfill_assets.cli.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
         "history": ("backfill_assets.cli.history:history", "List publications, newest first."),
+        "notices": ("backfill_assets.cli.notices:notices", "List what people are to be told, and send it."),
         "plan": ("backfill_assets.cli.plan:plan", "Say what a rebuild would do, cost and risk, before it is done."),
         "quarantine": ("backfill_assets.cli.quarantine:quarantine", "Look at rejected rows, and judge them again."),
         "reproduce": ("backfill_assets.cli.reproduce:reproduce", "Stage a publication again and compare checksums."),
@@ -25,9 +26,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "run": ("backfill_assets.cli.run:run", "Build a range of days here and now, without a daemon."),
         "sample": ("backfill_assets.cli.sample:sample", "Put real or synthetic data into the landing zone."),
         "show": ("backfill_assets.cli.show:show", "Show one day of a table: its state and its rows."),
+        "spark": ("backfill_assets.cli.spark:spark", "Start, look at and stop a Spark that all runs share."),
         "status": ("backfill_assets.cli.status:status", "Say which days are fresh, stale or missing."),
         "trace": ("backfill_assets.cli.trace:trace", "Follow one row from its landed line to each report."),
-        "spark": ("backfill_assets.cli.spark:spark", "Start, look at and stop a Spark that all runs share."),
     }
 )
 """Where each command is, and its line in ``backfill --help``."""
@@ -47,6 +48,7 @@ Settings come from the environment:
   BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
   BACKFILL_LANDING    the landing zone            [default: <home>/landing]
   BACKFILL_CORE_HOUR_PRICE   what a core costs for an hour, for plans    [default: no price]
+  BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
   SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
   NO_COLOR            no colours
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.output import range_text, ranges, say, say_json
+from backfill_assets.cli.output import moment, range_text, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
@@ -18,6 +18,7 @@ from backfill_assets.days import DayRange
 if TYPE_CHECKING:
     from backfill_assets.backfill.status import DayStatus, Statuses
     from backfill_assets.lakehouse.observed import Observed
+    from backfill_assets.lakehouse.plans import UnderWay
     from backfill_assets.lakehouse.publication import DayContent
 
 _COLOURS = {"fresh": "green", "missing": "red", "foreign write": "magenta"}
@@ -38,6 +39,7 @@ class _Found:
     lakehouse: str
     statuses: Statuses
     observed: Observed
+    under_way: Sequence[UnderWay]
 
 
 @click.command(epilog=_EPILOG)
@@ -55,6 +57,7 @@ def status(table: str | None, days_text: str | None, as_json: bool) -> None:
         say_json(_as_json(found, table))
         return
     _say_open(found.observed)
+    _say_under_way(found.under_way)
     if not any(found.statuses.values()):
         say(f"Nothing was published in {found.lakehouse} yet.")
     elif table is None:
@@ -68,17 +71,20 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
     from backfill_assets.backfill.status import day_statuses
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.observed import observe
+    from backfill_assets.lakehouse.plans import under_way
 
     if table is not None:
         registry.table(table)
     settings = current_settings()
     steps = registry.steps()
-    observed = observe(open_storage(settings), [t.name for t in registry.tables()])
+    storage = open_storage(settings)
+    observed = observe(storage, [t.name for t in registry.tables()])
     statuses = day_statuses(steps, observed, days)
     return _Found(
         lakehouse=str(settings.lakehouse),
         statuses={name: by_day for name, by_day in statuses.items() if table in (None, name)},
         observed=observed,
+        under_way=[each for each in under_way(storage) if table is None or table in each.tables],
     )
 
 
@@ -86,6 +92,12 @@ def _say_open(observed: Observed) -> None:
     if observed.open:
         names = ", ".join(observed.open)
         say(Text(f"Under way: {names}. The next run or rollback finishes what a dead process left.", "yellow"))
+
+
+def _say_under_way(found: Sequence[UnderWay]) -> None:
+    for each in found:
+        tables = ", ".join(each.tables)
+        say(Text(f"A campaign is under way since {moment(each.since)} on {tables}: {each.plan}.", "yellow"))
 
 
 def _say_summary(statuses: Statuses) -> None:
@@ -133,7 +145,13 @@ def _as_json(found: _Found, table: str | None) -> Mapping[str, Any]:
         }
     if table is not None:
         tables[table]["by_day"] = {str(day): _day_json(found, table, day) for day in found.statuses[table]}
-    return {"lakehouse": found.lakehouse, "open_publications": list(found.observed.open), "tables": tables}
+    campaigns = [{"plan": each.plan, "tables": each.tables, "since": moment(each.since)} for each in found.under_way]
+    return {
+        "lakehouse": found.lakehouse,
+        "open_publications": list(found.observed.open),
+        "under_way": campaigns,
+        "tables": tables,
+    }
 
 
 def _day_json(found: _Found, table: str, day: date) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile, LogState
 from backfill_assets.lakehouse.log_rows import aborting_rows, closed_rows
 from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
 from backfill_assets.lakehouse.publication import Outcome, Prepared
-from backfill_assets.lakehouse.publication_log import Head, PublicationLog, remembered
+from backfill_assets.lakehouse.publication_log import Head, HeadState, PublicationLog, remembered
 from backfill_assets.lakehouse.steps import COMMITTED, FENCED, RESTORED, Reached, Step
 from backfill_assets.lakehouse.storage import Storage
 
@@ -141,6 +141,7 @@ class Finish:
             "versions": versions,
             "index": index,
             "outcomes": remembered(state.outcomes, publication.id, outcome),
+            "due": _due(state, prepared, outcome),
         }
         rows = closed_rows(prepared, outcome, versions, own)
         closed = self.log.append(
@@ -160,6 +161,14 @@ class Finish:
                 hint=f"Put the folder {self.storage.uri(table)} back from a backup.",
             )
         return main
+
+
+def _due(state: HeadState, prepared: Prepared, outcome: Outcome) -> dict[str, str]:
+    """A notice becomes due by the very append that closes its publication, and only if that is done."""
+    publication = prepared.publication
+    if publication.notice is None or outcome != "done":
+        return dict(state.due)
+    return {**state.due, publication.id: state.open[publication.id].file}
 
 
 def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
+from typing import Any
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
@@ -35,8 +40,17 @@ def plan_ids(storage: Storage) -> list[str]:
     return sorted(name for name in names if is_plan_id(name))
 
 
+@dataclass(frozen=True)
+class UnderWay:
+    """A plan that is being carried out, the tables that it will change, and since when (UTC)."""
+
+    plan: str
+    tables: tuple[str, ...]
+    since: datetime
+
+
 def open_plan(storage: Storage, id: str) -> None:
-    """Say that the plan is being carried out: others that touch its days are warned."""
+    """Say that the plan is being carried out: others that touch its days are warned, and readers are told."""
     storage.write_bytes(f"{_OPEN}/{id}", b"")
 
 
@@ -46,6 +60,33 @@ def close_plan(storage: Storage, id: str) -> None:
 
 def open_plan_ids(storage: Storage) -> list[str]:
     return sorted(file.path.rsplit("/", 1)[1] for file in storage.files(_OPEN))
+
+
+def under_way(storage: Storage) -> list[UnderWay]:
+    """The plans that are being carried out: the notice on the tables that they will change, until they are closed."""
+    found = []
+    for file in sorted(storage.files(_OPEN), key=lambda file: file.path):
+        id = file.path.rsplit("/", 1)[1]
+        steps = _kept_json(storage, id).get("steps", ())
+        tables = tuple(table for step in steps if step["rebuild"] for table in step["tables"])
+        found.append(UnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC)))
+    return found
+
+
+def pinned_versions(storage: Storage) -> Mapping[str, frozenset[int]]:
+    """The versions of tables that open plans were made from, by table: nothing of them may be reclaimed."""
+    found: dict[str, set[int]] = {}
+    for id in open_plan_ids(storage):
+        for pinned in _kept_json(storage, id).get("pinned", ()):
+            if pinned["version"] is not None:
+                found.setdefault(pinned["table"], set()).add(int(pinned["version"]))
+    return {table: frozenset(versions) for table, versions in found.items()}
+
+
+def _kept_json(storage: Storage, id: str) -> Mapping[str, Any]:
+    """A plan as it was kept, whatever wrote it; empty if somebody removed it."""
+    found: Mapping[str, Any] = json.loads(storage.read_bytes(_path(id))) if storage.exists(_path(id)) else {}
+    return found
 
 
 def _path(id: str) -> str:

@@ -34,6 +34,21 @@ class Provenance(Record):
     campaign: str = ""
     timeline: str = ""
     reason: str = ""
+    undoes: str = ""
+    """The publication whose before-images this one puts back."""
+
+
+class Notice(Record):
+    """What people are told, once: plain sentences, for whoever reads the reports and knows nothing of tables."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    """What changed and by how much, a sentence each."""
+    reports: tuple[str, ...] = ()
+    """The tables that people read and that changed."""
+    approved_by: str = ""
+    undo: str = ""
+    """The command that puts everything back; empty if there is nothing to undo."""
 
 
 class DayContent(Record):
@@ -132,6 +147,8 @@ class Publication(Record):
     tables: tuple[TableChange, ...]
     inputs: tuple[InputRead, ...] = ()
     provenance: Provenance = Provenance()
+    notice: Notice | None = None
+    """Told when this is done, and never if it is aborted: see :mod:`backfill_assets.lakehouse.outbox`."""
 
     @property
     def writes(self) -> frozenset[str]:

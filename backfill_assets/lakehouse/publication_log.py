@@ -56,6 +56,8 @@ class HeadState(Record):
     """How the newest publications ended, newest last."""
     reclaiming: Mapping[str, str] = ModelField(default_factory=dict)
     """Open reclaim intents: the file that lists what is being deleted, by intent."""
+    due: Mapping[str, str] = ModelField(default_factory=dict)
+    """Publications that are done and of which nobody has been told: the file that holds each in full."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,11 @@ class PublicationLog:
 
     def prepared(self, entry: OpenEntry) -> Prepared:
         """The open entry in full, before-images included."""
-        details = self._storage.read_parquet(entry.file, ["detail"]).column("detail").to_pylist()
+        return self.prepared_in(entry.file)
+
+    def prepared_in(self, file: str) -> Prepared:
+        """The prepared entry that ``file`` of the log holds."""
+        details = self._storage.read_parquet(file, ["detail"]).column("detail").to_pylist()
         return Prepared.model_validate_json(next(detail for detail in details if detail))
 
     def intended(self, file: str) -> list[str]:

@@ -9,6 +9,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.publication import (
     DayChange,
     Expected,
+    Notice,
     Position,
     Prepared,
     Provenance,
@@ -70,7 +71,29 @@ def _found(publisher: Publisher, publication: str) -> Prepared:
 
 def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Provenance) -> Publication:
     tables = tuple(_undone(publisher, prepared, change) for change in prepared.publication.tables)
-    return Publication(id=id, kind="rollback", tables=tables, provenance=provenance)
+    return undoing(prepared, Publication(id=id, kind="rollback", tables=tables, provenance=provenance))
+
+
+def undoing(prepared: Prepared, request: Publication) -> Publication:
+    """``request`` as one that undoes ``prepared``: people who were told of a campaign are told of its end as well."""
+    undone = prepared.publication
+    made = request.provenance.model_copy(update={"campaign": undone.provenance.campaign, "undoes": undone.id})
+    notice = _notice(undone, request) if undone.provenance.campaign else None
+    return request.model_copy(update={"provenance": made, "notice": notice})
+
+
+def _notice(undone: Publication, request: Publication) -> Notice:
+    days = {change.table: len(change.days) for change in request.tables}
+    told = undone.notice
+    return Notice(
+        title=f"Undone: {told.title if told else undone.provenance.campaign}",
+        lines=tuple(
+            f"{table}: {count} day(s) or periods hold again what they held before." for table, count in days.items()
+        ),
+        reports=told.reports if told else tuple(days),
+        approved_by=request.provenance.launched_by,
+        undo=f"backfill rollback {request.id}",
+    )
 
 
 def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> TableChange:

@@ -24,6 +24,9 @@ class Step(enum.StrEnum):
     CLOSED = "closed"
     RECLAIM_INTENDED = "reclaim intended"
     RECLAIM_DELETED = "reclaim deleted"
+    NOTICE_READ = "notice read"
+    NOTICE_SENT = "notice sent"
+    NOTICE_MARKED = "notice marked"
 
 
 Reached = Callable[[Step, str], None]

@@ -7,7 +7,7 @@ from datetime import date
 from backfill_assets.backfill.plan import Plan
 from backfill_assets.build import decide
 from backfill_assets.datasets import registry
-from backfill_assets.lakehouse.plans import kept_plan, open_plan, plan_ids
+from backfill_assets.lakehouse.plans import close_plan, kept_plan, open_plan, plan_ids
 from backfill_assets_tests.cli.command import Backfill
 
 FIRST, SECOND = "2017-03-01", "2017-03-02"
@@ -60,6 +60,20 @@ def test_open_plans_are_told_to_the_next(backfill: Backfill) -> None:
     id = backfill.json(*asked, exit_code=1)["id"]
     open_plan(backfill.lakehouse.storage, id)
     assert f"{id} is being carried out and rebuilds bronze_sales on {SECOND}" in backfill(*asked, exit_code=1).output
+
+
+def test_readers_see_that_a_campaign_is_under_way_on_their_tables_until_it_is_over(backfill: Backfill) -> None:
+    """Whoever wonders about a number looks at the status; other tables' readers are not bothered."""
+    _publish(backfill)
+    id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"]
+    assert backfill.json("status")["under_way"] == []
+    open_plan(backfill.lakehouse.storage, id)
+    (told,) = backfill.json("status", "bronze_sales")["under_way"]
+    assert told["plan"] == id and "bronze_sales" in told["tables"]
+    assert "A campaign is under way" in backfill("status").output
+    assert "A campaign is under way" not in backfill("status", "raw_fx_rates").output
+    close_plan(backfill.lakehouse.storage, id)
+    assert "A campaign is under way" not in backfill("status").output
 
 
 def test_nothing_to_do_is_no_failure(backfill: Backfill) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from backfill_assets.lakehouse.steps import Step
 from backfill_assets_tests.protocol.lake import Lake
+from backfill_assets_tests.protocol.victim import ROUNDS, TOLD
 
 pytestmark = pytest.mark.protocol
 SEED = 20170301
@@ -48,6 +50,11 @@ def _rows(root: Path) -> dict[str, dict[str, list[str]]]:
     return {table: {day: rows for day, rows in Lake(root).rows(table).items() if rows} for table in ROWS_OF}
 
 
+def _told(root: Path) -> set[str]:
+    """What somebody has heard who drops the keys that were seen before."""
+    return {json.loads(line)["key"] for line in (root / TOLD).read_text().splitlines()}
+
+
 @dataclass(frozen=True)
 class Undisturbed:
     """What a run that nobody killed leaves, the steps it reached, and how long it took from the first to the last."""
@@ -74,6 +81,7 @@ def _assert_as_undisturbed(root: Path, undisturbed: Undisturbed) -> None:
     code, _ = _run(root)
     assert code == 0
     assert _rows(root) == undisturbed.rows
+    assert _told(root) == {f"p{number}" for number in range(ROUNDS)}, "each is told; that of an abort is not"
     log = Lake(root).publisher().log
     assert not log.head().state.open
     assert not log.head().state.reclaiming

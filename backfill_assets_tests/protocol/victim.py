@@ -14,14 +14,18 @@ from pathlib import Path
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.compact import compact
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.publication import Position
+from backfill_assets.lakehouse.outbox import deliver
+from backfill_assets.lakehouse.publication import Notice, Position
 from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.reclaim import finish_reclaiming, reclaim
 from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.senders import FileSender
 from backfill_assets.lakehouse.steps import COMMITTED, Reached, Step
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, RowsOfTables
 
 ROUNDS = 3
+TOLD = "told.jsonl"
+"""The file that notices are sent to; a publication without a notice stands in it nowhere."""
 
 
 def work(lake: Lake, reached: Reached) -> None:
@@ -38,7 +42,9 @@ def work(lake: Lake, reached: Reached) -> None:
     if not _is_done(publisher, "undo"):
         roll_back(publisher, "p2", id="undo")
     if not lake.rows("report").get(D3):
-        publisher.publish(lake.request("ambushed", {"fact": {D3: ["never"]}, "report": {D3: ["never"]}}))
+        ambushed = lake.request("ambushed", {"fact": {D3: ["never"]}, "report": {D3: ["never"]}})
+        publisher.publish(ambushed.model_copy(update={"notice": Notice(title="never")}))
+    deliver(publisher, FileSender(lake.root / TOLD))
     lake.clock = lake.clock.replace(year=lake.clock.year + 1)
     reclaim(publisher, "fact")
 
@@ -49,8 +55,7 @@ def _is_done(publisher: Publisher, id: str) -> bool:
 
 def _once(lake: Lake, publisher: Publisher, id: str, rows: RowsOfTables) -> None:
     if not _is_done(publisher, id):
-        request = lake.request(id, rows)
-        publisher.publish(request)
+        publisher.publish(lake.request(id, rows).model_copy(update={"notice": Notice(title=id)}))
 
 
 def _append(lake: Lake, publisher: Publisher, number: int) -> None:
