@@ -56,6 +56,25 @@ def table_change(
     return TableChange(table, tuple(sorted(staged.keys() - same)), tuple(sorted(same)), tuple(beside))
 
 
+def change_told(change: TableChange) -> dict[str, object]:
+    """As JSON: the days, and each measure as published and as staged."""
+    return {
+        "changed": [str(day) for day in change.changed],
+        "unchanged": [str(day) for day in change.unchanged],
+        "measures": {
+            each.measure: {"published": str(each.published), "staged": str(each.staged)} for each in change.beside
+        },
+    }
+
+
+def change_sentence(change: TableChange) -> str:
+    """``report_monthly_close: 22 of 31 days change; revenue_eur -0.4 %, rows +0 %.``"""
+    days = len(change.changed) + len(change.unchanged)
+    moved = [f"{each.measure} {each.share * 100:+.3g} %" for each in change.beside if each.share]
+    told = f"; {', '.join(moved)}" if moved else ""
+    return f"{change.table}: {len(change.changed)} of {days} days change{told}."
+
+
 def _logical(content: DayContent | None) -> str:
     return content.logical if content else ""
 

@@ -11,8 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from backfill_assets.build import decide
 from backfill_assets.build.lake import Lake, Progress
+from backfill_assets.build.narrow import narrowed
 from backfill_assets.build.outcome import RunInfo
 from backfill_assets.build.overlay import NOTHING_STAGED, OverlaidDay, Overlay
 from backfill_assets.build.replace import ReplaceBuild
@@ -21,6 +25,8 @@ from backfill_assets.datasets.dataset import RuleOutcome, Step, Version
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, timelines_of
+
+_LONGEST_ERROR = 300
 
 
 @dataclass(frozen=True)
@@ -34,12 +40,18 @@ class ShadowStep:
 
 @dataclass(frozen=True)
 class HeldBack:
-    """A day that is not staged for publishing, and why: its own gates, or a day it is computed from."""
+    """A day that is not staged for publishing, and why: its gates, a day it is computed from, or an error."""
 
     table: str
     day: date
     rules: tuple[RuleOutcome, ...] = ()
     because_of: str = ""
+    error: str = ""
+
+    @property
+    def why(self) -> str:
+        gates = "; ".join(f"{rule.rule}: {rule.observed}, expected {rule.expected}" for rule in self.rules)
+        return self.error or self.because_of or gates
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,10 @@ class ShadowedStep:
 def shadow(
     lake: Lake, campaign: str, steps: Sequence[ShadowStep], run: RunInfo, progress: Progress
 ) -> list[ShadowedStep]:
-    """Stage ``steps``, which are in build order. A day that fails its gates is held back with all that reads it."""
+    """Stage ``steps``, which are in build order. A day that fails its gates is held back with all that reads it.
+
+    So is a day that cannot be computed at all: the range is halved until it stands alone.
+    """
     _require_name(campaign)
     overlay = NOTHING_STAGED
     out: dict[str, frozenset[str]] = {}
@@ -96,16 +111,30 @@ def _shadow_step(
     build = ReplaceBuild(
         lake, wanted.step, wanted.version, run, force=False, progress=progress, overlay=overlay, campaign=campaign
     )
-    build.stage([day for day in wanted.days if day not in blocked])
+    todo = [day for day in wanted.days if day not in blocked]
+    broken = narrowed(build.stage, todo, _is_about_days, progress)
     failed = {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
-    for day in failed:
-        del build.staged[day]
+    for day in (*failed, *broken):
+        build.staged.pop(day, None)
     return ShadowedStep(
         build=build,
         staged=tuple(sorted(build.staged)),
         unchanged=tuple(sorted(build.reused)),
-        held_back=(*_failed(failed), *_blocked(wanted, blocked, out)),
+        held_back=(*_failed(failed), *_broken(wanted, broken), *_blocked(wanted, blocked, out)),
     )
+
+
+_SERVER_GONE = {"SparkConnectGrpcException", "RetriesExceeded"}
+
+
+def _is_about_days(error: Exception) -> bool:
+    """Did a computation fail? A server that is gone, a refused request or a full disk says nothing about days."""
+    return isinstance(error, PySparkException | Py4JJavaError) and type(error).__name__ not in _SERVER_GONE
+
+
+def _broken(wanted: ShadowStep, broken: Mapping[date, Exception]) -> Iterable[HeldBack]:
+    for day, error in broken.items():
+        yield HeldBack(wanted.step.name, day, error=str(error).strip().splitlines()[0][:_LONGEST_ERROR])
 
 
 def _failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:

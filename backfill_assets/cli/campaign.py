@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date
 from typing import TYPE_CHECKING
@@ -18,11 +18,16 @@ from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from backfill_assets.backfill.campaign import Beside, TableChange
+    from backfill_assets.backfill.campaign_course import Move
+    from backfill_assets.backfill.campaign_run import CampaignRun, Options
     from backfill_assets.backfill.plan import Plan
-    from backfill_assets.build import RunInfo
+    from backfill_assets.backfill.situation import Situation
     from backfill_assets.build.lake import Lake
-    from backfill_assets.build.shadow import HeldBack, ShadowedStep, ShadowStep
+    from backfill_assets.build.shadow import HeldBack, ShadowedStep
+    from backfill_assets.lakehouse.campaign_journal import JournalEntry
     from backfill_assets.settings import Settings
+
+_LONGEST_TOLD = 100
 
 _EPILOG = """
 \b
@@ -42,48 +47,68 @@ def approve(plan: str, without_held_back: bool, as_json: bool) -> None:
     """Publish everything that `backfill run PLAN` has staged: all tables in one publication, or nothing.
 
     Days whose inputs moved since they were staged are staged again first, and only those. Readers who pin the
-    publication log see all tables old or all new. One rollback puts all of them back.
+    publication log see all tables old or all new. One rollback puts all of them back. What is downstream and not in
+    the plan is built next, and the notice is delivered. A campaign that Dagster's daemon carries on is cut over by it.
     """
-    from backfill_assets.build.cutover import cut_over
-    from backfill_assets.build.shadow import staged_in
-    from backfill_assets.lakehouse.plans import close_plan
+    from backfill_assets.backfill.campaign_course import CampaignStep
 
-    settings, found = current_settings(), kept(plan)
     with ExitStack() as stack:
-        lake, steps, info = foreground_builder(settings, stack).lake, _steps(found), run_info("backfill approve")
-        campaign = _campaign(plan)
-        if not any(staged_in(lake.storage, campaign, _tables(steps)).days.values()):
-            raise InvalidRequest(f"Nothing of {plan} is staged.", hint=f"backfill run {plan} stages it.")
-        done = cut_over(lake, campaign, steps, info, tell, without_held_back=without_held_back)
-    close_plan(open_storage(settings), plan)
-    again = {table: [str(day) for day in days] for table, days in done.staged_again.items()}
+        at = _carried(plan, "backfill approve", stack)
+        _refuse_unstaged(at)
+        at.approve(without_held_back=without_held_back)
+        if at.course.daemon:
+            say(f"{plan} is approved. Dagster's daemon cuts it over: backfill campaign {plan} shows how far it is.")
+            return
+        move = _carry_on(at)
+        told = at.course.done[CampaignStep.CUT_OVER].told
     if as_json:
-        say_json({"publication": done.published.publication, "days": done.days, "staged_again": again})
+        say_json({**told, "waits": move.reason})
         return
-    rows = new_table("table", "periods", "staged again", "which", numbers=["periods"])
-    for table, days in done.days.items():
-        rows.add_row(table, f"{len(days):,}", ranges(done.staged_again.get(table, ())), ranges(days))
-    say(rows, f"Published together as {done.published.publication}.")
-    say(f"To put all of it back: backfill rollback {done.published.publication}")
+    rows = new_table("table", "staged again", "published")
+    for table, days in told["days"].items():
+        rows.add_row(table, ", ".join(told["staged again"].get(table, ())), ", ".join(days))
+    say(rows, f"Published together as {told['publication']}.")
+    say(f"To put all of it back: backfill rollback {told['publication']}")
 
 
-def stage_plan(plan: str, as_json: bool) -> None:
-    """Stage what ``plan`` wants on timelines of its own, and show what it would change; publishes raw rows only."""
-    from backfill_assets.build.shadow import shadow
-    from backfill_assets.lakehouse.plans import open_plan
+@click.command()
+@click.argument("plan", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def campaign(plan: str | None, as_json: bool) -> None:
+    """How far the campaign of PLAN is: its nine steps, what each told, and what it waits for; or a list of all."""
+    from backfill_assets.backfill.campaign import campaign_of
+    from backfill_assets.lakehouse import campaign_journal as journal
 
-    settings, found = current_settings(), kept(plan)
-    _refuse_stopped(found)
+    storage = open_storage(current_settings())
+    if plan is None:
+        _say_campaigns({name: journal.entries(storage, name) for name in journal.campaigns(storage)}, as_json)
+        return
+    kept(plan)
+    entries = journal.entries(storage, campaign_of(plan))
+    if as_json:
+        say_json({"plan": plan, "entries": [entry.model_dump(mode="json") for entry in entries]})
+        return
     with ExitStack() as stack:
-        lake, steps, info = foreground_builder(settings, stack).lake, _steps(found), run_info("backfill run")
-        _refuse_moved(settings, found, lake, steps)
-        open_plan(lake.storage, plan)
-        _take_in(settings, found, info, stack)
-        done = shadow(lake, _campaign(plan), steps, info, tell)
-        changes = [_change(lake, each, table) for each in done for table in each.build.tables]
+        _say_campaign(_carried(plan, "backfill campaign", stack), entries)
+
+
+def stage_plan(plan: str, options: Options, as_json: bool) -> None:
+    """Carry ``plan`` up to where somebody has to approve it, and show what it would change."""
+    with ExitStack() as stack:
+        at = _carried(plan, "backfill run", stack)
+        _refuse_stopped(at.plan)
+        if not at.course.started:
+            _refuse_moved(current_settings(), at.plan)
+        at.start(options)
+        if options.daemon:
+            say(f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it.")
+            return
+        move = _carry_on(at)
+        changes = [_change(at.builder.lake, each, table) for each in at.shadowed for table in each.build.tables]
+        done = at.shadowed
     held = [each for step in done for each in step.held_back]
     if as_json:
-        say_json(_as_json(plan, done, changes))
+        say_json({**_as_json(plan, done, changes), "waits": move.reason})
     else:
         _say(plan, done, changes, held)
 
@@ -104,17 +129,11 @@ def _refuse_stopped(plan: Plan) -> None:
         raise InvalidRequest(f"{plan.id} cannot be run: {stops[0].message}", hint=stops[0].next_step)
 
 
-def _refuse_moved(settings: Settings, plan: Plan, lake: Lake, steps: Sequence[ShadowStep]) -> None:
+def _refuse_moved(settings: Settings, plan: Plan) -> None:
     """Before anything is staged; afterwards, what moves is staged again."""
     from backfill_assets.backfill.basis import moved_since
-    from backfill_assets.build.shadow import staged_in
-    from backfill_assets.backfill.situation_now import situation_now
-    from backfill_assets.days import DayRange
 
-    if any(staged_in(lake.storage, _campaign(plan.id), _tables(steps)).days.values()):
-        return
-    versions = {each.table: each.version for each in plan.pinned if each.version is not None}
-    moved = moved_since(plan, situation_now(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions))
+    moved = moved_since(plan, _situation(settings, plan))
     if moved:
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",
@@ -122,37 +141,49 @@ def _refuse_moved(settings: Settings, plan: Plan, lake: Lake, steps: Sequence[Sh
         )
 
 
+def _refuse_unstaged(at: CampaignRun) -> None:
+    from backfill_assets.backfill.campaign_course import CampaignStep
+
+    course, plan = at.course, at.plan.id
+    if CampaignStep.CUT_OVER in course.done and not course.rolled_back:
+        publication = course.done[CampaignStep.CUT_OVER].told["publication"]
+        raise InvalidRequest(f"{plan} is published already, as {publication}.", hint=f"backfill campaign {plan}")
+    if CampaignStep.VALIDATE not in course.done:
+        raise InvalidRequest(f"Nothing of {plan} is staged and validated.", hint=f"backfill run {plan} stages it.")
+
+
 # ------------------------------------------------------------------ what it works with
 
 
-def _campaign(plan: str) -> str:
-    from backfill_assets.backfill.campaign import campaign_of
+def _carried(plan: str, command: str, stack: ExitStack) -> CampaignRun:
+    from backfill_assets.backfill.campaign_run import CampaignRun
 
-    return campaign_of(plan)
-
-
-def _steps(plan: Plan) -> list[ShadowStep]:
-    from backfill_assets.build.shadow import ShadowStep
-    from backfill_assets.datasets import registry
-
-    wanted = [each for each in plan.steps if each.kind == "rebuild" and each.days]
-    return [
-        ShadowStep(registry.step(each.name), registry.step(each.name).version(each.version), each.days)
-        for each in wanted
-    ]
+    settings = current_settings()
+    price = settings.core_hour_price
+    return CampaignRun(
+        foreground_builder(settings, stack),
+        kept(plan),
+        run_info(command),
+        tell,
+        None if price is None else price / 3600,
+    )
 
 
-def _tables(steps: Sequence[ShadowStep]) -> list[str]:
-    return [table.name for each in steps for table in each.step.tables]
+def _carry_on(at: CampaignRun) -> Move:
+    from backfill_assets.backfill.campaign_work import carry_on
+    from backfill_assets.lakehouse.senders import sender_of
+
+    settings = current_settings()
+    return carry_on(at, sender_of(settings.notices), lambda plan: _situation(settings, plan))
 
 
-def _take_in(settings: Settings, plan: Plan, info: RunInfo, stack: ExitStack) -> None:
-    """Raw is append-only: what has landed is taken in for everybody, at once."""
-    from backfill_assets.datasets import registry
+def _situation(settings: Settings, plan: Plan) -> Situation:
+    """What there is now of all that ``plan`` is about."""
+    from backfill_assets.backfill.situation_now import situation_now
+    from backfill_assets.days import DayRange
 
-    for each in plan.steps:
-        if each.kind == "take in" and each.days:
-            foreground_builder(settings, stack).build(registry.step(each.name), each.days, run=info, progress=tell)
+    versions = {each.table: each.version for each in plan.pinned if each.version is not None}
+    return situation_now(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
 
 
 # ------------------------------------------------------------------ what it shows
@@ -179,9 +210,36 @@ def _say(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableChange]
     say(rows)
     _say_measures([beside for change in changes for beside in change.beside])
     for each in held:
-        why = each.because_of or "; ".join(f"{rule.rule}: {rule.observed}" for rule in each.rules)
-        say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {why}"))
+        say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {each.why}"))
     say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {plan}")
+
+
+def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -> None:
+    from backfill_assets.backfill.campaign_course import STEPS, course
+
+    rows = new_table("campaign", "steps done", "last", "by", numbers=["steps done"])
+    told = []
+    for name, entries in found.items():
+        now = course(name, entries)
+        told.append({"campaign": name, "done": [step.value for step in STEPS if step in now.done]})
+        rows.add_row(name, f"{len(now.done)} of {len(STEPS)}", f"{entries[-1].kind} {entries[-1].step}", entries[-1].by)
+    if as_json:
+        say_json(told)
+    else:
+        say(rows if found else "No campaign was started yet: backfill plan makes a plan, backfill run PLAN carries it.")
+
+
+def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
+    rows = new_table("when", "what", "which", "by", "told")
+    for entry in entries:
+        which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
+        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, entry.by, entry.reason or _short(entry.told))
+    say(rows, f"Next: {at.next().reason}.")
+
+
+def _short(told: Mapping[str, object]) -> str:
+    text = "; ".join(f"{name}: {value}" for name, value in told.items() if value)
+    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]} ..."
 
 
 def _say_measures(found: Sequence[Beside]) -> None:

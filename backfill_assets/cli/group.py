@@ -15,6 +15,7 @@ from backfill_assets.errors import BackfillError
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "approve": ("backfill_assets.cli.campaign:approve", "Publish what a plan has staged: all tables at once."),
+        "campaign": ("backfill_assets.cli.campaign:campaign", "Say how far a plan has been carried out."),
         "demo": ("backfill_assets.cli.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
         "history": ("backfill_assets.cli.history:history", "List publications, newest first."),

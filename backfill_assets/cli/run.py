@@ -22,6 +22,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError
 
 if TYPE_CHECKING:
+    from backfill_assets.backfill.campaign_run import Options
     from backfill_assets.backfill.foreground import StepRun
     from backfill_assets.build import Builder, BuildResult
     from backfill_assets.cli.not_taken_in import NotTakenIn
@@ -68,6 +69,10 @@ class Ran:
 )
 @click.option("--force", is_flag=True, help="Compute days again that nothing has changed for.")
 @click.option("--dry-run", is_flag=True, help="Say what would be built, and stop.")
+@click.option("--waves", default="1%,10%,50%,100%", show_default=True, help="Of a plan: the shares it is staged in.")
+@click.option("--limits", default="", metavar="NAME=VALUE,..", help="Of a plan: what stops it, such as deviation=2%.")
+@click.option("--daemon", is_flag=True, help="Of a plan: let Dagster's daemon carry it out.")
+@click.option("--roll-back-if-wrong", is_flag=True, help="Of a plan: undo it if the checks after the cut-over fail.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
     tables: tuple[str, ...],
@@ -77,6 +82,10 @@ def run(
     version: str | None,
     force: bool,
     dry_run: bool,
+    waves: str,
+    limits: str,
+    daemon: bool,
+    roll_back_if_wrong: bool,
     as_json: bool,
 ) -> None:
     """Build days of TABLES here and now, step by step, each published as it passes its gates.
@@ -84,11 +93,11 @@ def run(
     What is unchanged is decided from the logs before Spark starts; if all of it is, Spark does not start. Days staged
     by a run that failed are used again. Dagster is told by its sensor when its daemon runs next.
 
-    With the id of a plan instead of TABLES, its days are staged where no reader sees them; `backfill approve` publishes
-    all of its tables at once.
+    With the id of a plan instead of TABLES, its days are staged where no reader sees them, a canary first and more in
+    waves, until a limit stops it or it waits for approval; `backfill approve` publishes all of its tables at once.
     """
     if _is_plan(tables):
-        stage_plan(tables[0], as_json)
+        stage_plan(tables[0], _options(waves, limits, daemon, roll_back_if_wrong), as_json)
         return
     if not days_texts:
         raise click.UsageError("--days A..B is missing: which days of the tables?")
@@ -111,6 +120,14 @@ def run(
         say_json({**told, "steps": [asdict(step) for step in ran]})
     else:
         _say_ran(ran)
+
+
+def _options(waves: str, limits: str, daemon: bool, roll_back_if_wrong: bool) -> Options:
+    from backfill_assets.backfill.breaker import Limits
+    from backfill_assets.backfill.campaign_run import Options
+    from backfill_assets.backfill.waves import Shares
+
+    return Options(Shares.parse(waves), Limits.parse(limits), daemon, roll_back_if_wrong=roll_back_if_wrong)
 
 
 def _is_plan(tables: Sequence[str]) -> bool:

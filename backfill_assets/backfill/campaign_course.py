@@ -1,0 +1,129 @@
+"""The course of a campaign: what has been done of its nine steps, and what comes next. Pure: journal in, move out."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from backfill_assets.lakehouse.campaign_journal import JournalEntry
+
+
+class CampaignStep(enum.StrEnum):
+    """In this order. The value is what people read and click."""
+
+    TELL_BEFORE = "announced"
+    VERIFY_SOURCE = "source_verified"
+    PIN = "watermarks_pinned"
+    SHADOW = "shadow_backfilled"
+    VALIDATE = "validated"
+    CUT_OVER = "cut_over"
+    DOWNSTREAM = "downstream_rebuilt"
+    TELL_AFTER = "completion_told"
+    DECOMMISSION = "decommissioned"
+
+
+STEPS = tuple(CampaignStep)
+_BEFORE_SHADOW = STEPS[: STEPS.index(CampaignStep.SHADOW)]
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where a campaign stands. ``daemon`` says who carries it on: Dagster's daemon, or a person's command."""
+
+    campaign: str
+    started: bool = False
+    daemon: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    done: Mapping[CampaignStep, JournalEntry] = field(default_factory=dict)
+    waves_done: int = 0
+    stopped: JournalEntry | None = None
+    approved: JournalEntry | None = None
+    rolled_back: JournalEntry | None = None
+    resumes: int = 0
+
+    @property
+    def cut_over_at(self) -> datetime | None:
+        entry = self.done.get(CampaignStep.CUT_OVER)
+        return entry.at if entry else None
+
+    @property
+    def finished(self) -> bool:
+        return CampaignStep.DECOMMISSION in self.done
+
+
+@dataclass(frozen=True)
+class Move:
+    """What comes next, or why nothing does. One of ``step`` and ``wave`` is set, or neither: then it waits."""
+
+    reason: str
+    step: CampaignStep | None = None
+    wave: int | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self.step is None and self.wave is None
+
+
+def course(campaign: str, entries: Iterable[JournalEntry]) -> Course:
+    """Fold the journal. To resume takes a stop back, and what was done of a later try replaces the earlier."""
+    found = Course(campaign)
+    for entry in entries:
+        found = _after(found, entry)
+    return found
+
+
+def _after(now: Course, entry: JournalEntry) -> Course:
+    match entry.kind:
+        case "started":
+            found = Course(now.campaign, started=True, daemon=bool(entry.told.get("daemon")), options=entry.told)
+        case "resumed":
+            found = _resumed(now, entry)
+        case "wave":
+            found = replace(now, waves_done=max(now.waves_done, entry.wave + 1))
+        case "step":
+            found = replace(now, done={**now.done, CampaignStep(entry.step): entry}, stopped=None)
+        case "stopped":
+            found = replace(now, stopped=entry)
+        case "approved":
+            found = replace(now, approved=entry, options={**now.options, **entry.told})
+        case "rolled back":
+            found = replace(now, rolled_back=entry)
+    return found
+
+
+def _resumed(now: Course, entry: JournalEntry) -> Course:
+    """What is published stays done; before that, the shadow backfill begins again and adopts what is still right."""
+    options = {**now.options, **entry.told}
+    again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)
+    if CampaignStep.CUT_OVER in now.done and not now.rolled_back:
+        return again
+    kept = {step: done for step, done in now.done.items() if step in _BEFORE_SHADOW}
+    return replace(again, done=kept, waves_done=0, approved=None, rolled_back=None)
+
+
+def next_move(now: Course, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
+    """The next step, or wave of the shadow backfill, with the reason for it. ``waves`` are their names."""
+    if waiting := _why_waiting(now, window, at):
+        return Move(waiting)
+    step = next(step for step in STEPS if step not in now.done)
+    if step is CampaignStep.SHADOW and now.waves_done < len(waves):
+        return Move(f"wave {now.waves_done + 1} of {len(waves)}: {waves[now.waves_done]}", wave=now.waves_done)
+    return Move(f"step {STEPS.index(step) + 1} of {len(STEPS)}: {step.value.replace('_', ' ')}", step=step)
+
+
+def _why_waiting(now: Course, window: timedelta, at: datetime) -> str:
+    over = now.cut_over_at + window if now.cut_over_at else None
+    reasons = {
+        "it was never started": not now.started,
+        "it is finished": now.finished,
+        f"it was stopped: {now.stopped.reason if now.stopped else ''}": now.stopped,
+        "it was rolled back; run its plan again to stage it again": now.rolled_back,
+        "it waits for approval": CampaignStep.VALIDATE in now.done and not now.approved,
+        f"it can be rolled back until {over:%Y-%m-%d}, and is decommissioned then" if over else "": (
+            CampaignStep.TELL_AFTER in now.done and over and at < over
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")

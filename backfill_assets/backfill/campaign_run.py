@@ -1,0 +1,199 @@
+"""Carries a campaign through its nine steps, one move at a time. Each step does its work and tells the journal.
+
+Every step can be done again: what it finds done already, it leaves. A process that is killed anywhere is followed by
+one that reads the journal and goes on; what was staged is adopted, what was published is looked up on the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from backfill_assets.backfill.breaker import Exceeded, Limits, judge
+from backfill_assets.backfill.campaign import campaign_of
+from backfill_assets.backfill.campaign_course import CampaignStep, Course, Move, course, next_move
+from backfill_assets.backfill.campaign_evidence import held_back_lines, seen, staged_contents
+from backfill_assets.backfill.plan import Plan, PlannedStep
+from backfill_assets.backfill.waves import Shares, Wave, daily_days, days_of_wave, waves
+from backfill_assets.build import Builder, RunInfo
+from backfill_assets.build.lake import Progress
+from backfill_assets.build.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
+from backfill_assets.datasets import registry
+from backfill_assets.errors import CampaignStopped
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import JournalEntry
+from backfill_assets.lakehouse.publication import DayContent
+
+Told = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a campaign is carried out; kept in its journal. ``daemon``: Dagster's daemon carries it on."""
+
+    shares: Shares = field(default_factory=Shares)
+    limits: Limits = field(default_factory=Limits)
+    daemon: bool = False
+    without_held_back: bool = False
+    """Publish the good days although others are held back: whoever approves decides it."""
+    roll_back_if_wrong: bool = False
+    """Put everything back when the checks after the cut-over fail."""
+
+    def to_told(self) -> Told:
+        return {
+            "waves": str(self.shares),
+            "limits": str(self.limits),
+            "daemon": self.daemon,
+            "without_held_back": self.without_held_back,
+            "roll_back_if_wrong": self.roll_back_if_wrong,
+        }
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Options:
+        """What the journal says; what it does not say is as by default."""
+        return cls(
+            Shares.parse(told["waves"]) if "waves" in told else Shares(),
+            Limits.parse(told.get("limits", "")),
+            bool(told.get("daemon")),
+            bool(told.get("without_held_back")),
+            bool(told.get("roll_back_if_wrong")),
+        )
+
+
+@dataclass
+class CampaignRun:
+    """One plan being carried out by whoever holds this: a command, or a run of Dagster's."""
+
+    builder: Builder
+    plan: Plan
+    run: RunInfo
+    progress: Progress
+    price_per_core_second: Decimal | None = None
+    shadowed: list[ShadowedStep] = field(default_factory=list)
+    """What the last wave or shadow step of this process found."""
+
+    @property
+    def campaign(self) -> str:
+        return campaign_of(self.plan.id)
+
+    @property
+    def course(self) -> Course:
+        return course(self.campaign, journal.entries(self.builder.lake.storage, self.campaign))
+
+    @property
+    def options(self) -> Options:
+        return Options.of(self.course.options)
+
+    @property
+    def steps(self) -> list[PlannedStep]:
+        """What is staged: raw tables are taken in before."""
+        return [each for each in self.plan.steps if each.kind == "rebuild" and each.days]
+
+    @property
+    def waves(self) -> list[Wave]:
+        return waves(daily_days(self.steps) or {day for each in self.steps for day in each.days}, self.options.shares)
+
+    def start(self, options: Options) -> None:
+        """Begin, or take up again what was stopped or rolled back."""
+        self.write(JournalEntry(kind="resumed" if self.course.started else "started", told=options.to_told(), at=now()))
+
+    def approve(self, *, without_held_back: bool = False) -> None:
+        told = {"without_held_back": True} if without_held_back else {}
+        self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
+
+    def next(self) -> Move:
+        window = timedelta(days=self.plan.rollback_window_days)
+        return next_move(self.course, [wave.name for wave in self.waves], window, now())
+
+    def write(self, entry: JournalEntry) -> None:
+        journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update={"by": self.run.launched_by}))
+
+    def done(self, step: CampaignStep, told: Told) -> Told:
+        self.write(JournalEntry(kind="step", step=step, told=told, at=now()))
+        return told
+
+    def stop(self, step: CampaignStep, reason: str) -> CampaignStopped:
+        """Says so in the journal; the caller raises what comes back."""
+        self.write(JournalEntry(kind="stopped", step=step, reason=reason, at=now()))
+        hint = f"Nothing was published. Mend the cause, then: backfill run {self.plan.id}"
+        return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=hint)
+
+    # ------------------------------------------------------------------ the shadow backfill
+
+    def stage_wave(self, number: int) -> list[ShadowedStep]:
+        """Stage the days of a wave and of those before it, which are adopted."""
+        wave = self.waves[number]
+        self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
+        chosen = days_of_wave(self.steps, wave)
+        self.shadowed = self.stage([each for each in self.shadow_steps() if each.step.name in chosen], chosen)
+        return self.shadowed
+
+    def stage(
+        self, steps: Sequence[ShadowStep], days: Mapping[str, tuple[date, ...]] | None = None
+    ) -> list[ShadowedStep]:
+        chosen = [ShadowStep(each.step, each.version, (days or {}).get(each.step.name, each.days)) for each in steps]
+        return shadow(self.builder.lake, self.campaign, chosen, self.run, self.progress)
+
+    def judge_wave(self, number: int, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+        """Tell the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
+        found = self.judged(done)
+        stops = [each for each in found if each.stops]
+        if stops:
+            raise self.stop(CampaignStep.SHADOW, f"wave {self.waves[number].name}: {stops[0].sentence}")
+        for each in found:
+            self.progress(f"Warning: {each.sentence}")
+        told = {**shadow_told(done), "warnings": [each.sentence for each in found]}
+        self.write(JournalEntry(kind="wave", wave=number, told=told, at=now()))
+        return found
+
+    def judged(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+        started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
+        seconds = Decimal(str((now() - started).total_seconds()))
+        spent = sum(each.staged_ms or 0 for held in staged_contents(done).values() for each in held.values())
+        price = self.price_per_core_second
+        money = None if price is None else Decimal(spent) / 1000 * self.plan.cost.cores * price
+        return judge(self.options.limits, seen(done, self.published(), seconds, money))
+
+    def entries(self) -> list[JournalEntry]:
+        return journal.entries(self.builder.lake.storage, self.campaign)
+
+    def published(self) -> dict[str, dict[date, DayContent | None]]:
+        """What is published of the plan's tables."""
+        log = self.builder.lake.publisher.log
+        found: dict[str, dict[date, DayContent | None]] = {}
+        for (table, day), state in log.day_states(log.head(), {t for each in self.steps for t in each.tables}).items():
+            found.setdefault(table, {})[date.fromisoformat(day)] = state.content
+        return found
+
+    def shadow_steps(self) -> list[ShadowStep]:
+        """The plan's steps in build order, by the versions that it names."""
+        found = []
+        for each in self.steps:
+            step = registry.step(each.name)
+            found.append(ShadowStep(step, step.version(each.version), each.days))
+        return found
+
+    @property
+    def held_back(self) -> list[HeldBack]:
+        return [each for step in self.shadowed for each in step.held_back]
+
+
+def shadow_told(done: Iterable[ShadowedStep]) -> Told:
+    """How many days of each step are staged, unchanged, held back; and why the last are."""
+    steps = list(done)
+    counts = {
+        each.build.step.name: {
+            "staged": len(each.staged),
+            "unchanged": len(each.unchanged),
+            "held back": len({held.day for held in each.held_back}),
+        }
+        for each in steps
+    }
+    return {"days": counts, "held_back": held_back_lines(held for each in steps for held in each.held_back)}
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,231 @@
+"""What each of a campaign's nine steps does. Each can be done again, and returns what it tells people, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+
+from backfill_assets.backfill.campaign import TableChange, change_told, table_change
+from backfill_assets.backfill.campaign_course import CampaignStep, Move
+from backfill_assets.backfill.campaign_evidence import staged_contents
+from backfill_assets.backfill.campaign_notice import begins, completed
+from backfill_assets.backfill.campaign_run import CampaignRun, Told, now, shadow_told
+from backfill_assets.backfill.plan import Plan, Scope, as_ranges, days_of
+from backfill_assets.backfill.planning import make_plan
+from backfill_assets.backfill.situation import Situation
+from backfill_assets.build.cutover import cut_over
+from backfill_assets.build.lake import provenance
+from backfill_assets.build.watch import Watch, WatchedDay
+from backfill_assets.datasets import registry
+from backfill_assets.errors import CampaignStopped
+from backfill_assets.lakehouse.campaign_journal import JournalEntry
+from backfill_assets.lakehouse.outbox import Sender, announce, deliver
+from backfill_assets.lakehouse.plans import close_plan, open_plan
+from backfill_assets.lakehouse.publication_history import history
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.timelines import timelines_of
+
+SituationOf = Callable[[Plan], Situation]
+"""What there is now of everything that a plan is about."""
+
+
+def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> Told:
+    """Do ``step`` and enter it in the journal. Raises :class:`CampaignStopped` when it must not go on."""
+    work: Mapping[CampaignStep, Callable[[], Told]] = {
+        CampaignStep.TELL_BEFORE: lambda: tell_before(at, sender),
+        CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
+        CampaignStep.PIN: lambda: pin_watermarks(at, situation),
+        CampaignStep.SHADOW: lambda: shadow_all(at),
+        CampaignStep.VALIDATE: lambda: validate(at),
+        CampaignStep.CUT_OVER: lambda: bring_into_main(at),
+        CampaignStep.DOWNSTREAM: lambda: check_and_rebuild_downstream(at, situation),
+        CampaignStep.TELL_AFTER: lambda: tell_after(at, sender),
+        CampaignStep.DECOMMISSION: lambda: decommission(at),
+    }
+    return at.done(step, work[step]())
+
+
+def carry_on(at: CampaignRun, sender: Sender, situation: SituationOf) -> Move:
+    """Move after move, in this process, until there is something to wait for; returns why it waits."""
+    while not (move := at.next()).waits:
+        at.progress(f"{at.campaign}: {move.reason}")
+        if move.wave is not None:
+            at.judge_wave(move.wave, at.stage_wave(move.wave))
+        elif move.step is not None:
+            do_step(at, move.step, sender, situation)
+    return move
+
+
+def tell_before(at: CampaignRun, sender: Sender) -> Told:
+    """Say what is going to happen; the plan is open from now on, and `backfill status` shows it on its tables."""
+    storage = at.builder.lake.storage
+    open_plan(storage, at.plan.id)
+    notice = begins(at.plan)
+    announce(storage, f"{at.campaign}-begins", notice)
+    delivery = deliver(at.builder.lake.publisher, sender)
+    return {"notice": notice.title, "reports": list(notice.reports), "delivered": list(delivery.sent)}
+
+
+def verify_source(at: CampaignRun) -> Told:
+    """Take in what has landed, then read every pinned input afresh: counts and checksums must be as published."""
+    for each in at.plan.steps:
+        if each.kind == "take in" and each.days:
+            at.builder.build(registry.step(each.name), each.days, run=at.run, progress=at.progress)
+    read: Told = {}
+    for pinned in at.plan.pinned:
+        watched = _watch(at).look([registry.table(pinned.table)], days_of(pinned.days))
+        wrong = [day for day in watched if not day.passed]
+        if wrong:
+            raise at.stop(CampaignStep.VERIFY_SOURCE, _wrong(wrong))
+        read[pinned.table] = {"days": len(watched), "rows": sum(day.rows for day in watched)}
+    return {"inputs": read}
+
+
+def pin_watermarks(at: CampaignRun, situation: SituationOf) -> Told:
+    """Write down where the inputs stand, and which files have arrived that the campaign is not built from.
+
+    The boundary is no lock: what arrives later makes days stale, and the cut-over stages just those again.
+    """
+    head = at.builder.lake.publisher.log.head()
+    found = situation(at.plan)
+    arriving = {
+        table: {str(day): len(landed.waiting) for day, landed in sorted(days.items()) if landed.waiting}
+        for table, days in found.landed.items()
+    }
+    return {
+        "sequence": head.version,
+        "versions": {each.table: head.state.versions.get(each.table) for each in at.plan.pinned},
+        "not taken in": {table: days for table, days in arriving.items() if days},
+    }
+
+
+def shadow_all(at: CampaignRun) -> Told:
+    """Every day once more: what moved since its wave is staged again, everything else is adopted."""
+    at.shadowed = at.stage(at.shadow_steps())
+    for each in at.judged(at.shadowed):
+        if each.stops:
+            raise at.stop(CampaignStep.SHADOW, each.sentence)
+    return shadow_told(at.shadowed)
+
+
+def validate(at: CampaignRun) -> Told:
+    """Judge all staged days together against the limits; days that are held back need somebody's consent."""
+    at.shadowed = at.stage(at.shadow_steps())
+    found = at.judged(at.shadowed)
+    if stops := [each for each in found if each.stops]:
+        raise at.stop(CampaignStep.VALIDATE, stops[0].sentence)
+    return {**shadow_told(at.shadowed), "warnings": [each.sentence for each in found], "changes": _changes(at)}
+
+
+def bring_into_main(at: CampaignRun) -> Told:
+    """All tables in one publication. One that a killed process published is found on the log, and only told."""
+    lake = at.builder.lake
+    lake.publisher.recover()
+    if (publication := _published_untold(at)) is not None:
+        close_plan(lake.storage, at.plan.id)
+        return {"publication": publication, "days": {}, "staged again": {}}
+    at.shadowed = at.stage(at.shadow_steps())
+    notice = completed(at.plan, _table_changes(at), _approved_by(at))
+    done = cut_over(
+        lake,
+        at.campaign,
+        at.shadow_steps(),
+        at.run,
+        at.progress,
+        without_held_back=at.options.without_held_back,
+        notice=lambda _: notice,
+    )
+    close_plan(lake.storage, at.plan.id)
+    return {
+        "publication": done.published.publication,
+        "days": {table: list(as_ranges(days)) for table, days in done.days.items()},
+        "staged again": {table: list(as_ranges(days)) for table, days in done.staged_again.items()},
+    }
+
+
+def check_and_rebuild_downstream(at: CampaignRun, situation: SituationOf) -> Told:
+    """Read what was published afresh; put it back if it is wrong and that was asked for; build what is made of it."""
+    watched = [day for table, days in _days(at) for day in _watch(at).look([registry.table(table)], days)]
+    if wrong := [day for day in watched if not day.passed]:
+        raise _wrong_after_cut_over(at, wrong)
+    asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
+    rebuilt: Told = {}
+    for each in make_plan(asked, situation(at.plan)).steps:
+        if each.kind == "rebuild" and each.days:
+            at.builder.build(registry.step(each.name), each.days, run=at.run, progress=at.progress)
+            rebuilt[each.name] = list(as_ranges(each.days))
+    return {"checked": len(watched), "rebuilt": rebuilt}
+
+
+def tell_after(at: CampaignRun, sender: Sender) -> Told:
+    """Deliver the notice that was written with the publication. One that does not arrive stays due."""
+    delivery = deliver(at.builder.lake.publisher, sender)
+    return {"delivered": list(delivery.sent), "still due": dict(delivery.failed)}
+
+
+def decommission(at: CampaignRun) -> Told:
+    """The rollback window is over: the timelines are closed, and maintenance may reclaim what nothing names."""
+    storage = at.builder.lake.storage
+    tables = [table.name for each in at.shadow_steps() for table in each.step.tables]
+    timelines = [timeline for table in tables for timeline in timelines_of(storage, table, at.campaign)]
+    for timeline in timelines:
+        timeline.close()
+    close_plan(storage, at.plan.id)
+    return {"closed": [timeline.path for timeline in timelines]}
+
+
+# ------------------------------------------------------------------ what the steps look at
+
+
+def _watch(at: CampaignRun) -> Watch:
+    lake = at.builder.lake
+    return Watch(lake.storage, lake.publisher.log, lake.spark)
+
+
+def _days(at: CampaignRun) -> list[tuple[str, tuple[date, ...]]]:
+    return [(table, each.days) for each in at.steps for table in each.tables]
+
+
+def _wrong(days: Sequence[WatchedDay]) -> str:
+    first = days[0]
+    broken = "; ".join(
+        f"{rule.rule}: {rule.observed}, expected {rule.expected}" for rule in first.rules if not rule.passed
+    )
+    others = f", and {len(days) - 1} more day(s)" if len(days) > 1 else ""
+    return f"{first.table} {first.day} is not as it was published ({broken}){others}."
+
+
+def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay]) -> CampaignStopped:
+    publication = str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+    reason = f"after the cut-over, {_wrong(wrong)}"
+    if not at.options.roll_back_if_wrong:
+        return at.stop(CampaignStep.DOWNSTREAM, f"{reason} To put all of it back: backfill rollback {publication}")
+    lake = at.builder.lake
+    made = provenance(at.run, "").model_copy(update={"campaign": at.campaign, "reason": reason})
+    undone = roll_back(lake.publisher, publication, id=lake.new_id(f"{at.campaign}-undo"), provenance=made)
+    at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, told={"publication": undone.publication}))
+    return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {undone.publication}.")
+
+
+def _published_untold(at: CampaignRun) -> str | None:
+    """A publication of this campaign that the journal does not know: its process died before it could say so."""
+    told = {str(entry.told.get("publication")) for entry in at.entries()}
+    for each in history(at.builder.lake.storage):
+        if each.campaign == at.campaign and each.kind == "replace" and each.outcome == "done":
+            return None if each.publication in told else each.publication
+    return None
+
+
+def _table_changes(at: CampaignRun) -> list[TableChange]:
+    published = at.published()
+    staged = staged_contents(at.shadowed)
+    return [table_change(table, published.get(table, {}), days) for table, days in staged.items()]
+
+
+def _changes(at: CampaignRun) -> Told:
+    return {change.table: change_told(change) for change in _table_changes(at)}
+
+
+def _approved_by(at: CampaignRun) -> str:
+    approved = at.course.approved
+    return approved.by if approved else ""

@@ -1,0 +1,95 @@
+"""What a campaign does next follows from its journal alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from backfill_assets.backfill.campaign_course import STEPS, CampaignStep, Course, Move, course, next_move
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, Kind
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+WINDOW = timedelta(days=30)
+WAVES = ("canary", "pilot", "all")
+
+
+def entry(kind: Kind, step: CampaignStep | None = None, wave: int = -1, **told: object) -> JournalEntry:
+    return JournalEntry(kind=kind, at=NOW, step=step or "", wave=wave, told=told, reason=f"because of {kind}")
+
+
+def until(last: CampaignStep) -> list[JournalEntry]:
+    """Everything up to and with ``last``, approved as soon as that can be."""
+    found = [entry("started")]
+    for step in STEPS[: STEPS.index(last) + 1]:
+        if step is CampaignStep.SHADOW:
+            found += [entry("wave", wave=number) for number in range(len(WAVES))]
+        if step is CampaignStep.CUT_OVER:
+            found.append(entry("approved"))
+        found.append(entry("step", step))
+    return found
+
+
+def after(entries: list[JournalEntry], at: datetime = NOW) -> Move:
+    return next_move(course("campaign-x", entries), WAVES, WINDOW, at)
+
+
+def test_the_nine_steps_follow_each_other_and_the_shadow_goes_in_waves() -> None:
+    entries: list[JournalEntry] = [entry("started")]
+    moves: list[str] = []
+    while len(moves) < 20 and not (move := after(entries, NOW + WINDOW)).reason.startswith("it is finished"):
+        if move.waits:
+            entries.append(entry("approved"))
+        else:
+            moves.append(move.step.value if move.step else f"wave {move.wave}")
+            entries.append(entry("step", move.step) if move.step else entry("wave", wave=move.wave or 0))
+    assert moves == [
+        "announced",
+        "source_verified",
+        "watermarks_pinned",
+        *("wave 0", "wave 1", "wave 2"),
+        "shadow_backfilled",
+        "validated",
+        "cut_over",
+        "downstream_rebuilt",
+        "completion_told",
+        "decommissioned",
+    ]
+
+
+def test_nothing_is_cut_over_without_an_approval() -> None:
+    assert after(until(CampaignStep.VALIDATE)) == Move("it waits for approval")
+    assert after([*until(CampaignStep.VALIDATE), entry("approved")]).step is CampaignStep.CUT_OVER
+
+
+def test_it_is_decommissioned_when_nobody_can_roll_it_back_any_more() -> None:
+    told = until(CampaignStep.TELL_AFTER)
+    assert after(told, NOW + WINDOW - timedelta(seconds=1)).reason == (
+        "it can be rolled back until 2026-03-31, and is decommissioned then"
+    )
+    assert after(told, NOW + WINDOW).step is CampaignStep.DECOMMISSION
+
+
+@pytest.mark.parametrize("last", [CampaignStep.PIN, CampaignStep.VALIDATE])
+def test_a_stopped_campaign_waits_and_a_resumed_one_stages_from_the_first_wave_on(last: CampaignStep) -> None:
+    stopped = [*until(last), entry("approved"), entry("stopped", last)]
+    assert after(stopped) == Move("it was stopped: because of stopped")
+    resumed = course("campaign-x", [*stopped, entry("resumed", daemon=True)])
+    assert next_move(resumed, WAVES, WINDOW, NOW).wave == 0
+    assert resumed.approved is None, "what is staged then was not approved"
+    assert (resumed.daemon, resumed.resumes) == (True, 1)
+
+
+def test_what_is_published_is_not_staged_again_by_a_resume() -> None:
+    stopped = [*until(CampaignStep.CUT_OVER), entry("stopped", CampaignStep.DOWNSTREAM), entry("resumed")]
+    assert after(stopped).step is CampaignStep.DOWNSTREAM
+
+
+def test_a_campaign_that_was_rolled_back_can_be_run_again() -> None:
+    back = [*until(CampaignStep.TELL_AFTER), entry("rolled back")]
+    assert after(back).waits
+    assert after([*back, entry("resumed")]).wave == 0
+
+
+def test_a_campaign_that_was_never_started_does_nothing() -> None:
+    assert next_move(Course("campaign-x"), WAVES, WINDOW, NOW).waits
