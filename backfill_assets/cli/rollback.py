@@ -1,49 +1,166 @@
-"""``backfill rollback``: put back what the days held before a publication."""
+"""``backfill rollback``: put back what the days held before a publication, or before a campaign."""
 
 from __future__ import annotations
 
 import getpass
 import secrets
 import sys
+from contextlib import ExitStack
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
-from backfill_assets.cli.output import ranges, say
+from backfill_assets.cli.foreground import foreground_builder, run_info, tell
+from backfill_assets.cli.notices import delivered
+from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from backfill_assets.build.undo import UndoPlan
     from backfill_assets.lakehouse.publication import Prepared, TableChange
     from backfill_assets.lakehouse.publish import Published, Publisher
 
 _EPILOG = """
 \b
 Examples:
-  backfill history --limit 5                    find the publication
-  backfill rollback <publication>               look, then say yes
-  backfill rollback <publication> --yes         in a script
+  backfill history --limit 5                         find the publication
+  backfill rollback <publication>                    look, then say yes
+  backfill rollback <publication> --yes              in a script
+  backfill rollback plan-0123456789abcdef --dry-run  what undoing a campaign would do, and how long it takes
 """
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("publication")
+@click.argument("what", metavar="CAMPAIGN|PLAN|PUBLICATION")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
-def rollback(publication: str, yes: bool) -> None:
-    """Put back what the days held before PUBLICATION, in all its tables at once.
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Put back what the days held before a publication, in all its tables at once.
 
-    Copies no data and takes well under a second. Refused when a day was published again since. A rollback is a
-    publication itself and can be rolled back.
+    Copies no data and takes well under a second. A publication is refused when a day was published again since. Of a
+    campaign, such days are staged again first, by the version of the logic that they had before, so that no row that
+    arrived since is missing; it says so beforehand, with the time it takes. A rollback is a publication itself and can
+    be rolled back.
     """
     publisher = open_publisher(current_settings())
-    prepared = _find(publisher, publication)
-    _say_plan(prepared)
+    prepared = _find(publisher, _publication(publisher, what))
+    if prepared.publication.provenance.campaign:
+        _undo_campaign(prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+    else:
+        _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _publication(publisher: Publisher, what: str) -> str:
+    """A plan and a campaign stand for what they have brought into main."""
+    from backfill_assets.backfill.campaign import campaign_of
+    from backfill_assets.lakehouse.plans import is_plan_id
+    from backfill_assets.lakehouse.published import anything_published
+    from backfill_assets.lakehouse.rollback import newest_of
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+
+    campaign = campaign_of(what) if is_plan_id(what) else what
+    known = campaign.startswith(CAMPAIGN) and anything_published(publisher.storage)
+    return newest_of(publisher, campaign) if known else what
+
+
+def _roll_back_publication(
+    publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    if not as_json:
+        _say_plan(prepared)
+    if dry_run:
+        _say_dry({"publication": prepared.publication.id}, as_json)
+        return
     if not yes:
         _ask()
-    _say_result(_roll_back(publisher, publication))
+    done = _roll_back(publisher, prepared.publication.id)
+    if as_json:
+        say_json({"publication": done.publication, "versions": done.versions})
+    else:
+        _say_result(done)
+
+
+# ------------------------------------------------------------------ a campaign
+
+
+def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    from backfill_assets.build.undo import plan_undo, undo
+
+    settings = current_settings()
+    with ExitStack() as stack:
+        lake = foreground_builder(settings, stack).lake
+        plan = plan_undo(lake, prepared.publication.id)
+        if not as_json:
+            _say_undo(plan)
+        if dry_run:
+            _say_dry(_undo_json(plan), as_json)
+            return
+        _refuse(plan)
+        if not yes:
+            _ask()
+        done = undo(lake, plan.publication, run_info("backfill rollback"), tell)
+        delivered(settings, lake.publisher, quiet=as_json)
+    if as_json:
+        say_json({**_undo_json(done.plan), "publication": done.published.publication})
+    else:
+        _say_result(done.published)
+
+
+def _say_undo(plan: UndoPlan) -> None:
+    from backfill_assets.build.undo_days import Way
+
+    rows = new_table("table", "what", "days", "which", "by", "why", numbers=["days"])
+    steps = dict.fromkeys(each.step for each in plan.days)
+    for step in steps:
+        for way in Way:
+            found = [each for each in plan.days if (each.step, each.way) == (step, way)]
+            if found:
+                versions = ", ".join(sorted({each.version for each in found} - {""})) if way is Way.STAGE_AGAIN else ""
+                reasons = "; ".join(list(dict.fromkeys(each.reason for each in found if each.reason))[:2])
+                which = ranges([each.day for each in found])
+                rows.add_row(step, way.value, f"{len(found):,}", which, versions, reasons)
+    say(f"Undoing {plan.campaign} ({plan.publication}):", rows, _how_long(plan))
+
+
+def _how_long(plan: UndoPlan) -> str:
+    if not plan.again:
+        return "It takes about a second: no day has to be staged again."
+    timed = "a time that nobody has measured yet" if plan.seconds is None else f"about {plan.seconds:.0f} s"
+    return f"{len(plan.again)} day(s) are staged again first, which takes {timed} and the start of Spark."
+
+
+def _refuse(plan: UndoPlan) -> None:
+    from backfill_assets.errors import PublicationRefused
+
+    if plan.refused:
+        first = plan.refused[0]
+        raise PublicationRefused(
+            f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
+            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
+        )
+
+
+def _undo_json(plan: UndoPlan) -> dict[str, Any]:
+    days = [
+        {"table": each.step, "day": each.day, "what": each.way.value, "version": each.version, "why": each.reason}
+        for each in plan.days
+    ]
+    return {"campaign": plan.campaign, "undoes": plan.publication, "seconds": plan.seconds, "days": days}
+
+
+def _say_dry(told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        say_json(told)
+    else:
+        say("Nothing was done: --dry-run.")
+
+
+# ------------------------------------------------------------------ a publication
 
 
 def new_rollback_id(now: datetime | None = None) -> str:

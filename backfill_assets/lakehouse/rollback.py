@@ -33,7 +33,7 @@ def roll_back(
     longer there, or when the rollback window is over.
     """
     publisher.recover()
-    prepared = _found(publisher, publication)
+    prepared = undoable(publisher, publication)
     request = _request(
         publisher,
         prepared,
@@ -49,7 +49,31 @@ def roll_back(
     return result
 
 
-def _found(publisher: Publisher, publication: str) -> Prepared:
+def newest_of(publisher: Publisher, campaign: str) -> str:
+    """The publication that brought what main has of ``campaign`` now: its cut-over, or the undoing of an undoing.
+
+    Raises :class:`InvalidRequest` when it has published nothing, and when that was undone.
+    """
+    events = publisher.log.rows("closed", columns=["sequence", "publication", "campaign", "event", "outcome"])
+    done = [row["publication"] for row in events if (row["campaign"], row["outcome"]) == (campaign, "done")]
+    if not done:
+        raise InvalidRequest(f"{campaign} has published nothing.", hint="backfill history lists the publications.")
+    if _undoes(publisher, done[-1]):
+        raise InvalidRequest(
+            f"{campaign} is undone already: {done[-1]} did it.", hint=f"To bring it back: backfill rollback {done[-1]}"
+        )
+    return str(done[-1])
+
+
+def _undoes(publisher: Publisher, publication: str) -> bool:
+    """Is what the campaign brought away by this? Undoing what undid it has brought it back."""
+    found = publisher.log.find_prepared(publication)
+    undone = found[0].publication.provenance.undoes if found else ""
+    return bool(undone) and not _undoes(publisher, undone)
+
+
+def undoable(publisher: Publisher, publication: str) -> Prepared:
+    """The publication with its before-images; raises like :func:`roll_back` when it cannot be undone."""
     found = publisher.log.find_prepared(publication)
     if found is None:
         raise InvalidRequest(
@@ -118,13 +142,13 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
     positions = tuple(Position(id=p.id, before=p.after, after=p.before or 0) for p in change.positions)
     return TableChange(
         table=change.table,
-        table_schema=_main_schema(publisher, change.table),
+        table_schema=main_schema(publisher, change.table),
         days=days,
         positions=positions,
     )
 
 
-def _main_schema(publisher: Publisher, table: str) -> str:
+def main_schema(publisher: Publisher, table: str) -> str:
     """Main's schema of today: columns gained since stay, and read as null in the older files."""
     main = MainTable.open(publisher.storage, table)
     if main is None:
