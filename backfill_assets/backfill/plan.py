@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from backfill_assets.backfill.expectations import Expectation
 from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.publication import Record
@@ -181,6 +182,8 @@ class Plan(Record):
     pinned: tuple[Pinned, ...] = ()
     as_of: tuple[AsOf, ...] = ()
     findings: tuple[Finding, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+    """What is expected of the difference; it is judged before anybody approves."""
     recommended: Recommended | None = None
     """None when nothing has changed."""
     cost: Cost = Cost()
@@ -191,7 +194,9 @@ class Plan(Record):
     @property
     def id(self) -> str:
         """The same for the same content, in whatever order it was found and whenever."""
-        text = json.dumps(_canonical(self.model_dump(mode="json", exclude={"made_at"})), sort_keys=True)
+        # A plan without expectations has the id that it had before there were any.
+        left_out = {"made_at"} if self.expectations else {"made_at", "expectations"}
+        text = json.dumps(_canonical(self.model_dump(mode="json", exclude=left_out)), sort_keys=True)
         return f"plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property

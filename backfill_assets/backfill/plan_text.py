@@ -62,6 +62,11 @@ def cost_line(plan: Plan) -> str:
     return f"Time and cost: about {time}, {price}{more}. Starting Spark is not counted."
 
 
+def expectation_lines(plan: Plan) -> list[str]:
+    """What is expected of the difference, as it was written."""
+    return [f"Expected: {each}" for each in plan.expectations]
+
+
 def scope_line(plan: Plan) -> str:
     """Which scope fits, and whether it is the one that the plan has."""
     if plan.recommended is None:
@@ -88,6 +93,8 @@ def markdown(plan: Plan, now: datetime, moved: MovedSince | None = None) -> str:
         parts.append(_table(PINNED_COLUMNS, pinned_rows(plan, now)))
     if plan.as_of:
         parts.append(_bullets(as_of_lines(plan)))
+    if plan.expectations:
+        parts.append(_bullets(expectation_lines(plan)))
     if plan.findings:
         rows = [(each.severity, each.message, each.next_step) for each in plan.findings]
         parts.append(_table(("finding", "what", "what to do"), rows))

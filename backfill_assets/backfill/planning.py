@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from backfill_assets.backfill.basis import basis_of
 from backfill_assets.backfill.cost import Volumes, cost, estimate
+from backfill_assets.backfill.expectations import Expectation, require_known
 from backfill_assets.backfill.plan import Asked, Plan, PlannedStep, Ranges, Why, as_ranges
 from backfill_assets.backfill.plan_inputs import inputs_of
 from backfill_assets.backfill.plan_scope import Chosen, Reasons, build_order, choose
@@ -15,21 +17,24 @@ from backfill_assets.backfill.situation import Situation
 from backfill_assets.datasets.dataset import Step
 
 
-def make_plan(asked: Asked, situation: Situation) -> Plan:
+def make_plan(asked: Asked, situation: Situation, expectations: Sequence[Expectation] = ()) -> Plan:
     """The plan that answers ``asked``; what speaks against it stands in its findings.
 
-    Raises :class:`InvalidRequest` for a table that is not there, and for days that cannot be read.
+    Raises :class:`InvalidRequest` for a table that is not there, for days that cannot be read, and for an expectation
+    of something that the rebuilt tables do not have.
     """
     ordered = replace(situation, steps=build_order(situation.steps)).with_version(asked.target, asked.version)
     chosen = choose(asked, ordered)
     inputs = inputs_of(chosen, ordered)
     volumes = Volumes(ordered)
     steps = tuple(_planned(step, chosen, ordered, volumes) for step in ordered.steps if step.name in chosen.reasons)
+    _require_rebuilt(expectations, steps, ordered)
     return Plan(
         asked=asked,
         steps=steps,
         pinned=inputs.pinned,
         as_of=inputs.as_of,
+        expectations=tuple(expectations),
         findings=Preflight(asked, chosen, steps, inputs, ordered).findings(),
         recommended=recommend(chosen, ordered),
         cost=cost(steps, ordered.machine),
@@ -37,6 +42,11 @@ def make_plan(asked: Asked, situation: Situation) -> Plan:
         basis=basis_of(steps, inputs.days, ordered),
         made_at=ordered.now,
     )
+
+
+def _require_rebuilt(expectations: Sequence[Expectation], steps: Sequence[PlannedStep], situation: Situation) -> None:
+    rebuilt = {name for step in steps if step.rebuild and step.kind == "rebuild" for name in step.tables}
+    require_known(expectations, [table for step in situation.steps for table in step.tables if table.name in rebuilt])
 
 
 def _planned(step: Step, chosen: Chosen, situation: Situation, volumes: Volumes) -> PlannedStep:

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "approve": ("backfill_assets.cli.campaign:approve", "Publish what a plan has staged: all tables at once."),
         "campaign": ("backfill_assets.cli.campaign:campaign", "Say how far a plan has been carried out."),
         "demo": ("backfill_assets.cli.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
+        "diff": ("backfill_assets.cli.difference:diff", "Show what approving a plan would change, and by how much."),
         "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
         "history": ("backfill_assets.cli.history:history", "List publications, newest first."),
         "notices": ("backfill_assets.cli.notices:notices", "List what people are to be told, and send it."),

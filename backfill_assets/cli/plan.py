@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ Examples:
   backfill plan bronze_sales --days 2017-03-04 --source-too
   backfill plan fact_sales_transactions --days 2017-03-04 --only-downstream
   backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 --markdown > plan.md
+  backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 \\
+      --expect "revenue_eur < 2% a day" --expect "weekends unchanged" --expect "rows unchanged"
   backfill plan plan-0123456789abcdef            show a plan again, and what has moved since
 """
 
@@ -38,6 +41,14 @@ Examples:
 @click.option("--only-downstream", is_flag=True, help="Leave TARGET itself as it is.")
 @click.option("--source-too", is_flag=True, help="Also everything that TARGET is computed from.")
 @click.option("--force", is_flag=True, help="Also days that nothing has changed for.")
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="TEXT",
+    help='Of the difference, judged by `backfill diff`: "revenue_eur < 2% a day", "weekends unchanged", '
+    '"rows unchanged", "currency=EUR unchanged". Can be given several times.',
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
 @click.pass_context
@@ -49,6 +60,7 @@ def plan(
     only_downstream: bool,
     source_too: bool,
     force: bool,
+    expected: tuple[str, ...],
     as_json: bool,
     as_markdown: bool,
 ) -> None:
@@ -61,9 +73,11 @@ def plan(
 
     moved: MovedSince | None = None
     if is_plan_id(target):
+        if expected:
+            raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
         found, moved, now = _kept(target)
     else:
-        found, now = _made(target, days_text, version, _scope(only_downstream, source_too), force)
+        found, now = _made(target, days_text, version, _scope(only_downstream, source_too), force, expected=expected)
     if as_json:
         say_json(_as_json(found, moved))
     elif as_markdown:
@@ -86,7 +100,10 @@ def _scope(only_downstream: bool, source_too: bool) -> Scope:
     return Scope.WHOLE if source_too else Scope.ONWARDS
 
 
-def _made(target: str, days_text: str | None, version: str, scope: Scope, force: bool) -> tuple[Plan, datetime]:
+def _made(
+    target: str, days_text: str | None, version: str, scope: Scope, force: bool, *, expected: Sequence[str]
+) -> tuple[Plan, datetime]:
+    from backfill_assets.backfill.expectations import Expectation
     from backfill_assets.backfill.plan import Asked
     from backfill_assets.backfill.planning import make_plan
     from backfill_assets.backfill.situation_now import situation_now
@@ -97,11 +114,12 @@ def _made(target: str, days_text: str | None, version: str, scope: Scope, force:
     if days_text is None:
         raise click.UsageError("--days A..B is missing: which days of the table?")
     registry.table(target)
+    expectations = [Expectation.parse(text) for text in expected]
     days, settings = DayRange.parse(days_text), current_settings()
     asked = Asked(target=target, days=range_text(days), version=version, scope=scope, force=force)
     with uncollected():
         situation = situation_now(settings, target, days)
-        made = make_plan(asked, situation)
+        made = make_plan(asked, situation, expectations)
     keep_plan(open_storage(settings), made.id, made.to_json())
     return made, situation.now
 
@@ -127,7 +145,14 @@ def _as_json(found: Plan, moved: MovedSince | None) -> dict[str, object]:
 
 
 def _say(found: Plan, now: datetime, moved: MovedSince | None) -> None:
-    from backfill_assets.backfill.plan_text import after_line, as_of_lines, cost_line, headline, scope_line
+    from backfill_assets.backfill.plan_text import (
+        after_line,
+        as_of_lines,
+        cost_line,
+        expectation_lines,
+        headline,
+        scope_line,
+    )
 
     say(headline(found))
     if found.steps:
@@ -135,7 +160,7 @@ def _say(found: Plan, now: datetime, moved: MovedSince | None) -> None:
     say(cost_line(found))
     if found.pinned:
         _say_pinned(found, now)
-    for line in as_of_lines(found):
+    for line in (*as_of_lines(found), *expectation_lines(found)):
         say(line)
     for each in found.findings:
         say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}\n       -> {each.next_step}"))

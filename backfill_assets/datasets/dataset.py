@@ -115,6 +115,8 @@ class Table:
     rules: tuple[DayRule, ...] = ()
     totals: tuple[str, ...] = ()
     """Columns whose sum is measured for every day, as the metric ``total_<column>``."""
+    groups: tuple[str, ...] = ()
+    """Columns of few different values, such as a currency: a difference is also told by them."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
 

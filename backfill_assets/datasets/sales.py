@@ -58,6 +58,7 @@ TRANSACTIONS = Table(
         VolumeWithin(at_most=MOST_LINES_A_DAY),
     ),
     totals=("amount_eur", "quantity"),
+    groups=("currency", "store_id"),
     made_of={"amount_eur": ("bronze_sales.sales_value", "bronze_fx_rates.rate")},
 )
 
@@ -74,6 +75,7 @@ REVENUE = Table(
         VolumeWithin(at_most=1_000_000, made_of=TRANSACTIONS.name),
     ),
     totals=("revenue_eur", "lines", "quantity"),
+    groups=("store_id",),
     made_of=SUMS_OF_LINES,
 )
 

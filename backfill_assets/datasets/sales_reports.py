@@ -47,6 +47,7 @@ DEPARTMENTS = Table(
         FewUnknown("department", unknown=v1.UNKNOWN, lines="lines", baseline=_UNKNOWN_BASELINE),
     ),
     totals=_TOTALS,
+    groups=("department",),
     made_of=SUMS_OF_LINES,
 )
 
@@ -61,6 +62,7 @@ RANKING = Table(
     key=("store_id",),
     rules=_ADDS_UP,
     totals=_TOTALS,
+    groups=("store_id",),
     made_of={**SUMS_OF_LINES, **_COMPLETENESS, "rank": (f"{v1.FACT}.amount_eur",)},
 )
 
@@ -75,6 +77,7 @@ CLOSE = Table(
     key=("currency",),
     rules=_ADDS_UP,
     totals=_TOTALS,
+    groups=("currency",),
     made_of={
         **SUMS_OF_LINES,
         **_COMPLETENESS,

@@ -88,6 +88,7 @@ REPORT = Table(
         VolumeWithin(at_most=1_000, made_of="bronze_sea_temperatures"),
     ),
     totals=("readings",),
+    groups=("sensor_id",),
     made_of={
         **dict.fromkeys(("mean_celsius", "min_celsius", "max_celsius"), ("bronze_sea_temperatures.celsius",)),
         "readings": ("bronze_sea_temperatures.measured_at",),

@@ -1,0 +1,19 @@
+"""The difference of a campaign, kept beside its plan: others read it without computing it, and without Spark."""
+
+from __future__ import annotations
+
+from backfill_assets.lakehouse.storage import Storage
+
+
+def keep_difference(storage: Storage, plan: str, text: str) -> None:
+    """Keep the newest difference of ``plan``; what was kept before is replaced."""
+    storage.write_bytes(_path(plan), text.encode())
+
+
+def kept_difference(storage: Storage, plan: str) -> bytes | None:
+    """The JSON of the difference of ``plan``; None if none was computed yet."""
+    return storage.read_bytes(_path(plan)) if storage.exists(_path(plan)) else None
+
+
+def _path(plan: str) -> str:
+    return f"_plans/{plan}.difference.json"
