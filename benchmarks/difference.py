@@ -2,7 +2,8 @@
 
 Run with ``.venv/bin/python benchmarks/difference.py [--days 90] [--rows 50000]``. Rows are made up by Spark, published
 through the protocol, and staged anew with other amounts on every day. The scan reads all columns of both sides and
-adds up a hash of each row, which is the least that can tell whether two days are equal. Prints seconds, and the ratio.
+adds up a hash of each row, which is the least that can tell whether two days are equal. Prints seconds of the clock and
+CPU seconds of the JVM (those of the clock are also other programs'), of the fastest rounds, and their ratios.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from rich.console import Console
+from rich.table import Table as Rows
 
 from backfill_assets.build import Builder
 from backfill_assets.build.difference import compare
@@ -112,10 +114,20 @@ def scan(builder: Builder, spark: SparkSession) -> None:
     both.groupBy("day").agg(F.count("*"), F.sum(hashed)).collect()
 
 
-def seconds(what: Callable[[], object]) -> float:
-    started = time.perf_counter()
+Spent = tuple[float, float]
+"""Seconds of the clock, and CPU seconds."""
+
+
+def cpu_seconds(spark: SparkSession) -> float:
+    """Of the JVM inside this process's session."""
+    beans = spark._jvm.java.lang.management.ManagementFactory
+    return beans.getOperatingSystemMXBean().getProcessCpuTime() / 1e9
+
+
+def spent(spark: SparkSession, what: Callable[[], object]) -> Spent:
+    clock, cpu = time.perf_counter(), cpu_seconds(spark)
     what()
-    return time.perf_counter() - started
+    return time.perf_counter() - clock, cpu_seconds(spark) - cpu
 
 
 def main() -> None:
@@ -124,7 +136,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000, help="of each day")
     asked = parser.parse_args()
     days = DayRange.of(FIRST).widened(after=asked.days - 1)
-    console = Console()
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.at(Path(folder))
         with spark_session(settings, "benchmark") as spark:
@@ -140,13 +151,13 @@ def main() -> None:
                 assert found.rows.sums.before == found.rows.sums.after == asked.days * asked.rows
                 assert len(found.differing) == asked.days and found.sample
 
-            for _ in range(ROUNDS):
-                scanned = seconds(lambda: scan(builder, spark))
-                compared = seconds(difference)
-                console.print(
-                    f"{asked.days} days x {asked.rows:,} rows: scan of both sides {scanned:.1f} s, "
-                    f"difference {compared:.1f} s, ratio {compared / scanned:.2f}"
-                )
+            rounds = [(spent(spark, lambda: scan(builder, spark)), spent(spark, difference)) for _ in range(ROUNDS)]
+    rows = Rows("what", "clock s", "CPU s", title=f"{asked.days} days x {asked.rows:,} rows a side")
+    scanned, compared = (tuple(map(min, zip(*each, strict=True))) for each in zip(*rounds, strict=True))
+    for name, found in (("scan of both sides", scanned), ("difference", compared)):
+        rows.add_row(name, *(f"{each:.1f}" for each in found))
+    rows.add_row("ratio", *(f"{one / other:.2f}" for one, other in zip(compared, scanned, strict=True)))
+    Console().print(rows)
 
 
 if __name__ == "__main__":

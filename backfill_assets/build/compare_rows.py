@@ -179,7 +179,7 @@ def _part(kind: Column, value: Column, numbers: dict[str, Column]) -> Column:
 
 
 def _exact(column: Column) -> Column:
-    return column.cast("decimal(38,6)")
+    return column.cast("decimal(38,10)")
 
 
 def _most(table: Table, parts: DataFrame, most: int) -> DataFrame:

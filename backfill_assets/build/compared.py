@@ -62,7 +62,7 @@ class RowCounts(Record):
 
 
 DayIs = Literal["compared", "equal", "left", "held back"]
-"""``equal`` is known from checksums; ``left`` days are not staged, and ``held back`` ones failed their gates."""
+"""``equal`` is known from checksums; ``left`` is not staged, or not yet; ``held back`` failed its gates."""
 
 
 class DayCompared(Record):

@@ -104,7 +104,7 @@ class _Beside:
             published, logical = self._in_main(day)
             if str(day) not in staged:
                 told.append(_as_it_is(self.table, day, "held back" if str(day) in failed else "left", published))
-            elif staged[str(day)].content.logical == logical:
+            elif _same(staged[str(day)].content, logical):
                 told.append(_as_it_is(self.table, day, "equal", published))
             else:
                 to_read.append(day)
@@ -198,6 +198,11 @@ class _Parts:
             if column in by_kind and column not in hidden
         ]
         return cls({str(row["value"]): _group(table, row) for row in by_kind.get(DAY, ())}, tuple(groups))
+
+
+def _same(staged: DayContent, in_main: str) -> bool:
+    """Known without reading; a day that was never published has as many rows as an empty one."""
+    return staged.logical == in_main or (staged.rows == 0 and in_main == fingerprints.NEVER_PUBLISHED)
 
 
 def replace_whole(found: TableCompared) -> TableCompared:
