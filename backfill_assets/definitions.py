@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.settings import Settings
 
 settings = Settings.from_environment()
@@ -13,4 +13,5 @@ defs = code_location(
     datasets(),
     resources={"spark": spark, "backfill": Backfill(settings=settings, spark=spark)},
     days_per_run=settings.days_per_run,
+    pool=None if settings.spark_remote else EMBEDDED_SPARK,
 )

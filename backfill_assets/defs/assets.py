@@ -60,10 +60,12 @@ class ProvidesBuilder(Protocol):
     def run_info(self, run: dg.DagsterRun) -> RunInfo: ...
 
 
-def step_assets(step: Step, dataset: Dataset, chain: Chain, table_named: Callable[[str], Table]) -> dg.AssetsDefinition:
+def step_assets(
+    step: Step, dataset: Dataset, chain: Chain, table_named: Callable[[str], Table], pool: str | None = None
+) -> dg.AssetsDefinition:
     """The tables of ``step`` as assets that are always materialized together, with their gates.
 
-    ``table_named`` knows the tables that it reads, also those of other datasets.
+    ``table_named`` knows the tables that it reads, also those of other datasets. Runs in one ``pool`` share its limit.
     """
     lineage = lineage_metadata(step, table_named)
 
@@ -74,6 +76,7 @@ def step_assets(step: Step, dataset: Dataset, chain: Chain, table_named: Callabl
         partitions_def=chain.of(step),
         backfill_policy=chain.policy,
         can_subset=False,
+        pool=pool,
     )
     def build_days(
         context: dg.AssetExecutionContext, config: BuildOptions, backfill: dg.ResourceParam[ProvidesBuilder]

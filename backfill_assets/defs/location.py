@@ -21,17 +21,22 @@ from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 
 
 def code_location(
-    datasets: Sequence[Dataset], resources: Mapping[str, Any], *, days_per_run: int | None = None
+    datasets: Sequence[Dataset],
+    resources: Mapping[str, Any],
+    *,
+    days_per_run: int | None = None,
+    pool: str | None = None,
 ) -> dg.Definitions:
     """Assets, gates, daily jobs, schedules and sensors for ``datasets``. ``resources`` must have ``backfill``.
 
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
-    would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run.
+    would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
+    in one ``pool``, as many work at once as ``dagster.yaml`` allows.
     """
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
     watch = watchdog_job(datasets)
     return dg.Definitions(
-        assets=_assets(datasets, days_per_run),
+        assets=_assets(datasets, days_per_run, pool),
         jobs=[*jobs.values(), watch],
         schedules=[*(daily_schedule(name, job) for name, job in jobs.items()), watchdog_schedule(watch)],
         sensors=[
@@ -54,13 +59,14 @@ def table_partitions(datasets: Sequence[Dataset]) -> dict[str, Partitions]:
     }
 
 
-def _assets(datasets: Sequence[Dataset], days_per_run: int | None) -> list[dg.AssetsDefinition]:
+def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | None) -> list[dg.AssetsDefinition]:
     tables = {table.name: table for dataset in datasets for table in dataset.tables}
     names = {dataset.name: _name(chain) for chain in chains(datasets) for dataset in chain}
+    chain_of = {dataset.name: Chain(dataset.first_day, days_per_run, names[dataset.name]) for dataset in datasets}
     # Partitioned checks are in preview in this Dagster; its version is pinned, and the tests are the guard.
     with disable_dagster_warnings():
         return [
-            step_assets(step, dataset, Chain(dataset.first_day, days_per_run, names[dataset.name]), tables.__getitem__)
+            step_assets(step, dataset, chain_of[dataset.name], tables.__getitem__, pool)
             for dataset in datasets
             for step in dataset.steps
         ]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SESSION_TAG = "backfill/spark_session"
+EMBEDDED_SPARK = "embedded_spark"
+"""The pool of runs that each have a JVM of their own."""
 _OPEN, _CLOSED = "open", "closed"
 _LEFT_OPEN_AT_MOST = 20
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from dagster._core.storage.tags import PRIORITY_TAG
 
 if TYPE_CHECKING:
     from dagster._core.definitions.partitions.partitioned_schedule import UnresolvedPartitionedAssetScheduleDefinition
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 _HOUR_UTC = 2
+_BEFORE_ANY_BACKFILL = "10"
 
 
 def daily_job(chain: str, tables: Sequence[str]) -> UnresolvedAssetJobDefinition:
@@ -21,6 +23,7 @@ def daily_job(chain: str, tables: Sequence[str]) -> UnresolvedAssetJobDefinition
         selection=dg.AssetSelection.assets(*tables),
         description=f"Ingests what arrived on a day and brings it through to the daily tables of {chain}.",
         executor_def=dg.in_process_executor,
+        tags={PRIORITY_TAG: _BEFORE_ANY_BACKFILL},
     )
 
 

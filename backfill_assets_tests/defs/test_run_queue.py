@@ -1,0 +1,101 @@
+"""The queue of the repository's ``dagster.yaml``: backfills are bounded, and a daily run never waits for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.execution.api import create_execution_plan
+from dagster._core.op_concurrency_limits_counter import compute_run_op_concurrency_info_for_snapshot
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.snap import snapshot_from_execution_plan
+from dagster._core.storage.dagster_run import DagsterRunStatus
+from dagster._core.storage.tags import BACKFILL_ID_TAG
+from dagster._core.utils import make_new_run_id
+from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
+from dagster_shared.utils.warnings import disable_dagster_warnings
+
+from backfill_assets.cli.dagster_home import dagster_home
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.resources import EMBEDDED_SPARK
+from backfill_assets.settings import Settings
+from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.small_dataset import SMALL
+
+pytestmark = pytest.mark.story
+_REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "small")
+MOST_BACKFILLS, MOST_EMBEDDED = 4, 2
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """With the repository's own ``dagster.yaml``."""
+    with dg.DagsterInstance.from_config(str(dagster_home(Settings.at(tmp_path)))) as found:
+        yield found
+
+
+def test_backfills_are_bounded_and_a_daily_run_goes_first(instance: dg.DagsterInstance) -> None:
+    """It was asked for last, with more backfill runs waiting than may work at once."""
+    backfills = [_queued(instance, _everything(), tags={BACKFILL_ID_TAG: f"b{number % 2}"}) for number in range(6)]
+    daily = _queued(instance, _daily())
+    assert _next(instance) == [daily, *backfills[:MOST_BACKFILLS]]
+
+
+def test_a_daily_run_starts_while_as_many_backfills_as_may_are_at_work(instance: dg.DagsterInstance) -> None:
+    """Places are kept for it: it does not wait until one of them ends."""
+    for number in range(MOST_BACKFILLS):
+        _queued(instance, _everything(), DagsterRunStatus.STARTED, tags={BACKFILL_ID_TAG: f"b{number}"})
+    _queued(instance, _everything(), tags={BACKFILL_ID_TAG: "b9"})
+    daily = _queued(instance, _daily())
+    assert _next(instance) == [daily]
+
+
+def test_fewer_runs_with_a_jvm_of_their_own_work_at_once(instance: dg.DagsterInstance) -> None:
+    """Each may take a quarter of the memory. The limit of a pool is known from the first look at the queue on."""
+    for _ in range(MOST_BACKFILLS):
+        _queued(instance, _everything(EMBEDDED_SPARK))
+    _next(instance)
+    assert len(_next(instance)) == MOST_EMBEDDED
+
+
+def _location(pool: str | None = None) -> dg.Definitions:
+    return code_location([SMALL], {"backfill": FakeBackfill(fake=FakeBuilder())}, pool=pool)
+
+
+def _daily() -> dg.JobDefinition:
+    with disable_dagster_warnings():
+        return _location().resolve_job_def("daily_small")
+
+
+def _everything(pool: str | None = None) -> dg.JobDefinition:
+    with disable_dagster_warnings():
+        return _location(pool).resolve_implicit_global_asset_job_def()
+
+
+def _queued(
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
+    status: DagsterRunStatus = DagsterRunStatus.QUEUED,
+    tags: Mapping[str, str] | None = None,
+) -> str:
+    """The run's id; of runs, the queue knows tags and the pools of their steps."""
+    plan = snapshot_from_execution_plan(create_execution_plan(job), job.get_job_snapshot_id())
+    run = dg.DagsterRun(
+        job_name=job.name,
+        run_id=make_new_run_id(),
+        status=status,
+        tags={**job.run_tags, **(tags or {})},
+        remote_job_origin=RemoteJobOrigin(_REPOSITORY, job.name),
+        run_op_concurrency=compute_run_op_concurrency_info_for_snapshot(plan),
+    )
+    return instance.add_run(run).run_id
+
+
+def _next(instance: dg.DagsterInstance) -> list[str]:
+    """The runs that the daemon would start now, in this order."""
+    daemon = QueuedRunCoordinatorDaemon(interval_seconds=1)
+    with daemon:
+        runs = daemon._get_runs_to_dequeue(instance, instance.get_concurrency_config(), fixed_iteration_time=None)
+    return [run.run_id for run in runs]
