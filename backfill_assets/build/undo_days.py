@@ -90,7 +90,7 @@ def _way(
     if old is None or wanted is None:
         return (Way.PUT_BACK, "") if moved is None else (Way.REFUSED, "")
     if moved is not None:
-        if all(each.is_now(wanted) for each in made):
+        if not reads_again and all(each.is_now(wanted) for each in made):
             return Way.STANDS, "it has been brought back already"
         return Way.STAGE_AGAIN, f"published again since by {_by(moved)}"
     if reads_again:

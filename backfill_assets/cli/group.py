@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "diff": ("backfill_assets.cli.difference:diff", "Show what approving a plan would change, and by how much."),
         "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
         "history": ("backfill_assets.cli.history:history", "List publications, newest first."),
+        "maintain": ("backfill_assets.cli.maintain:maintain", "Compact and reclaim what nobody needs any more."),
         "notices": ("backfill_assets.cli.notices:notices", "List what people are to be told, and send it."),
         "plan": ("backfill_assets.cli.plan:plan", "Say what a rebuild would do, cost and risk, before it is done."),
         "quarantine": ("backfill_assets.cli.quarantine:quarantine", "Look at rejected rows, and judge them again."),
@@ -50,6 +51,7 @@ Settings come from the environment:
   BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
   BACKFILL_LANDING    the landing zone            [default: <home>/landing]
   BACKFILL_CORE_HOUR_PRICE   what a core costs for an hour, for plans    [default: no price]
+  BACKFILL_TIMELINE_DAYS     when timelines that nobody wants are closed    [default: 14]
   BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
   SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
   NO_COLOR            no colours

@@ -13,6 +13,7 @@ from backfill_assets.datasets.dataset import Dataset
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.landed_files import landed_file_sensor
+from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.defs.partition_statuses import partition_status_sensor
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.repairs import repair_sensor
@@ -34,11 +35,15 @@ def code_location(
     in one ``pool``, as many work at once as ``dagster.yaml`` allows.
     """
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
-    watch = watchdog_job(datasets)
+    watch, maintain = watchdog_job(datasets), maintenance_job()
     return dg.Definitions(
-        assets=_assets(datasets, days_per_run, pool),
-        jobs=[*jobs.values(), watch],
-        schedules=[*(daily_schedule(name, job) for name, job in jobs.items()), watchdog_schedule(watch)],
+        assets=[*_assets(datasets, days_per_run, pool), maintenance_asset],
+        jobs=[*jobs.values(), watch, maintain],
+        schedules=[
+            *(daily_schedule(name, job) for name, job in jobs.items()),
+            watchdog_schedule(watch),
+            maintenance_schedule(maintain),
+        ],
         sensors=[
             partition_status_sensor(table_partitions(datasets)),
             repair_sensor(datasets, table_partitions(datasets)),

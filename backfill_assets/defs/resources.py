@@ -8,10 +8,13 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.build import Builder, RunInfo
+from backfill_assets.build.maintenance import Maintenance
 from backfill_assets.build.watch import Watch
+from backfill_assets.datasets import registry
 from backfill_assets.defs.provenance import run_info
 from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
+from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.published import anything_published
 from backfill_assets.lakehouse.session import end_session, open_session
 from backfill_assets.lakehouse.storage import Storage
@@ -106,6 +109,10 @@ class Backfill(dg.ConfigurableResource[Any]):
         """Reads published days afresh; None as long as nothing was published."""
         log = self.publications()
         return Watch(Storage(str(self.settings.lakehouse)), log, self.spark.session) if log else None
+
+    def maintenance(self) -> Maintenance:
+        publisher = Publisher(Storage(str(self.settings.lakehouse)), retention_days=self.settings.rollback_window_days)
+        return Maintenance(publisher, [table.name for table in registry.tables()], self.settings.timeline_days)
 
     def landing(self) -> LandingZone:
         return LandingZone(self.settings.landing)

@@ -190,8 +190,8 @@ class PublicationLog:
         rows: list[dict[str, Any]] = (table.sort_by(order) if order else table).to_pylist()
         return rows
 
-    def prepared_since(self, moment: datetime) -> list[Prepared]:
-        """Every publication prepared at or after ``moment``, whatever became of it."""
+    def prepared_since(self, moment: datetime, table: str = "") -> list[Prepared]:
+        """Every publication (that names ``table``) prepared at or after ``moment``, whatever became of it."""
         scanner = (
             self._load()
             .to_pyarrow_dataset()
@@ -201,7 +201,7 @@ class PublicationLog:
             )
         )
         details = scanner.to_table().column("detail").to_pylist()
-        return [Prepared.model_validate_json(detail) for detail in details if detail]
+        return [Prepared.model_validate_json(detail) for detail in details if detail and table in detail]
 
     def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
         """The prepared entries of several publications, in one look at the log."""

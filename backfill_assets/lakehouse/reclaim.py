@@ -1,23 +1,27 @@
-"""Reclaiming: delete staged files that nothing retained refers to any more. Intent on the log first, then delete.
+"""Reclaiming: delete data files that nothing retained refers to any more. Intent on the log first, then delete.
 
 Published data lives in ``_timelines/`` for good, so files go by reference, never by folder. Protected are: what main's
 retained versions and the version of the last closed map name, what the publication log names within the retention
-window (adds and before-images), open entries, open timelines, and whatever was written within the window.
+window (adds and before-images), open entries, open timelines, the versions that open plans were made from, and whatever
+was written within the window.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from datetime import timedelta
 
+from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.pin import files_at
+from backfill_assets.lakehouse.plans import pinned_versions
 from backfill_assets.lakehouse.publication import Prepared
 from backfill_assets.lakehouse.publication_log import Head, HeadState
 from backfill_assets.lakehouse.publish import Publisher, Step
-from backfill_assets.lakehouse.storage import StoredFile
-from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
+from backfill_assets.lakehouse.storage import Storage, StoredFile
+from backfill_assets.lakehouse.timelines import open_timelines
 
 
 def reclaim(publisher: Publisher, table: str) -> list[str]:
@@ -82,17 +86,20 @@ def _unchanged(state: HeadState) -> Callable[[str], HeadState]:
     return lambda file: state
 
 
-def reclaimable(publisher: Publisher, table: str) -> list[str]:
-    """Paths of staged files of ``table`` that are older than the window and that nothing retained refers to."""
-    oldest_kept = publisher.now() - timedelta(days=publisher.retention_days)
-    old = [file.path for file in _staged_files(publisher, table) if file.modified_ms < oldest_kept.timestamp() * 1000]
+def reclaimable(publisher: Publisher, table: str, closing: Collection[str] = ()) -> list[str]:
+    """Paths of data files of ``table`` that are older than the window and that nothing retained refers to.
+
+    Of timelines in ``closing`` as if they were closed.
+    """
+    oldest_ms = (publisher.now() - timedelta(days=publisher.retention_days)).timestamp() * 1000
+    old = [file.path for file in _data_files(publisher, table, closing) if file.modified_ms < oldest_ms]
     referred = _by_main(publisher, publisher.log.head(), table) | _by_log(publisher, table)
-    return sorted(set(old) - referred)
+    return sorted(set(old) - referred - _by_plans(publisher.storage, table))
 
 
-def _staged_files(publisher: Publisher, table: str) -> Iterable[StoredFile]:
-    wanted = {f"{timeline.path}/" for timeline in open_timelines(publisher.storage, table)}
-    for file in publisher.storage.files(f"{table}/{TIMELINES}", recursive=True):
+def _data_files(publisher: Publisher, table: str, closing: Collection[str]) -> Iterable[StoredFile]:
+    wanted = {f"{each.path}/" for each in open_timelines(publisher.storage, table) if each.name not in closing}
+    for file in publisher.storage.files(table, recursive=True):
         is_data = file.path.endswith(".parquet") and "/_delta_log/" not in file.path
         if is_data and not any(file.path.startswith(folder) for folder in wanted):
             yield file
@@ -111,7 +118,16 @@ def _by_main(publisher: Publisher, head: Head, table: str) -> set[str]:
 
 def _by_log(publisher: Publisher, table: str) -> set[str]:
     since = publisher.now() - timedelta(days=publisher.retention_days)
-    return {path for prepared in publisher.log.prepared_since(since) for path in _named(prepared, table)}
+    return {path for prepared in publisher.log.prepared_since(since, table) for path in _named(prepared, table)}
+
+
+def _by_plans(storage: Storage, table: str) -> set[str]:
+    """What open plans were made from, however old it is; a version whose log is gone can be read by nobody."""
+    found: set[str] = set()
+    for version in pinned_versions(storage).get(table, ()):
+        with suppress(VersionGone):
+            found |= {f"{table}/{path}" for path in files_at(storage, table, version).active}
+    return found
 
 
 def _named(prepared: Prepared, table: str) -> Iterable[str]:

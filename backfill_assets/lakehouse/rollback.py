@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.pin import States
 from backfill_assets.lakehouse.publication import (
     DayChange,
     Expected,
@@ -133,7 +136,7 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
             adds=before[day.day].files,
             content=before[day.day].content,
             expected=Expected(
-                files=tuple(sorted(target[day.day])),
+                files=tuple(sorted(_compacted(publisher, change.table, day.day, states, target[day.day]))),
                 publication=states[change.table, day.day].publication,
             ),
         )
@@ -146,6 +149,38 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
         days=days,
         positions=positions,
     )
+
+
+def _compacted(publisher: Publisher, table: str, day: str, states: States, ours: Collection[str]) -> Collection[str]:
+    """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
+
+    Maintenance must not take from anybody the rollback that its window promises.
+    """
+    state = states[table, day]
+    if state.physical == fingerprints.physical(ours):
+        return ours
+    newest: Collection[str] = ()
+    compaction = _last_compaction(publisher, table, day, state.publication)
+    while compaction is not None:
+        newest = newest or compaction.target(table)[day]
+        before = compaction.before[table][day]
+        if {file.path for file in before.files} == set(ours):
+            return newest
+        compaction = _last_compaction(publisher, table, day, before.publication)
+    return ours
+
+
+def _last_compaction(publisher: Publisher, table: str, day: str, publication: str) -> Prepared | None:
+    """The compaction that ``publication`` is, or that stands again because what came after it was undone."""
+    while publication and (found := publisher.log.find_prepared(publication)) is not None:
+        made = found[0].publication
+        if made.kind == "compact":
+            return found[0]
+        undone = publisher.log.find_prepared(made.provenance.undoes) if made.kind == "rollback" else None
+        if undone is None:
+            return None
+        publication = undone[0].before[table][day].publication
+    return None
 
 
 def main_schema(publisher: Publisher, table: str) -> str:

@@ -13,7 +13,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 
 FIRST_DAY = date(2016, 12, 24)
 Run = Callable[..., dg.ExecuteInProcessResult]
@@ -51,7 +51,7 @@ def run(location: dg.Definitions, dagster_instance: dg.DagsterInstance) -> Run:
             instance=dagster_instance,
             tags=ranged | dict(tags or {}),
             run_config=dict(run_config or {}),
-            asset_selection=[dg.AssetKey(table) for table in tables] or None,
+            asset_selection=[dg.AssetKey(table) for table in tables or TABLES],
             raise_on_error=False,
         )
 

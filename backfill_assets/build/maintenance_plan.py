@@ -1,0 +1,84 @@
+"""Pure decisions of maintenance: which days are compacted, and which timelines nobody wants any more."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from backfill_assets.lakehouse.timelines import CAMPAIGN
+
+_PLAN = "plan-"
+COMPACT_FROM_FILES = 5
+"""A day with fewer files is left alone."""
+SMALL_FILE_BYTES = 64 * 1024 * 1024
+"""Files of this size are large enough."""
+AT_ONCE_BYTES = 256 * 1024 * 1024
+"""A table is compacted up to this amount in one go: the rows of its days are held in memory."""
+
+
+class Chore(enum.StrEnum):
+    """What maintenance does, in this order."""
+
+    CLOSE = "close timelines"
+    RELEASE = "drop expired holds"
+    COMPACT = "compact"
+    RECLAIM = "reclaim files"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One chore on one table: ``items`` are the timelines, days or files that it is about."""
+
+    chore: Chore
+    table: str
+    items: tuple[str, ...]
+    bytes: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class DayFiles:
+    """The active files of a day, together."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class OpenTimeline:
+    """A timeline with days that were staged and not published, and when it was begun."""
+
+    name: str
+    since: datetime
+
+
+def days_to_compact(table: str, days: Mapping[str, DayFiles], changing: Collection[str]) -> Task | None:
+    """Days of many small files, most files first. Tables in ``changing`` are left alone: an open plan rebuilds them."""
+    if table in changing:
+        return None
+    chosen: list[str] = []
+    total = 0
+    for day, found in sorted(days.items(), key=lambda item: (-item[1].files, item[0])):
+        small = found.files >= COMPACT_FROM_FILES and found.bytes < found.files * SMALL_FILE_BYTES
+        if small and total + found.bytes <= AT_ONCE_BYTES:
+            chosen.append(day)
+            total += found.bytes
+    if not chosen:
+        return None
+    files = sum(days[day].files for day in chosen)
+    why = f"{files} small files in {len(chosen)} day(s)"
+    return Task(Chore.COMPACT, table, tuple(sorted(chosen)), total, why)
+
+
+def timelines_to_close(
+    table: str, timelines: Iterable[OpenTimeline], open_plans: Collection[str], now: datetime, days: int
+) -> Task | None:
+    """Timelines older than ``days`` of runs that are dead by then, and of campaigns without an open plan."""
+    wanted = tuple(f"{CAMPAIGN}{plan.removeprefix(_PLAN)}-" for plan in open_plans)
+    oldest = now - timedelta(days=days)
+    names = sorted(each.name for each in timelines if each.since < oldest and not each.name.startswith(wanted))
+    if not names:
+        return None
+    return Task(Chore.CLOSE, table, tuple(names), why=f"begun more than {days} days ago, and of no open plan")

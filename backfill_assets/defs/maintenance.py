@@ -1,0 +1,103 @@
+"""Maintenance as an asset with a schedule: every materialization tells what it did."""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import os
+from typing import TYPE_CHECKING, Protocol
+
+import dagster as dg
+
+from backfill_assets.build.maintenance import Done, Maintenance
+from backfill_assets.defs.events import plain_failure
+from backfill_assets.defs.one_lakehouse import require_own_lakehouse
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.publication_log import PublicationLog
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+ASSET, JOB, SCHEDULE = "maintenance", "maintain", "maintenance_every_night"
+CRON_VARIABLE = "BACKFILL_MAINTENANCE_CRON"
+_THREE_IN_THE_MORNING = "0 3 * * *"
+
+
+class ProvidesMaintenance(Protocol):
+    """The resource ``backfill``: what the asset asks of it."""
+
+    def lakehouse(self) -> str: ...
+
+    def maintenance(self) -> Maintenance: ...
+
+
+class ProvidesPublications(Protocol):
+    """The resource ``backfill``: what the schedule asks of it."""
+
+    def publications(self) -> PublicationLog | None: ...
+
+
+@dg.asset(
+    name=ASSET,
+    group_name="maintenance",
+    kinds={"deltalake"},
+    description=(
+        "Compacts days of many small files, closes timelines that nobody wants any more, and deletes files that no "
+        "rollback window, open plan, open timeline or pinned version needs. Says what it did."
+    ),
+)
+def maintenance_asset(
+    context: dg.AssetExecutionContext, backfill: dg.ResourceParam[ProvidesMaintenance]
+) -> dg.MaterializeResult[None]:
+    """Plans and carries out, in one go: what is planned is moments old."""
+    try:
+        require_own_lakehouse(context.instance, backfill.lakehouse())
+        found = backfill.maintenance()
+        done = found.carry_out(found.plan(), context.log.info)
+    except BackfillError as error:
+        raise plain_failure(error) from None
+    reclaimed = sum(each.task.bytes for each in done)
+    return dg.MaterializeResult(
+        metadata={"done": _table(done), "tasks": dg.MetadataValue.int(len(done)), "bytes": reclaimed}
+    )
+
+
+def maintenance_job() -> "UnresolvedAssetJobDefinition":
+    return dg.define_asset_job(
+        JOB,
+        selection=dg.AssetSelection.assets(ASSET),
+        executor_def=dg.in_process_executor,
+        description="Maintenance, here and now.",
+    )
+
+
+def maintenance_schedule(job: "UnresolvedAssetJobDefinition", cron: str | None = None) -> dg.ScheduleDefinition:
+    """Every night, from the start: nothing that anybody may need is deleted, and a disk that fills stops everybody."""
+
+    @dg.schedule(
+        name=SCHEDULE,
+        job=job,
+        cron_schedule=cron or os.environ.get(CRON_VARIABLE, "").strip() or _THREE_IN_THE_MORNING,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs.",
+    )
+    def every_night(backfill: dg.ResourceParam[ProvidesPublications]) -> dg.RunRequest | dg.SkipReason:
+        return dg.RunRequest() if backfill.publications() else dg.SkipReason("Nothing was published yet.")
+
+    return every_night
+
+
+def _table(done: tuple[Done, ...]) -> dg.MetadataValue:
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {
+                    "chore": each.task.chore.value,
+                    "table": each.task.table,
+                    "items": len(each.task.items),
+                    "bytes": each.task.bytes,
+                    "outcome": each.outcome,
+                    "why": each.task.why,
+                }
+            )
+            for each in done
+        ]
+    )

@@ -1,0 +1,66 @@
+"""Maintenance in Dagster: an asset of its own group, and what it did as a table."""
+
+# No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.build.maintenance import Maintenance
+from backfill_assets.defs.maintenance import ASSET, SCHEDULE, maintenance_asset, maintenance_job, maintenance_schedule
+from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.lakehouse.published import anything_published
+from backfill_assets_tests.protocol.lake import D1, Lake
+
+
+class OverLake(dg.ConfigurableResource[None]):
+    """The resource ``backfill`` over a lakehouse of small tables."""
+
+    lake: dg.ResourceDependency[Lake]
+
+    def lakehouse(self) -> str:
+        return str(self.lake.root)
+
+    def maintenance(self) -> Maintenance:
+        return Maintenance(self.lake.publisher(), ["t"], 14)
+
+    def publications(self) -> PublicationLog | None:
+        return self.lake.publisher().log if anything_published(self.lake.storage) else None
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lakehouse")
+
+
+def test_it_says_what_it_did(small: Lake, dagster_instance: dg.DagsterInstance) -> None:
+    """A table of tasks, their outcomes and sizes."""
+    for number in range(5):
+        small.append(f"a{number}", "t", {D1: [f"x{number}"]})
+    result = dg.materialize(
+        [maintenance_asset], instance=dagster_instance, resources={"backfill": OverLake(lake=small)}
+    )
+    (event,) = result.asset_materializations_for_node(ASSET)
+    told = event.metadata["done"]
+    assert isinstance(told, dg.TableMetadataValue)
+    (record,) = told.records
+    assert (record.data["chore"], record.data["table"]) == ("compact", "t")
+    assert record.data["outcome"] == "1 day(s) compacted"
+    assert len(small.state("t").active) == 1
+
+
+def test_it_runs_at_night_once_something_was_published(small: Lake) -> None:
+    """And says why it does not."""
+    job, backfill = maintenance_job(), OverLake(lake=small)
+    schedule = maintenance_schedule(job, "30 1 * * *")
+    assert (schedule.name, schedule.cron_schedule) == (SCHEDULE, "30 1 * * *")
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    resources = {"backfill": backfill}
+    with dg.build_schedule_context(resources=resources) as context:
+        assert "Nothing was published yet" in str(schedule.evaluate_tick(context).skip_message)
+    small.publish("p1", {"t": {D1: ["a"]}})
+    defs = dg.Definitions(
+        assets=[maintenance_asset], jobs=[job], schedules=[schedule], resources={"backfill": backfill}
+    )
+    with dg.build_schedule_context(resources=resources, repository_def=defs.get_repository_def()) as context:
+        assert len(schedule.evaluate_tick(context).run_requests or []) == 1
