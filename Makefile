@@ -3,13 +3,14 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev connect test test-fast check format mutants screenshots clean
+.PHONY: help setup demo dev connect test test-fast check format mutants screenshots bench bench-quick clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
 UV := .cache/bootstrap/bin/uv
 PACKAGES := .venv/.synced
 JARS := .cache/jars/.complete
+PEERS := .cache/bench/venv/.synced
 
 find_python = for python in python3 python3.12 python3.11; do \
 	"$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
@@ -55,6 +56,12 @@ screenshots: setup ## take the pictures of docs/ui.md again, in Chromium (CHROMI
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
 	@$(BIN)/python docs/screenshots/take.py
 
+bench: setup $(PEERS) ## measure a backfill beside its goals, hand-written Spark, SQLMesh and DuckDB: hours
+	@$(BIN)/python -m benchmarks.backfill
+
+bench-quick: setup $(PEERS) ## the same on little data, in under 10 minutes
+	@$(BIN)/python -m benchmarks.backfill --quick
+
 clean: ## remove what set-up, checks and tests made; .data (lakehouse, landing, Dagster's memory) stays
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
@@ -73,4 +80,10 @@ $(PACKAGES): pyproject.toml uv.lock $(UV)
 $(JARS): spark_conf/jars.lock $(PACKAGES)
 	@$(BIN)/python -m backfill_assets.lakehouse.java
 	@$(BIN)/python -m backfill_assets.lakehouse.jars
+	@touch $@
+
+$(PEERS): benchmarks/backfill/peers.txt $(UV)
+	@echo "Installing the benchmark's peers into .cache/bench/venv ..."
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) venv --quiet --clear --python .cache/bootstrap/bin/python .cache/bench/venv
+	@env -u VIRTUAL_ENV $(UV) pip sync --quiet --python .cache/bench/venv/bin/python benchmarks/backfill/peers.txt
 	@touch $@

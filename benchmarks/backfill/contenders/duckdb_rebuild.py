@@ -1,0 +1,96 @@
+"""DuckDB, in one process without a JVM: how far one machine could go. Runs in the environment of ``peers.txt``.
+
+Run as ``python duckdb_rebuild.py LAKEHOUSE TARGET FIRST LAST``. Reads the files of the raw Delta tables and writes
+Parquet in ``day=...`` folders: no transaction log, no commit. Its engine has no Delta writer of its own.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import duckdb  # type: ignore[import-not-found]
+from deltalake import DeltaTable
+
+BRONZE = """
+SELECT * EXCLUDE (place) FROM (
+  SELECT *, row_number() OVER (PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC) AS place
+  FROM typed WHERE sound
+) WHERE place = 1
+"""
+
+TYPED = """
+CREATE VIEW typed AS
+SELECT *,
+  length(basket_id) > 0 AND length(product_id) > 0 AND length(store_id) > 0 AND household_token IS NOT NULL
+    AND quantity >= 0 AND sales_value >= 0 AND retail_disc >= 0 AND coupon_disc >= 0 AND coupon_match_disc >= 0
+    AND transaction_timestamp IS NOT NULL AND currency IS NOT NULL AND updated_at IS NOT NULL AS sound
+FROM (
+  SELECT
+    basket_id || '-' || product_id AS transaction_id, household_token, store_id, basket_id, product_id,
+    TRY_CAST(quantity AS BIGINT) AS quantity, TRY_CAST(sales_value AS DECIMAL(18, 2)) AS sales_value,
+    TRY_CAST(retail_disc AS DECIMAL(18, 2)) AS retail_disc, TRY_CAST(coupon_disc AS DECIMAL(18, 2)) AS coupon_disc,
+    TRY_CAST(coupon_match_disc AS DECIMAL(18, 2)) AS coupon_match_disc,
+    TRY_CAST(transaction_timestamp AS TIMESTAMPTZ) AS transaction_timestamp, currency,
+    TRY_CAST(updated_at AS TIMESTAMPTZ) AS updated_at, content_hash, source_file, source_line, arrival_day, day
+  FROM raw WHERE unparsed_line IS NULL AND NOT day_is_arrival
+)
+"""
+
+QUARANTINE = """
+SELECT raw.* FROM raw
+LEFT JOIN (SELECT source_file, source_line FROM typed WHERE sound) AS sound USING (source_file, source_line)
+WHERE sound.source_file IS NULL
+"""
+
+# Whole numbers, so that nothing is rounded twice: cents and millionths in, ten-thousandths of a euro out.
+FACT = """
+SELECT sales.* EXCLUDE (content_hash, source_file, source_line, arrival_day, day), rate,
+  CASE WHEN sales.currency = 'EUR' THEN sales.day ELSE rate_day END AS rate_day,
+  CAST(((2 * CAST(sales_value * 100 AS HUGEINT) * 100000000 + CAST(rate * 1000000 AS HUGEINT))
+    // (2 * CAST(rate * 1000000 AS HUGEINT))) / 10000 AS DECIMAL(18, 4)) AS amount_eur, sales.day
+FROM (
+  SELECT bronze.*, CASE WHEN bronze.currency = 'EUR' THEN CAST(1 AS DECIMAL(18, 6)) ELSE rates.rate END AS rate,
+    rates.rate_day
+  FROM bronze LEFT JOIN (
+    SELECT currency, serves, max_by(rate, rate_day) AS rate, max(rate_day) AS rate_day
+    FROM (SELECT currency, rate, rate_day, CAST(rate_day + CAST(age AS INTEGER) AS DATE) AS serves
+          FROM rates_read, range(8) AS ages(age))
+    GROUP BY currency, serves
+  ) AS rates ON bronze.currency = rates.currency AND bronze.day = rates.serves
+) AS sales
+"""
+
+REVENUE = """
+SELECT store_id, CAST(sum(amount_eur) AS DECIMAL(18, 4)) AS revenue_eur, count(*) AS lines,
+  count(DISTINCT basket_id) AS baskets, CAST(sum(quantity) AS BIGINT) AS quantity, day
+FROM fact GROUP BY day, store_id
+"""
+
+
+def files(table: str) -> str:
+    return "[" + ", ".join(f"'{uri}'" for uri in DeltaTable(table).file_uris()) + "]"
+
+
+def main() -> None:
+    lakehouse, target, first, last = sys.argv[1:]
+    shutil.rmtree(target, ignore_errors=True)
+    Path(target).mkdir(parents=True)
+    db = duckdb.connect()
+    db.execute("SET TimeZone = 'UTC'")
+    read = "read_parquet({files}, hive_partitioning = true, hive_types = {{'day': DATE}})"
+    raw, rates = (read.format(files=files(f"{lakehouse}/{name}")) for name in ("raw_sales", "bronze_fx_rates"))
+    db.execute(f"CREATE VIEW raw AS SELECT * FROM {raw} WHERE day BETWEEN DATE '{first}' AND DATE '{last}'")  # noqa: S608
+    db.execute(f"CREATE VIEW rates_read AS SELECT * FROM {rates}")  # noqa: S608
+    db.execute(TYPED)
+    for view, table, query in (
+        ("bronze", "bronze_sales", BRONZE),
+        ("quarantine", "quarantine_sales", QUARANTINE),
+        ("fact", "fact_sales_transactions", FACT),
+        ("revenue", "fact_daily_revenue", REVENUE),
+    ):
+        db.execute(f"CREATE TABLE {view} AS {query}")
+        db.execute(f"COPY {view} TO '{target}/{table}' (FORMAT parquet, PARTITION_BY (day), COMPRESSION zstd)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""SQLMesh on the same Spark and Delta: the same queries as models. Runs in the environment of ``peers.txt``.
+
+Run as ``python -m benchmarks.backfill.contenders.sqlmesh_rebuild prepare|restate PROJECT LAKEHOUSE PROFILE JARS FIRST
+LAST``. ``prepare`` writes the project and plans it for the first time; ``restate`` is what is timed: one call of
+``sqlmesh plan`` that restates the whole range in one batch. SQLMesh is told of no checks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.backfill.contenders.tables import BRONZE, FACT, QUARANTINE, REVENUE
+
+MODELS = {
+    "bronze_sales": BRONZE,
+    "quarantine_sales": QUARANTINE,
+    "fact_sales_transactions": FACT,
+    "fact_daily_revenue": REVENUE,
+}
+_MODEL = """MODEL (
+  name bench.{name},
+  kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 4000),
+  partitioned_by (day),
+  start '{first}',
+  end '{last}',
+  cron '@daily',
+  table_format delta,
+  optimize_query false,
+  columns ({columns})
+);
+
+{query}
+"""
+_TEXTS = (
+    *("household_token", "store_id", "basket_id", "product_id", "quantity", "sales_value", "retail_disc"),
+    *(
+        "coupon_disc",
+        "coupon_match_disc",
+        "transaction_timestamp",
+        "currency",
+        "updated_at",
+        "rescued",
+        "unparsed_line",
+    ),
+)
+_MONEY = "DECIMAL(18, 2)"
+_SALES = f"""transaction_id STRING, household_token STRING, store_id STRING, basket_id STRING, product_id STRING,
+    quantity BIGINT, sales_value {_MONEY}, retail_disc {_MONEY}, coupon_disc {_MONEY}, coupon_match_disc {_MONEY},
+    transaction_timestamp TIMESTAMP, currency STRING, updated_at TIMESTAMP"""
+_PLACE = "source_file STRING, source_line BIGINT, arrival_day DATE"
+_COLUMNS = {
+    "bronze_sales": f"{_SALES}, content_hash BIGINT, {_PLACE}, day DATE",
+    "quarantine_sales": ", ".join([*(f"{name} STRING" for name in _TEXTS), _PLACE, "content_hash BIGINT, day DATE"]),
+    "fact_sales_transactions": f"{_SALES}, rate DECIMAL(18, 6), rate_day DATE, amount_eur DECIMAL(18, 4), day DATE",
+    "fact_daily_revenue": (
+        "store_id STRING, revenue_eur DECIMAL(18, 4), lines BIGINT, baskets BIGINT, quantity BIGINT, day DATE"
+    ),
+}
+
+
+def write_project(project: Path, lakehouse: str, profile: Path, jars: str, first: str, last: str) -> None:
+    (project / "models").mkdir(parents=True, exist_ok=True)
+    connection = {"type": "spark", "catalog": "spark_catalog", "config": spark_config(project, profile, jars)}
+    state = {"type": "duckdb", "database": str(project / "state.db")}
+    config = {
+        "gateways": {"spark": {"connection": connection, "state_connection": state}},
+        "default_gateway": "spark",
+        "model_defaults": {"dialect": "spark", "start": first},
+        "disable_anonymized_analytics": True,
+        "before_all": [
+            "CREATE SCHEMA IF NOT EXISTS landed",
+            *(
+                f"CREATE TABLE IF NOT EXISTS landed.{name} USING DELTA LOCATION '{lakehouse}/{name}'"
+                for name in ("raw_sales", "bronze_fx_rates")
+            ),
+        ],
+    }
+    (project / "config.yaml").write_text(json.dumps(config, indent=2))
+    for name, query in MODELS.items():
+        text = query.format(
+            raw="landed.raw_sales",
+            rates="landed.bronze_fx_rates",
+            bronze="bench.bronze_sales",
+            fact="bench.fact_sales_transactions",
+            days="day BETWEEN @start_date AND @end_date",
+        )
+        model = _MODEL.format(name=name, first=first, last=last, query=text, columns=_COLUMNS[name])
+        (project / "models" / f"{name}.sql").write_text(model)
+
+
+def spark_config(project: Path, profile: Path, jars: str) -> dict[str, str]:
+    """This project's own settings, and a catalogue on disk: SQLMesh keeps its tables in one."""
+    lines = [line.split(None, 1) for line in profile.read_text().splitlines() if line and not line.startswith("#")]
+    return {key: value.strip() for key, value in lines} | {
+        "spark.jars": jars,
+        "spark.driver.memory": os.environ["BENCH_DRIVER_MEMORY"],
+        "spark.sql.warehouse.dir": str(project / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={project}/metastore;create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={project}",
+    }
+
+
+def plan(project: Path, *words: str) -> None:
+    environment = {**os.environ, "SQLMESH__DISABLE_ANONYMIZED_ANALYTICS": "true"}
+    command = [
+        str(Path(sys.executable).with_name("sqlmesh")),
+        "-p",
+        str(project),
+        "plan",
+        "--auto-apply",
+        "--no-prompts",
+    ]
+    subprocess.run([*command, "--skip-tests", "--no-diff", *words], env=environment, cwd=project, check=True)
+
+
+def main() -> None:
+    what, project, lakehouse, profile, jars, first, last = sys.argv[1:]
+    if what == "prepare":
+        write_project(Path(project), lakehouse, Path(profile), jars, first, last)
+        plan(Path(project))
+        return
+    roots = ("--restate-model", "bench.bronze_sales", "--restate-model", "bench.quarantine_sales")
+    plan(Path(project), *roots, "--start", first, "--end", last)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The four tables as anybody would write them in Spark SQL: the same rows as this project's, without its accounting.
+
+``{raw}``, ``{rates}``, ``{bronze}`` and ``{fact}`` stand for the tables that are read, ``{days}`` for a condition on
+``day``. One shuffle by day for the deduplication; everything after it keeps a file a day without another one.
+"""
+
+from __future__ import annotations
+
+_TYPED = """
+    SELECT
+      concat(basket_id, '-', product_id) AS transaction_id,
+      household_token, store_id, basket_id, product_id,
+      try_cast(quantity AS bigint) AS quantity,
+      try_cast(sales_value AS decimal(18, 2)) AS sales_value,
+      try_cast(retail_disc AS decimal(18, 2)) AS retail_disc,
+      try_cast(coupon_disc AS decimal(18, 2)) AS coupon_disc,
+      try_cast(coupon_match_disc AS decimal(18, 2)) AS coupon_match_disc,
+      try_cast(transaction_timestamp AS timestamp) AS transaction_timestamp,
+      currency,
+      try_cast(updated_at AS timestamp) AS updated_at,
+      content_hash, source_file, source_line, arrival_day, day
+    FROM {raw} WHERE {days} AND unparsed_line IS NULL AND NOT day_is_arrival
+"""
+
+_SOUND = """
+      length(basket_id) > 0 AND length(product_id) > 0 AND length(store_id) > 0
+      AND household_token IS NOT NULL AND quantity >= 0 AND sales_value >= 0 AND retail_disc >= 0
+      AND coupon_disc >= 0 AND coupon_match_disc >= 0 AND transaction_timestamp IS NOT NULL
+      AND currency IS NOT NULL AND updated_at IS NOT NULL
+"""
+
+_COLUMNS = """
+  transaction_id, household_token, store_id, basket_id, product_id, quantity, sales_value, retail_disc, coupon_disc,
+  coupon_match_disc, transaction_timestamp, currency, updated_at
+"""
+
+BRONZE = f"""
+SELECT {_COLUMNS}, content_hash, source_file, source_line, arrival_day, day
+FROM (
+  SELECT *, row_number() OVER (
+    PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC
+  ) AS place
+  FROM (SELECT /*+ REPARTITION(day) */ * FROM ({_TYPED}) AS typed WHERE {_SOUND}) AS sound
+) AS ranked
+WHERE place = 1
+"""  # noqa: S608 our own words
+
+QUARANTINE = """
+SELECT /*+ REPARTITION(day) */
+  household_token, store_id, basket_id, product_id, quantity, sales_value, retail_disc, coupon_disc, coupon_match_disc,
+  transaction_timestamp, currency, updated_at, rescued, unparsed_line, source_file, source_line, arrival_day,
+  content_hash, day
+FROM {raw}
+WHERE {days} AND (
+  unparsed_line IS NOT NULL OR day_is_arrival OR NOT coalesce(length(basket_id) > 0, false)
+  OR NOT coalesce(length(product_id) > 0, false) OR NOT coalesce(length(store_id) > 0, false)
+  OR household_token IS NULL OR currency IS NULL
+  OR NOT coalesce(try_cast(quantity AS bigint) >= 0, false)
+  OR NOT coalesce(try_cast(sales_value AS decimal(18, 2)) >= 0, false)
+  OR NOT coalesce(try_cast(retail_disc AS decimal(18, 2)) >= 0, false)
+  OR NOT coalesce(try_cast(coupon_disc AS decimal(18, 2)) >= 0, false)
+  OR NOT coalesce(try_cast(coupon_match_disc AS decimal(18, 2)) >= 0, false)
+  OR try_cast(transaction_timestamp AS timestamp) IS NULL OR try_cast(updated_at AS timestamp) IS NULL
+)
+"""
+
+FACT = f"""
+SELECT /*+ BROADCAST(rates) */
+  {_COLUMNS},
+  CASE WHEN sales.currency = 'EUR' THEN CAST(1 AS decimal(18, 6)) ELSE rates.rate END AS rate,
+  CASE WHEN sales.currency = 'EUR' THEN sales.day ELSE rates.rate_day END AS rate_day,
+  CAST(round(
+    sales.sales_value / CASE WHEN sales.currency = 'EUR' THEN CAST(1 AS decimal(18, 6)) ELSE rates.rate END, 4
+  ) AS decimal(18, 4)) AS amount_eur,
+  sales.day
+FROM (SELECT * FROM {{bronze}} WHERE {{days}}) AS sales
+LEFT JOIN (
+  SELECT currency AS rate_currency, serves, max_by(rate, rate_day) AS rate, max(rate_day) AS rate_day
+  FROM (
+    SELECT currency, rate, rate_day, explode(sequence(rate_day, date_add(rate_day, 7))) AS serves FROM {{rates}}
+  ) AS dated
+  GROUP BY currency, serves
+) AS rates
+ON sales.currency = rates.rate_currency AND sales.day = rates.serves
+"""  # noqa: S608 our own words
+
+REVENUE = """
+SELECT /*+ REPARTITION(day) */ store_id, revenue_eur, lines, baskets, quantity, day
+FROM (
+  SELECT
+    store_id, CAST(sum(amount_eur) AS decimal(18, 4)) AS revenue_eur, count(*) AS lines,
+    count(DISTINCT basket_id) AS baskets, sum(quantity) AS quantity, day
+  FROM {fact} WHERE {days} GROUP BY day, store_id
+) AS revenue
+"""

@@ -1,0 +1,71 @@
+"""The contest: 90 days recomputed from raw by this project, by hand, by SQLMesh and by DuckDB."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from benchmarks.backfill import peers
+from benchmarks.backfill.contest import Contender, Result, contest
+from benchmarks.backfill.data import CACHE, TABLES, Data
+from benchmarks.backfill.report import Goal, Line, ratios, seconds
+from benchmarks.backfill.timed import Timed, timed
+from benchmarks.backfill.totals import delta_tables
+
+OURS, BY_HAND, BY_DAY, SQLMESH, DUCKDB = "this project", "hand-written", "hand-written day by day", "SQLMesh", "DuckDB"
+
+
+def ours(data: Data, environment: Mapping[str, str] | None = None) -> Contender:
+    """``backfill run --force``: staged, judged by every gate, and published, table by table."""
+
+    def run(*words: str) -> Timed:
+        return data.run(*TABLES, "--days", data.range, *words, name="ours", environment=environment)
+
+    return Contender(OURS, lambda: run("--force"), lambda: delta_tables(data.lakehouse), prepare=run)
+
+
+def by_hand(data: Data, environment: Mapping[str, str] | None = None, *, by_day: bool = False) -> Contender:
+    """The same four tables in plain PySpark with ``replaceWhere``; no staging, no checks."""
+    target = data.home / ("by-day" if by_day else "by-hand")
+
+    def run() -> Timed:
+        return timed(
+            [
+                *(sys.executable, "-m", "benchmarks.backfill.contenders.handwritten"),
+                *(str(data.lakehouse), str(target), str(data.days.first), str(data.days.last)),
+                *(["--by-day"] if by_day else []),
+            ],
+            {"BACKFILL_HOME": str(data.home), **(environment or {})},
+            CACHE / "logs" / f"{target.name}.log",
+        )
+
+    prepare = (lambda: None) if by_day else run
+    return Contender(
+        BY_DAY if by_day else BY_HAND, run, lambda: delta_tables(target), prepare, most_rounds=1 if by_day else 100
+    )
+
+
+def rebuild(data: Data, rounds: int) -> list[Line]:
+    """Whole processes, embedded and cold: what a person who types the command waits for."""
+    contenders = [ours(data), by_hand(data), by_hand(data, by_day=True), peers.sqlmesh(data), peers.duckdb(data)]
+    found = contest(contenders, data.days, rounds)
+    runs = found.runs
+    lines = [seconds(f"{name}: {data.range} from raw", timed) for name, timed in runs.items()]
+    lines += ratios("staged, judged, published / hand-written", runs[OURS], runs[BY_HAND], Goal(1.15))
+    lines += ratios("hand-written day by day / this project", runs[BY_DAY], runs[OURS], Goal(6, at_least=True))
+    if SQLMESH in runs:
+        lines += ratios("this project, cold / SQLMesh", runs[OURS], runs[SQLMESH], Goal(0.75))
+    if DUCKDB in runs:
+        lines += ratios("this project / DuckDB", runs[OURS], runs[DUCKDB])
+    return [*lines, *_absent(found)]
+
+
+def more_rows(data: Data, rounds: int) -> list[Line]:
+    """The price of safety where a day has four times the rows."""
+    runs = contest([ours(data), by_hand(data)], data.days, rounds).runs
+    what = f"staged, judged, published / hand-written, {data.rows_per_day:,} rows a day"
+    return ratios(what, runs[OURS], runs[BY_HAND], Goal(1.05))
+
+
+def _absent(found: Result) -> list[Line]:
+    return [Line(f"{name} could not be run", 0, "", note=why.splitlines()[-1]) for name, why in found.absent.items()]
