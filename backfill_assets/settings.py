@@ -6,12 +6,32 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
+from pathlib import Path, PosixPath
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import InvalidRequest
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+class BucketPath(PosixPath):
+    """``s3://bucket/prefix`` where a folder could stand. It only names the place: nothing is read or written by it."""
+
+    def __str__(self) -> str:
+        return "s3://" + "/".join(self.parts[1:])
+
+    def absolute(self) -> BucketPath:
+        return self
+
+
+def lakehouse_path(text: str) -> Path:
+    """A folder, made absolute, or ``s3://bucket/prefix``; another kind of address raises :class:`InvalidRequest`."""
+    scheme, _, rest = text.partition("://")
+    if "://" not in text:
+        return Path(text).expanduser().absolute()
+    if scheme != "s3" or not rest or rest.startswith("/"):
+        raise InvalidRequest(f"The lakehouse is {text!r}.", hint="Name a folder, or write s3://bucket/prefix.")
+    return BucketPath(text)
 
 
 @dataclass(frozen=True)
@@ -45,7 +65,7 @@ class Settings:
         remote = _remote(env)
         return cls(
             home=home,
-            lakehouse=_path(env, "BACKFILL_LAKEHOUSE", home / "lakehouse"),
+            lakehouse=lakehouse_path(env.get("BACKFILL_LAKEHOUSE", str(home / "lakehouse"))),
             landing=_path(env, "BACKFILL_LANDING", home / "landing"),
             token_key_file=_path(env, "BACKFILL_TOKEN_KEY_FILE", home / "token.key"),
             spark_conf=_path(env, "BACKFILL_SPARK_CONF", _REPOSITORY / "spark_conf"),
@@ -60,6 +80,10 @@ class Settings:
             notices=_notices(env.get("BACKFILL_NOTICES", "log").strip()),
             timeline_days=_positive(env.get("BACKFILL_TIMELINE_DAYS", "14"), "BACKFILL_TIMELINE_DAYS"),
         )
+
+    @property
+    def lakehouse_on_s3(self) -> bool:
+        return isinstance(self.lakehouse, BucketPath)
 
     @classmethod
     def at(cls, home: Path) -> Settings:

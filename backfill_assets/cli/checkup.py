@@ -44,12 +44,12 @@ def examine(settings: Settings) -> list[Finding]:
         _guarded("Spark profile", lambda: spark_profile(settings)),
         _guarded("JARs", lambda: jars(settings)),
         _guarded("memory", memory),
-        _guarded("disk space", lambda: disk_space(settings.lakehouse)),
+        *([] if settings.lakehouse_on_s3 else [_guarded("disk space", lambda: disk_space(settings.lakehouse))]),
         dagster_port(),
         connect_server(settings),
         *landing_zone(settings),
         token_key(settings),
-        writable(settings.lakehouse),
+        bucket(settings) if settings.lakehouse_on_s3 else writable(settings.lakehouse),
         _guarded("publications", lambda: open_publications(settings)),
     ]
 
@@ -170,6 +170,18 @@ def writable(folder: Path) -> Finding:
         hint = "Change its owner or permissions, or point BACKFILL_LAKEHOUSE elsewhere."
         return Finding(what, "fail", f"{existing} cannot be written: {error.strerror}", hint)
     return Finding(what, "ok", f"{folder} can be written" if existing == folder else f"{folder} will be made")
+
+
+def bucket(settings: Settings) -> Finding:
+    """Looks into the bucket; whether it may write there only the first publication shows."""
+    from backfill_assets.lakehouse.storage import Storage
+
+    try:
+        found = Storage(str(settings.lakehouse)).folders("")
+    except OSError as error:
+        hint = "Look at AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+        return Finding("lakehouse", "fail", f"{settings.lakehouse} cannot be read: {error}", hint)
+    return Finding("lakehouse", "ok", f"{settings.lakehouse} answers; {len(found)} folders in it")
 
 
 def open_publications(settings: Settings) -> Finding:

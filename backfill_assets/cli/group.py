@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from backfill_assets.errors import BackfillError
+from backfill_assets.settings import lakehouse_path
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -73,6 +74,13 @@ class Interrupted(CommandFailed):
     exit_code = 130
 
 
+class _Lakehouse(click.Path):
+    """A folder as click checks one, or a bucket, which a path would take apart."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return lakehouse_path(value) if "://" in str(value) else super().convert(value, param, ctx)
+
+
 class CommandGroup(click.Group):
     """Takes its commands from :data:`COMMANDS`, and turns this project's errors into one clear message."""
 
@@ -123,8 +131,8 @@ def _refuse_unknown(ctx: click.Context, name: str) -> None:
 )
 @click.option(
     "--lakehouse",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The lakehouse.  [default: BACKFILL_LAKEHOUSE, or .data/lakehouse]",
+    type=_Lakehouse(file_okay=False, path_type=Path),
+    help="The lakehouse: a folder, or s3://bucket/prefix.  [default: BACKFILL_LAKEHOUSE, or .data/lakehouse]",
 )
 @click.version_option(package_name="backfill-assets", prog_name="backfill")
 @click.pass_context

@@ -16,6 +16,7 @@ from backfill_assets.lakehouse.java import require_java
 from backfill_assets.settings import Settings
 
 # Ivy takes group patterns: of what the locked JARs ask for, everything that is not locked itself is in pyspark.
+_FETCH = "python -m backfill_assets.lakehouse.jars"
 _LEFT_OUT = "com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*"
 
 
@@ -55,18 +56,25 @@ def read_lock(lock: Path) -> tuple[LockedJar, ...]:
         ) from error
 
 
+def wanted_jars(settings: Settings) -> tuple[LockedJar, ...]:
+    """Those for Delta; with a lakehouse in an S3-compatible store, those for ``s3a://`` as well."""
+    locks = ["jars.lock", *(["jars-s3.lock"] if settings.lakehouse_on_s3 else [])]
+    return tuple(jar for lock in locks for jar in read_lock(settings.spark_conf / lock))
+
+
 def locked_jars(settings: Settings) -> list[Path]:
     """The JARs for ``spark.jars``, every one checked; otherwise ``LakehouseUnusable`` names what is wrong."""
-    lock = read_lock(settings.spark_conf / "jars.lock")
+    lock = wanted_jars(settings)
     wrong = [jar.file_name for jar in lock if not jar.stands_in(settings.jars)]
     if wrong:
-        raise LakehouseUnusable(f"Missing or damaged in {settings.jars}: {', '.join(wrong)}.", hint="Run: make setup")
+        hint = "Run: make setup" if not settings.lakehouse_on_s3 else f"Run: {_FETCH}"
+        raise LakehouseUnusable(f"Missing or damaged in {settings.jars}: {', '.join(wrong)}.", hint=hint)
     return [settings.jars / jar.file_name for jar in lock]
 
 
 def fetch_jars(settings: Settings) -> list[LockedJar]:
     """Bring the folder in line with the lock, through Spark's own resolver; returns the JARs that were fetched."""
-    wanted = [jar for jar in read_lock(settings.spark_conf / "jars.lock") if not jar.stands_in(settings.jars)]
+    wanted = [jar for jar in wanted_jars(settings) if not jar.stands_in(settings.jars)]
     if wanted:
         require_java()
         ivy = settings.jars.parent / "ivy"

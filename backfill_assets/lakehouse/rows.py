@@ -26,13 +26,13 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
     """
     if read.version is None:
         return spark.createDataFrame([], schema)
-    rows = spark.read.format("delta").option("versionAsOf", read.version).load(storage.uri(read.table))
+    rows = spark.read.format("delta").option("versionAsOf", read.version).load(storage.spark_uri(read.table))
     return _shaped(rows.where(_in_days(read.days)), schema)
 
 
 def staged_rows(spark: SparkSession, timeline: Timeline, days: Iterable[str] | None = None) -> DataFrame:
     """The rows that a timeline holds, of all its days or of ``days``."""
-    rows = spark.read.format("delta").load(timeline.uri)
+    rows = spark.read.format("delta").load(timeline.spark_uri)
     return rows if days is None else rows.where(_in_days(days))
 
 
@@ -48,7 +48,7 @@ def stage(rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs]) -
         .mode("append")
         .partitionBy(PARTITION_COLUMN)
         .option("userMetadata", entry.model_dump_json())
-        .save(timeline.uri)
+        .save(timeline.spark_uri)
     )
 
 

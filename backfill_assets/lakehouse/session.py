@@ -13,6 +13,7 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.jars import locked_jars
 from backfill_assets.lakehouse.java import require_java
 from backfill_assets.lakehouse.memory import driver_memory
+from backfill_assets.lakehouse.object_store import ObjectStore
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -77,10 +78,12 @@ def end_session(settings: Settings, session_id: str) -> None:
 
 
 def embedded_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
-    """What this machine adds to the profile: JARs, memory, and what the caller asks for."""
+    """What this machine adds to the profile: JARs, memory, an S3 lakehouse, and what the caller asks for."""
     computed = {"spark.jars": ",".join(str(jar) for jar in locked_jars(settings))}
     if "spark.driver.memory" not in profile(settings):
         computed["spark.driver.memory"] = driver_memory()
+    if settings.lakehouse_on_s3:
+        computed |= ObjectStore.from_environment().spark_options()
     return computed | dict(options)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+
+from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
 
 
 @dataclass(frozen=True)
@@ -24,21 +27,36 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Storage:
-    """A root folder or bucket prefix. Paths given to it are relative to the root, with forward slashes."""
+    """A root folder or ``s3://bucket/prefix``. Paths given to it are relative to the root, with forward slashes.
+
+    ``options`` is what delta-rs is given; for S3 it comes from the environment unless it is given here.
+    """
 
     root: str
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self._on_s3 and not self.options:
+            object.__setattr__(self, "options", ObjectStore.from_environment().delta_rs_options())
+
+    @property
+    def _on_s3(self) -> bool:
+        return self.root.startswith(S3)
+
     def uri(self, path: str = "") -> str:
-        """What delta-rs and Spark are given to open ``path``."""
+        """What delta-rs is given to open ``path``."""
         return f"{self.root.rstrip('/')}/{path}" if path else self.root.rstrip("/")
 
+    def spark_uri(self, path: str = "") -> str:
+        """What Spark is given to open ``path``."""
+        return spark_address(self.uri(path))
+
     def _open(self, path: str) -> tuple[fs.FileSystem, str]:
-        if "://" in self.root:
-            filesystem, base = fs.FileSystem.from_uri(self.root)
+        if self._on_s3:
+            filesystem, base = ObjectStore.from_environment().filesystem(), self.root.removeprefix(S3)
         else:
             filesystem, base = fs.LocalFileSystem(), self.root
-        return filesystem, f"{base.rstrip('/')}/{path}" if path else base
+        return filesystem, f"{base.rstrip('/')}/{path}" if path else base.rstrip("/") or "/"
 
     def exists(self, path: str) -> bool:
         filesystem, full = self._open(path)
@@ -84,18 +102,23 @@ class Storage:
 
     def write_bytes(self, path: str, data: bytes) -> None:
         filesystem, full = self._open(path)
-        filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
+        if not self._on_s3:
+            filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
         with filesystem.open_output_stream(full, compression=None) as stream:
             stream.write(data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file whole or not at all, False if it is there: for files that are named after their content."""
-        if self.exists(path):
-            return False
+        """Write a file whole or not at all; False if it is there. Of several writers at once, exactly one gets True."""
+        if self._on_s3:
+            return ObjectStore.from_environment().put_if_absent(self.uri(path), data)
         unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
         self.write_bytes(unfinished, data)
-        filesystem, full = self._open(path)
-        filesystem.move(self._open(unfinished)[1], full)
+        try:
+            os.link(self.uri(unfinished), self.uri(path))
+        except FileExistsError:
+            return False
+        finally:
+            self.delete(unfinished)
         return True
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:

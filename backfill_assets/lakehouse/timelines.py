@@ -93,6 +93,10 @@ class Timeline:
     def uri(self) -> str:
         return self.storage.uri(self.path)
 
+    @property
+    def spark_uri(self) -> str:
+        return self.storage.spark_uri(self.path)
+
     def exists(self) -> bool:
         return self._handle() is not None
 

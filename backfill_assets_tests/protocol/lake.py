@@ -105,7 +105,7 @@ class Lake:
         return read_log(self.storage, table, self.table(table).version())
 
     def table(self, table: str) -> DeltaTable:
-        return DeltaTable(self.storage.uri(table))
+        return DeltaTable(self.storage.uri(table), storage_options=dict(self.storage.options))
 
     def foreign_rows(self, table: str, rows: RowsByDay, extra: int = 0) -> None:
         """Somebody commits to main past the protocol."""

@@ -40,6 +40,7 @@ def stage(storage: Storage, table: str, timeline: str, rows: RowsByDay, extra: i
         rows_table(rows, extra),
         mode="append",
         partition_by=["day"],
+        storage_options=dict(storage.options),
         commit_properties=CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()}),
     )
     return target
@@ -77,7 +78,8 @@ def change(
 def published_rows(storage: Storage, table: str, version: int | None = None) -> dict[str, Counter[str]]:
     """The rows of a table by day, as a reader who uses delta-rs sees them."""
     found: dict[str, Counter[str]] = {}
-    for row in DeltaTable(storage.uri(table), version=version).to_pyarrow_table(columns=["name", "day"]).to_pylist():
+    handle = DeltaTable(storage.uri(table), version=version, storage_options=dict(storage.options))
+    for row in handle.to_pyarrow_table(columns=["name", "day"]).to_pylist():
         found.setdefault(str(row["day"]), Counter())[row["name"]] += 1
     return found
 
