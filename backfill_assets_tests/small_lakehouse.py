@@ -35,7 +35,7 @@ class SmallLakehouse:
 
     def __init__(self, root: Path) -> None:
         self.storage = Storage(str(root))
-        self.minutes = 0
+        self.minutes: float = 0
         self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
         self.crash_at: Step | None = None
 

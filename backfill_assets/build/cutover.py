@@ -56,13 +56,14 @@ def cut_over(
     before = _staged(lake, campaign, steps)
     first = shadow(lake, campaign, steps, run, progress)
     accepted = {(each.table, each.day) for each in _held_back(first)} if without_held_back else set()
+    _refuse_held_back(campaign, first, accepted)
     again: set[tuple[str, date]] = _computed(first)
     with holding(lake.storage, campaign, _touched(steps), lake.publisher.now) as hold:
         for _ in range(_MOST_ATTEMPTS):
             hold.extend()
             done = shadow(lake, campaign, steps, run, _extending(hold, progress))
             again |= _computed(done)
-            _refuse_held_back(campaign, [each for each in _held_back(done) if (each.table, each.day) not in accepted])
+            _refuse_held_back(campaign, done, accepted)
             _refuse_other_campaigns(lake, campaign, done, before)
             outcome = lake.publisher.publish(_request(lake, campaign, done, run, notice))
             if isinstance(outcome, Published):
@@ -116,8 +117,8 @@ def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[tupl
     return found
 
 
-def _refuse_held_back(campaign: str, held: Sequence[HeldBack]) -> None:
-    if held:
+def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set[tuple[str, date]]) -> None:
+    if held := [each for each in _held_back(done) if (each.table, each.day) not in accepted]:
         named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
         raise GateFailed(
             f"{campaign}: {len(held)} day(s) are held back: {named}. Nothing was published.",
