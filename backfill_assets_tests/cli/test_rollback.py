@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 
@@ -10,10 +11,12 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import main, rollback
 from backfill_assets.cli.rollback import new_rollback_id
+from backfill_assets.lakehouse.publication import Provenance
 from backfill_assets.lakehouse.publish import Step
 from backfill_assets_tests.cli.command import Backfill
 
 DAY, NEXT = "2017-03-01", "2017-03-02"
+CAMPAIGN, PLAN = "campaign-0123456789abcdef", "plan-0123456789abcdef"
 
 
 @pytest.fixture
@@ -97,3 +100,44 @@ def test_ids_sort_by_time_and_can_name_a_timeline() -> None:
     at = datetime(2017, 3, 1, 11, 20, tzinfo=UTC)
     assert re.fullmatch(r"rollback-20170301t112000-[0-9a-f]{6}", new_rollback_id(at))
     assert new_rollback_id(at) != new_rollback_id(at)
+
+
+@pytest.fixture
+def campaign(two: Backfill) -> Backfill:
+    """A campaign that brought other rows to both tables."""
+    rows = {"bronze_sales": {DAY: [7]}, "quarantine_sales": {DAY: [70]}}
+    request = two.lakehouse.request("cut", rows, code="v0")
+    two.lakehouse.publisher.publish(request.model_copy(update={"provenance": Provenance(campaign=CAMPAIGN)}))
+    return two
+
+
+def test_a_campaign_is_undone_by_its_plan_and_people_are_told(
+    campaign: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No day has to be staged again; the dry run says how long it takes, and does nothing."""
+    told = campaign.home / "told.jsonl"
+    monkeypatch.setenv("BACKFILL_NOTICES", f"file:{told}")
+    shown = campaign("rollback", PLAN, "--dry-run").output
+    assert re.search(r"bronze_sales +│ put back +│ +1 │ 2017-03-01", shown) and "It takes about a second" in shown
+    assert ids(campaign, "bronze_sales") == [4, 7] and not told.exists()
+    undone = campaign.json("rollback", PLAN, "--yes")
+    assert (undone["campaign"], undone["undoes"], undone["seconds"]) == (CAMPAIGN, "cut", 0)
+    assert ids(campaign, "bronze_sales") == [2, 3, 4] and ids(campaign, "quarantine_sales") == [20]
+    assert [json.loads(line)["key"] for line in told.read_text().splitlines()] == [undone["publication"]]
+    error = campaign("rollback", CAMPAIGN, "--yes", exit_code=1).stderr
+    assert f"To bring it back: backfill rollback {undone['publication']}" in error
+
+
+def test_a_day_that_moved_and_cannot_be_staged_again_is_refused_before_asking(campaign: Backfill) -> None:
+    """With the reason, in the plan and in the error."""
+    campaign.lakehouse.publish("since", {"bronze_sales": {DAY: [8]}, "quarantine_sales": {DAY: []}})
+    assert "again since by since" in campaign("rollback", PLAN, "--dry-run").output
+    error = campaign("rollback", PLAN, exit_code=1).stderr
+    assert "bronze_sales 2017-03-01 cannot be put back: bronze_sales was published again since by since" in error
+    assert ids(campaign, "bronze_sales") == [4, 8]
+
+
+def test_the_dry_run_of_a_plain_publication_does_nothing(two: Backfill) -> None:
+    assert "Nothing was done" in two("rollback", "second", "--dry-run").output
+    assert ids(two, "bronze_sales") == [2, 3, 4]
+    assert "has published nothing" in two("rollback", PLAN, exit_code=1).stderr
