@@ -17,6 +17,7 @@ import pytest
 from backfill_assets.errors import InvalidRequest, NotDelivered
 from backfill_assets.lakehouse.outbox import DueNotice, announce, deliver, delivered_keys, due_notices
 from backfill_assets.lakehouse.publication import Notice, Provenance, Publication
+from backfill_assets.lakehouse.publication_log import HeadState
 from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets.lakehouse.senders import FileSender, LogSender, WebhookSender, sender_of
 from backfill_assets.lakehouse.steps import Reached, Step
@@ -149,6 +150,14 @@ def test_looking_reads_no_history(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
         costs.append(len(read))
         read.clear()
     assert costs[0] == costs[1]
+
+
+def test_what_was_written_before_there_were_notices_is_read(lake: Lake) -> None:
+    """A log is older than the code that reads it."""
+    entry = json.loads(told(lake, "p1", {"t": {D1: ["a"]}}).model_dump_json())
+    del entry["notice"], entry["provenance"]["undoes"]
+    assert Publication.model_validate(entry).notice is None
+    assert HeadState.model_validate_json('{"open": {}, "versions": {"t": 3}}').due == {}
 
 
 def test_undoing_a_campaign_is_told_and_undoing_a_run_is_not(lake: Lake) -> None:
