@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev connect test test-fast check format mutants screenshots bench bench-quick clean
+.PHONY: help setup demo dev connect story-fx test test-fast check format mutants screenshots bench bench-quick clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -48,6 +48,9 @@ check: setup ## formatting, lint, types, import rules
 format: setup ## put the code into shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+story-fx: setup ## the 90-day case on real data: plan, waves, difference, approval, undo; against pandas
+	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_fx.py
 
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants

@@ -17,6 +17,11 @@ def campaign_of(plan: str) -> str:
     return _CAMPAIGN + plan.removeprefix(_PLAN)
 
 
+def plan_of(campaign: str) -> str:
+    """The plan that ``campaign`` carries out."""
+    return _PLAN + campaign.removeprefix(_CAMPAIGN)
+
+
 @dataclass(frozen=True)
 class Beside:
     """One measure of one table: what is published for the staged days, and what would be."""
@@ -54,17 +59,6 @@ def table_change(
         Beside(table, name.removeprefix(_TOTAL), _sum(before, name), _sum(staged.values(), name)) for name in measures
     ]
     return TableChange(table, tuple(sorted(staged.keys() - same)), tuple(sorted(same)), tuple(beside))
-
-
-def change_told(change: TableChange) -> dict[str, object]:
-    """As JSON: the days, and each measure as published and as staged."""
-    return {
-        "changed": [str(day) for day in change.changed],
-        "unchanged": [str(day) for day in change.unchanged],
-        "measures": {
-            each.measure: {"published": str(each.published), "staged": str(each.staged)} for each in change.beside
-        },
-    }
 
 
 def change_sentence(change: TableChange) -> str:

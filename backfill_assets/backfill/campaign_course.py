@@ -89,8 +89,8 @@ def _after(now: Course, entry: JournalEntry) -> Course:
             found = replace(now, stopped=entry)
         case "approved":
             found = replace(now, approved=entry, options={**now.options, **entry.told})
-        case "rolled back":
-            found = replace(now, rolled_back=entry)
+        case "rolled back" | "restored":
+            found = replace(now, rolled_back={"rolled back": entry}.get(entry.kind))
     return found
 
 

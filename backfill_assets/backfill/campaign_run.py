@@ -6,7 +6,7 @@ one that reads the journal and goes on; what was staged is adopted, what was pub
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +22,7 @@ from backfill_assets.build import Builder, RunInfo
 from backfill_assets.build.lake import Progress
 from backfill_assets.build.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
 from backfill_assets.datasets import registry
+from backfill_assets.days import Cadence
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
@@ -123,13 +124,30 @@ class CampaignRun:
 
     # ------------------------------------------------------------------ the shadow backfill
 
-    def stage_wave(self, number: int) -> list[ShadowedStep]:
-        """Stage the days of a wave and of those before it, which are adopted."""
+    def stage_wave(self, number: int, cadences: Collection[Cadence] = tuple(Cadence)) -> list[ShadowedStep]:
+        """Stage the days of a wave and of those before it, which are adopted; of tables of ``cadences`` only."""
         wave = self.waves[number]
         self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
         chosen = days_of_wave(self.steps, wave)
-        self.shadowed = self.stage([each for each in self.shadow_steps() if each.step.name in chosen], chosen)
+        self.shadowed = self.stage(
+            [each for each in self.shadow_steps() if each.step.name in chosen and each.step.cadence in cadences], chosen
+        )
         return self.shadowed
+
+    def days_of(self, number: int) -> dict[str, list[date]]:
+        """The days that a wave brings and the waves before it did not, by table."""
+        earlier = days_of_wave(self.steps, self.waves[number - 1]) if number else {}
+        return {
+            table: fresh
+            for step in self.steps
+            for table in step.tables
+            if (
+                fresh := sorted(
+                    set(days_of_wave(self.steps, self.waves[number]).get(step.name, ()))
+                    - set(earlier.get(step.name, ()))
+                )
+            )
+        }
 
     def stage(
         self, steps: Sequence[ShadowStep], days: Mapping[str, tuple[date, ...]] | None = None

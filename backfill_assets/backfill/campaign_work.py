@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.backfill.campaign import TableChange, change_told, table_change
+from backfill_assets.backfill.campaign import TableChange, table_change
 from backfill_assets.backfill.campaign_course import CampaignStep, Move
-from backfill_assets.backfill.campaign_evidence import staged_contents
+from backfill_assets.backfill.campaign_evidence import held_back_lines, staged_contents
 from backfill_assets.backfill.campaign_notice import begins, completed
 from backfill_assets.backfill.campaign_run import CampaignRun, Told, now, shadow_told
+from backfill_assets.backfill.difference_page import difference_page
+from backfill_assets.backfill.difference_text import difference_markdown
+from backfill_assets.backfill.find_difference import find_difference
 from backfill_assets.backfill.plan import Plan, Scope, as_ranges, days_of
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation import Situation
@@ -19,6 +22,7 @@ from backfill_assets.build.watch import Watch, WatchedDay
 from backfill_assets.datasets import registry
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
+from backfill_assets.lakehouse.kept_differences import keep_page
 from backfill_assets.lakehouse.outbox import Sender, announce, deliver
 from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.publication_history import history
@@ -109,12 +113,30 @@ def shadow_all(at: CampaignRun) -> Told:
 
 
 def validate(at: CampaignRun) -> Told:
-    """Judge all staged days together against the limits; days that are held back need somebody's consent."""
+    """Compare what is staged with main, row by row; judge it against the plan's expectations and the limits."""
+    storage = at.builder.lake.storage
     at.shadowed = at.stage(at.shadow_steps())
     found = at.judged(at.shadowed)
     if stops := [each for each in found if each.stops]:
         raise at.stop(CampaignStep.VALIDATE, stops[0].sentence)
-    return {**shadow_told(at.shadowed), "warnings": [each.sentence for each in found], "changes": _changes(at)}
+    if not any(each.staged for each in at.shadowed):
+        raise at.stop(CampaignStep.VALIDATE, _nothing_staged(at))
+    difference = find_difference(at.builder.lake, at.plan, at.progress)
+    report = keep_page(storage, at.plan.id, difference_page(difference))
+    if broken := difference.broken:
+        raise at.stop(CampaignStep.VALIDATE, f"{difference.sentence} Not as expected: {broken[0].expectation}")
+    return {
+        **shadow_told(at.shadowed),
+        "warnings": [each.sentence for each in found],
+        "sentence": difference.sentence,
+        "report": report,
+        "difference": difference_markdown(difference),
+    }
+
+
+def _nothing_staged(at: CampaignRun) -> str:
+    held = at.held_back
+    return held_back_lines(held)[0] if held else "nothing would change: main holds all of it already."
 
 
 def bring_into_main(at: CampaignRun) -> Told:
@@ -220,10 +242,6 @@ def _table_changes(at: CampaignRun) -> list[TableChange]:
     published = at.published()
     staged = staged_contents(at.shadowed)
     return [table_change(table, published.get(table, {}), days) for table, days in staged.items()]
-
-
-def _changes(at: CampaignRun) -> Told:
-    return {change.table: change_told(change) for change in _table_changes(at)}
 
 
 def _approved_by(at: CampaignRun) -> str:

@@ -46,6 +46,12 @@ def situation_now(
     )
 
 
+def situation_of_plan(settings: Settings, plan: Plan) -> Situation:
+    """What there is now of all that ``plan`` is about, with the versions that it pinned."""
+    versions = {each.table: each.version for each in plan.pinned if each.version is not None}
+    return situation_now(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
+
+
 def _dataset_of(target: str) -> Dataset:
     step = registry.step(target)
     return next(dataset for dataset in registry.datasets() if step in dataset.steps)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from backfill_assets.backfill.campaign_course import Move
     from backfill_assets.backfill.campaign_run import CampaignRun, Options
     from backfill_assets.backfill.plan import Plan
-    from backfill_assets.backfill.situation import Situation
     from backfill_assets.build.lake import Lake
     from backfill_assets.build.shadow import HeldBack, ShadowedStep
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
@@ -132,8 +131,9 @@ def _refuse_stopped(plan: Plan) -> None:
 def _refuse_moved(settings: Settings, plan: Plan) -> None:
     """Before anything is staged; afterwards, what moves is staged again."""
     from backfill_assets.backfill.basis import moved_since
+    from backfill_assets.backfill.situation_now import situation_of_plan
 
-    moved = moved_since(plan, _situation(settings, plan))
+    moved = moved_since(plan, situation_of_plan(settings, plan))
     if moved:
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",
@@ -171,19 +171,11 @@ def _carried(plan: str, command: str, stack: ExitStack) -> CampaignRun:
 
 def _carry_on(at: CampaignRun) -> Move:
     from backfill_assets.backfill.campaign_work import carry_on
+    from backfill_assets.backfill.situation_now import situation_of_plan
     from backfill_assets.lakehouse.senders import sender_of
 
     settings = current_settings()
-    return carry_on(at, sender_of(settings.notices), lambda plan: _situation(settings, plan))
-
-
-def _situation(settings: Settings, plan: Plan) -> Situation:
-    """What there is now of all that ``plan`` is about."""
-    from backfill_assets.backfill.situation_now import situation_now
-    from backfill_assets.days import DayRange
-
-    versions = {each.table: each.version for each in plan.pinned if each.version is not None}
-    return situation_now(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
+    return carry_on(at, sender_of(settings.notices), lambda plan: situation_of_plan(settings, plan))
 
 
 # ------------------------------------------------------------------ what it shows

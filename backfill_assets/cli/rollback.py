@@ -20,6 +20,7 @@ from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from backfill_assets.build.lake import Lake
     from backfill_assets.build.undo import UndoPlan
     from backfill_assets.lakehouse.publication import Prepared, TableChange
     from backfill_assets.lakehouse.publish import Published, Publisher
@@ -105,10 +106,26 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
             _ask()
         done = undo(lake, plan.publication, run_info("backfill rollback"), tell)
         delivered(settings, lake.publisher, quiet=as_json)
+        _tell_journal(lake, prepared, done.published.publication)
     if as_json:
         say_json({**_undo_json(done.plan), "publication": done.published.publication})
     else:
         _say_result(done.published)
+
+
+def _tell_journal(lake: Lake, undone: Prepared, publication: str) -> None:
+    """A campaign that was cut over is rolled back now; one that was rolled back is in force again."""
+    from backfill_assets.lakehouse import campaign_journal as journal
+
+    campaign, storage = undone.publication.provenance.campaign, lake.storage
+    if journal.entries(storage, campaign):
+        entry = journal.JournalEntry(
+            kind="restored" if undone.publication.kind == "rollback" else "rolled back",
+            at=datetime.now(UTC),
+            by=getpass.getuser(),
+            reason=f"{undone.publication.id} was undone by {publication}",
+        )
+        journal.write(storage, campaign, entry)
 
 
 def _say_undo(plan: UndoPlan) -> None:

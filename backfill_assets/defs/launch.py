@@ -164,7 +164,7 @@ def _newest_message(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun])
 
 def _target(asset_graph: BaseAssetGraph[Any], wanted: Mapping[str, Iterable[date]]) -> AssetGraphSubset:
     chosen = {
-        AssetKeyPartitionKey(dg.AssetKey(table), key)
+        AssetKeyPartitionKey(dg.AssetKey(table.split("/")), key)
         for table, days in wanted.items()
         for key in _partition_keys(asset_graph, table, days)
     }
@@ -172,7 +172,7 @@ def _target(asset_graph: BaseAssetGraph[Any], wanted: Mapping[str, Iterable[date
 
 
 def _partition_keys(asset_graph: BaseAssetGraph[Any], table: str, days: Iterable[date]) -> list[str]:
-    key = dg.AssetKey(table)
+    key = dg.AssetKey(table.split("/"))
     if not asset_graph.has(key):
         raise InvalidRequest(f"There is no asset for the table {table!r}.")
     asset = asset_graph.get(key)

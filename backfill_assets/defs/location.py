@@ -12,12 +12,14 @@ from backfill_assets.datasets.chains import chains
 from backfill_assets.datasets.dataset import Dataset
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
+from backfill_assets.defs.campaign import campaign_assets, campaign_sensor
 from backfill_assets.defs.landed_files import landed_file_sensor
 from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.defs.partition_statuses import partition_status_sensor
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.repairs import repair_sensor
 from backfill_assets.defs.schedules import daily_job, daily_schedule
+from backfill_assets.defs.shadow import shadow_assets
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 
 
@@ -37,7 +39,7 @@ def code_location(
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
     watch, maintain = watchdog_job(datasets), maintenance_job()
     return dg.Definitions(
-        assets=[*_assets(datasets, days_per_run, pool), maintenance_asset],
+        assets=[*_assets(datasets, days_per_run, pool), *_campaign_assets(datasets), maintenance_asset],
         jobs=[*jobs.values(), watch, maintain],
         schedules=[
             *(daily_schedule(name, job) for name, job in jobs.items()),
@@ -48,6 +50,7 @@ def code_location(
             partition_status_sensor(table_partitions(datasets)),
             repair_sensor(datasets, table_partitions(datasets)),
             landed_file_sensor(datasets, table_partitions(datasets)),
+            campaign_sensor(),
         ],
         resources=dict(resources),
         executor=dg.in_process_executor,
@@ -75,6 +78,19 @@ def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | N
             for dataset in datasets
             for step in dataset.steps
         ]
+
+
+def _campaign_assets(datasets: Sequence[Dataset]) -> list[dg.AssetsDefinition]:
+    """The nine steps, and a shadow copy of everything that a campaign can stage."""
+    with disable_dagster_warnings():
+        shadows = [
+            asset
+            for chain in chains(datasets)
+            for asset in shadow_assets(
+                [step for dataset in chain for step in dataset.steps], Chain(chain[0].first_day, name=_name(chain))
+            )
+        ]
+        return [*campaign_assets(table_partitions(datasets)), *shadows]
 
 
 def _name(chain: Sequence[Dataset]) -> str:

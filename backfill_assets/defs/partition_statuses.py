@@ -98,6 +98,24 @@ def put_statuses_right(
     return found
 
 
+def tell_of_publication(
+    instance: dg.DagsterInstance,
+    log: PublicationLog,
+    tables: Mapping[str, Partitions],
+    publication: str,
+    run_id: str,
+) -> int:
+    """Report every day whose newest publication is ``publication``, for a run that published other assets' days."""
+    states = [
+        state
+        for state in log.day_states(log.head(), tables).values()
+        if state.publication == publication and tables[state.table].has_partition_key(state.day)
+    ]
+    for state in states:
+        _tell_published(instance, state, run_id, "the campaign that published it")
+    return len(states)
+
+
 def _told(instance: dg.DagsterInstance, table: str, states: Iterable[DayState]) -> Told:
     """The publication that the newest materialization of each day names; empty for one that names none."""
     days = {state.day for state in states if state.table == table}
@@ -139,9 +157,14 @@ def _run_behind(instance: dg.DagsterInstance, log: PublicationLog, publication: 
     return _RunBehind(run.run_id, under_way=not run.is_finished and now - found[1] < _PATIENCE)
 
 
-def _tell_published(instance: dg.DagsterInstance, state: DayState, run_id: str) -> None:
+def _tell_published(
+    instance: dg.DagsterInstance,
+    state: DayState,
+    run_id: str,
+    by: str = f"the sensor {SENSOR}: no run told Dagster of this publication",
+) -> None:
     day = built_from_log(state, {}, {}, reused=True)
-    told_by = dg.MetadataValue.text(f"the sensor {SENSOR}: no run told Dagster of this publication")
+    told_by = dg.MetadataValue.text(by)
     instance.report_runless_asset_event(
         dg.AssetMaterialization(
             dg.AssetKey(state.table),

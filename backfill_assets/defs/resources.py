@@ -1,21 +1,31 @@
 """The Spark session that all steps of a run share, and the builder on top of it."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
+from backfill_assets.backfill.campaign import plan_of
+from backfill_assets.backfill.campaign_run import CampaignRun
+from backfill_assets.backfill.campaign_work import SituationOf
+from backfill_assets.backfill.plan import Plan
+from backfill_assets.backfill.situation_now import situation_of_plan
 from backfill_assets.build import Builder, RunInfo
 from backfill_assets.build.maintenance import Maintenance
 from backfill_assets.build.watch import Watch
 from backfill_assets.datasets import registry
 from backfill_assets.defs.provenance import run_info
+from backfill_assets.lakehouse.campaign_journal import campaigns
 from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.lakehouse.outbox import Sender
+from backfill_assets.lakehouse.plans import kept_plan
 from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.published import anything_published
+from backfill_assets.lakehouse.senders import sender_of
 from backfill_assets.lakehouse.session import end_session, open_session
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
@@ -109,6 +119,23 @@ class Backfill(dg.ConfigurableResource[Any]):
         """Reads published days afresh; None as long as nothing was published."""
         log = self.publications()
         return Watch(Storage(str(self.settings.lakehouse)), log, self.spark.session) if log else None
+
+    def campaigns(self) -> list[str]:
+        """Every campaign that was ever started."""
+        return campaigns(Storage(str(self.settings.lakehouse)))
+
+    def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
+        """Carries ``campaign`` on in ``run``; without one, for looking at where it is."""
+        plan, price = plan_of(campaign), self.settings.core_hour_price
+        kept = Plan.from_json(kept_plan(Storage(str(self.settings.lakehouse)), plan), id=plan)
+        info = run_info(run) if run else RunInfo("")
+        return CampaignRun(self.builder(), kept, info, progress, None if price is None else price / 3600)
+
+    def situation_of(self) -> SituationOf:
+        return lambda plan: situation_of_plan(self.settings, plan)
+
+    def sender(self, write: Callable[[str], None]) -> Sender:
+        return sender_of(self.settings.notices, write)
 
     def maintenance(self) -> Maintenance:
         publisher = Publisher(Storage(str(self.settings.lakehouse)), retention_days=self.settings.rollback_window_days)

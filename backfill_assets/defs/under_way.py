@@ -20,7 +20,7 @@ def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: date
     """Each of ``tables`` that a backfill or a run under way targets, with what that is."""
     moment = now or datetime.now(UTC)
     records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
-    runs = [record.dagster_run for record in records if _alive(instance, record, moment)]
+    runs = [record.dagster_run for record in records if is_alive(instance, record, moment)]
     busy = {table: f"the run {run.run_id[:8]}" for run in runs for table in _of_run(run, tables)}
     unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
@@ -43,7 +43,7 @@ def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
     return any(key in (backfill.asset_selection or ()) for backfill in instance.get_backfills())
 
 
-def _alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
+def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
     """Waiting in the queue is no sign of death; the newest event of one that was started is its last sign of life."""
     run = record.dagster_run
     if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):

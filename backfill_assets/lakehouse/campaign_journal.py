@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 
 _CAMPAIGNS = "_campaigns"
-Kind = Literal["started", "resumed", "wave", "step", "stopped", "approved", "rolled back"]
+Kind = Literal["started", "resumed", "wave", "step", "stopped", "approved", "rolled back", "restored"]
 
 
 class JournalEntry(Record):

@@ -15,5 +15,12 @@ def kept_difference(storage: Storage, plan: str) -> bytes | None:
     return storage.read_bytes(_path(plan)) if storage.exists(_path(plan)) else None
 
 
+def keep_page(storage: Storage, plan: str, html: str) -> str:
+    """Keep the page of the newest difference of ``plan``; returns where it is."""
+    path = f"_plans/{plan}.difference.html"
+    storage.write_bytes(path, html.encode())
+    return storage.uri(path)
+
+
 def _path(plan: str) -> str:
     return f"_plans/{plan}.difference.json"

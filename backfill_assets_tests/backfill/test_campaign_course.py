@@ -91,5 +91,10 @@ def test_a_campaign_that_was_rolled_back_can_be_run_again() -> None:
     assert after([*back, entry("resumed")]).wave == 0
 
 
+def test_a_rollback_that_was_undone_leaves_the_campaign_where_it_was() -> None:
+    back_and_forth = [*until(CampaignStep.TELL_AFTER), entry("rolled back"), entry("restored")]
+    assert after(back_and_forth, NOW + WINDOW).step is CampaignStep.DECOMMISSION
+
+
 def test_a_campaign_that_was_never_started_does_nothing() -> None:
     assert next_move(Course("campaign-x"), WAVES, WINDOW, NOW).waits

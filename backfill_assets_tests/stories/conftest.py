@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.days import DayRange
+from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -20,6 +22,28 @@ NINETY_DAYS = DayRange.parse("2017-03-01..2017-05-29")
 def workshop(tmp_path: Path, spark: SparkSession) -> Workshop:
     """An empty lakehouse and landing zone."""
     return Workshop(tmp_path, lambda: spark)
+
+
+WRONG_DAYS = DayRange.parse("2017-03-01..2017-03-09")
+
+
+@pytest.fixture(scope="session")
+def wrong_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """The home of nine days as the old logic made them, in many currencies, with all reports."""
+    home = tmp_path_factory.mktemp("wrong") / "home"
+    workshop = Workshop(home, lambda: spark)
+    workshop.land_synthetic(SyntheticSpec(days=WRONG_DAYS, rows_per_day=30, seed=6, defects={}))
+    workshop.build_all(WRONG_DAYS, "v1")
+    workshop.build_reports(WRONG_DAYS)
+    return home
+
+
+@pytest.fixture
+def wrong(wrong_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
+    """A copy of ``wrong_home``: a lakehouse names its files relative to itself, and can be copied."""
+    home = tmp_path / "home"
+    shutil.copytree(wrong_home, home)
+    return Workshop(home, lambda: spark)
 
 
 @pytest.fixture(scope="session")

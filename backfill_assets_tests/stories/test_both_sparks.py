@@ -9,6 +9,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,10 +18,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.build import decide
+from backfill_assets.build import Builder, RunInfo, decide
+from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.session import spark_session
 from backfill_assets.sample.defects import DEFECTS
 from backfill_assets.sample.synthetic_tally import SyntheticSpec, SyntheticTally
+from backfill_assets.settings import Settings
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -126,10 +130,41 @@ def test_what_the_schema_does_not_know_is_kept(built: Built) -> None:
 
 def test_spark_connect_gives_the_same_rows(built: Built, tmp_path: Path, connect_spark: SparkSession) -> None:
     """Checksums of every day of every table, over the chain in one range."""
-    workshop = Workshop(tmp_path, lambda: connect_spark)
+    _assert_same_rows(built, tmp_path, connect_spark)
+
+
+@pytest.mark.timeout(600)
+def test_a_cluster_gives_the_same_rows(built: Built, tmp_path: Path, cluster_spark: SparkSession) -> None:
+    """The same story on a master and two workers: nothing rests on driver and executor being one process."""
+    _assert_same_rows(built, tmp_path, cluster_spark)
+
+
+def _assert_same_rows(built: Built, home: Path, spark: SparkSession) -> None:
+    workshop = Workshop(home, lambda: spark)
     workshop.land_synthetic(SPEC)
     workshop.build_all(EASTER)
     assert workshop.contents() == built.workshop.contents()
+
+
+def test_runs_of_two_days_at_once_give_the_same_rows(
+    built: Built, tmp_path: Path, connect_spark: SparkSession, connect_settings: Settings
+) -> None:
+    """A range that is fanned out on the shared server: each run has a session of its own, and nobody waits for it.
+
+    Late rows reach days of the other run, as in day by day; a last run over the range catches up.
+    """
+    workshop = built.another(tmp_path, connect_spark)
+    with ThreadPoolExecutor() as runs:
+        list(runs.map(lambda days: _run_in_its_own_session(workshop, connect_settings, days), EASTER.split(2)))
+    workshop.build_all(EASTER)
+    assert workshop.contents() == built.workshop.contents()
+
+
+def _run_in_its_own_session(shared: Workshop, server: Settings, days: DayRange) -> None:
+    with spark_session(server, "run") as session:
+        builder = Builder.from_settings(shared.settings, lambda: session)
+        for table in ("raw_products", "bronze_products", "raw_sales", "bronze_sales"):
+            builder.build(registry.step(table), list(days), run=RunInfo(f"run-{days.first}"))
 
 
 def test_day_by_day_gives_the_same_rows(built: Built, tmp_path: Path, spark: SparkSession) -> None:

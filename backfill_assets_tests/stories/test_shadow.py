@@ -15,30 +15,20 @@ from backfill_assets.build.cutover import CutOver, cut_over
 from backfill_assets.build.shadow import ShadowedStep, ShadowStep, shadow
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.published import published_versions
 from backfill_assets.lakehouse.rollback import roll_back
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.stories.conftest import WRONG_DAYS as DAYS
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.workshop import Workshop
 
-DAYS = DayRange.parse("2017-03-01..2017-03-09")
 FACT = "fact_sales_transactions"
 REPORTS = ("fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
 TABLES = (FACT, *REPORTS)
 WEEKEND = (date(2017, 3, 4), date(2017, 3, 5))
 LATE_DAY = date(2017, 3, 7)
 RUN = RunInfo("a-campaign-run")
-
-
-@pytest.fixture
-def wrong(workshop: Workshop) -> Workshop:
-    """History as the old logic made it, in many currencies, with all reports."""
-    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=30, seed=6, defects={}))
-    workshop.build_all(DAYS, "v1")
-    workshop.build_reports(DAYS)
-    return workshop
 
 
 def steps(version: str = "v2") -> list[ShadowStep]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
+from backfill_assets.cli import main
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
 from backfill_assets_tests.workshop import Workshop
+
+FACT = "fact_sales_transactions"
 
 
 def revenue(workshop: Workshop) -> dict[tuple[date, int], oracle.StoreDay]:
@@ -76,29 +82,106 @@ def completeness(workshop: Workshop, table: str) -> dict[str, set[tuple[int, boo
     return found
 
 
-@pytest.mark.timeout(900)
-def test_facts_and_reports_equal_the_totals_from_the_packages_to_the_cent(workshop: Workshop) -> None:
-    """The mission's case: history built with the previous day's rate, then rebuilt with the right one.
+def assert_published(workshop: Workshop, version: oracle.Version) -> None:
+    """Facts and reports are what pandas makes of the packages' files, to the cent."""
+    first, last = NINETY_DAYS.first, NINETY_DAYS.last
+    assert totals(workshop) == oracle.day_totals(first, last, version)
+    assert revenue(workshop) == oracle.daily_revenue(first, last, version)
+    assert_reports_equal_the_packages(workshop, version)
 
-    Every day, and every store on every day, under both versions; the rebuild with v2 leaves bronze alone. Reports too,
-    also of the weeks and months that the range cuts, which say so.
-    """
+
+class Story:
+    """What a person types, in this process: each command's words go to the terminal that `make story-fx` shows."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self.workshop = workshop
+        self.notices = workshop.settings.home / "notices.jsonl"
+
+    def types(self, *words: str) -> Any:
+        print(f"\n$ backfill {' '.join(words)}")
+        result = CliRunner().invoke(main, [*words, "--json"])
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        print(_short(found))
+        return found
+
+    def told(self) -> list[str]:
+        """The deduplication keys of the notices that arrived."""
+        lines = self.notices.read_text().splitlines() if self.notices.exists() else []
+        return [json.loads(line)["key"] for line in lines]
+
+
+def _short(told: Any) -> str:
+    text = json.dumps(told, indent=1)
+    return text if len(text) < 1500 else f"{text[:1500]} ..."
+
+
+@pytest.fixture
+def story(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Story:
+    """The commands work on the workshop's home, with the Spark session of the tests."""
+    found = Story(workshop)
+    monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
+    monkeypatch.setenv("BACKFILL_NOTICES", f"file:{found.notices}")
+    for module in ("campaign", "difference", "rollback"):
+        monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: workshop.builder)
+    return found
+
+
+@pytest.mark.timeout(1500)
+def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_again(story: Story) -> None:
+    """The mission's case: history built with the previous day's rate. Reports too, also of the weeks that are cut."""
+    workshop = story.workshop
     workshop.land_real(NINETY_DAYS)
     workshop.build_all(NINETY_DAYS, "v1")
-    assert totals(workshop) == oracle.day_totals(NINETY_DAYS.first, NINETY_DAYS.last, "v1")
-    assert revenue(workshop) == oracle.daily_revenue(NINETY_DAYS.first, NINETY_DAYS.last, "v1")
     workshop.build_reports(NINETY_DAYS)
-    assert_reports_equal_the_packages(workshop, "v1")
+    assert_published(workshop, "v1")
     bronze = {day: state.publication for day, state in workshop.states("bronze_sales").items()}
 
-    workshop.build_all(NINETY_DAYS, "v2")
+    expected = ("--expect", "rows unchanged", "--expect", "weekends unchanged")
+    plan = story.types("plan", FACT, "--days", str(NINETY_DAYS), "--version", "v2", *expected)["id"]
+    waits = story.types("run", plan)["waits"]
 
-    assert totals(workshop) == oracle.day_totals(NINETY_DAYS.first, NINETY_DAYS.last, "v2")
-    assert revenue(workshop) == oracle.daily_revenue(NINETY_DAYS.first, NINETY_DAYS.last, "v2")
+    assert waits == "it waits for approval"
+    waves = [each["told"]["days"][FACT]["staged"] for each in _journal(story, plan) if each["kind"] == "wave"]
+    assert len(waves) == 4 and waves == sorted(waves), "a canary, a pilot, half, all"
+    assert_published(workshop, "v1")
+
+    difference = story.types("diff", plan, "--kept")
+    print(difference["sentence"])
+    fact = next(table for table in difference["tables"] if table["table"] == FACT)
+    assert difference["broken"] == 0
+    assert not [day for day in _changed(fact) if day.weekday() >= 5], "no rates are published at weekends"
+
+    first = story.types("approve", plan)["publication"]
+    assert_published(workshop, "v2")
     assert {day: state.publication for day, state in workshop.states("bronze_sales").items()} == bronze
+    assert story.told().count(first) == 1
 
-    workshop.build_reports(NINETY_DAYS)
-    assert_reports_equal_the_packages(workshop, "v2")
+    back = story.types("rollback", plan, "--yes")["publication"]
+    assert_published(workshop, "v1")
+
+    story.types("run", plan)
+    second = story.types("approve", plan)["publication"]
+    assert_published(workshop, "v2")
+    assert sorted(story.told()) == sorted({*story.told()}), "each notice once"
+    assert {first, back, second} <= {*story.told()}
+    assert_cut_periods_say_so(workshop)
+
+
+def _journal(story: Story, plan: str) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = story.types("campaign", plan)["entries"]
+    return entries
+
+
+def _changed(table: dict[str, Any]) -> list[date]:
+    return [
+        date.fromisoformat(day["day"])
+        for day in table["days"]
+        if day["rows"]["added"] or day["rows"]["removed"] or day["rows"]["changed"]
+    ]
+
+
+def assert_cut_periods_say_so(workshop: Workshop) -> None:
     assert completeness(workshop, "report_monthly_close") == {
         "2017-03-01": {(31, True)},
         "2017-04-01": {(30, True)},

@@ -1,0 +1,128 @@
+"""A campaign from its plan to its end, moved along by the sensor alone, and stopped by its breaker."""
+
+# No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.backfill.breaker import Limits
+from backfill_assets.backfill.campaign_course import STEPS, CampaignStep
+from backfill_assets.backfill.campaign_run import CampaignRun, Options
+from backfill_assets.backfill.plan import Asked, Plan
+from backfill_assets.backfill.planning import make_plan
+from backfill_assets.backfill.situation_now import situation_now
+from backfill_assets.backfill.waves import Shares
+from backfill_assets.build import RunInfo
+from backfill_assets.datasets.registry import datasets
+from backfill_assets.defs.campaign import SENSOR, step_key
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.shadow import shadow_key
+from backfill_assets.errors import CampaignStopped
+from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets_tests.stories.conftest import WRONG_DAYS as DAYS
+from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
+from backfill_assets_tests.workshop import Workshop
+
+FACT = "fact_sales_transactions"
+TABLES = (FACT, "fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
+WAVES = Shares.parse("20%,100%")
+
+
+class WorkshopBackfill(Backfill):
+    """The real resource, with the Spark session of the tests."""
+
+    workshop: dg.ResourceDependency[Workshop]
+
+    def builder(self) -> object:  # type: ignore[override]
+        return self.workshop.builder
+
+
+@pytest.fixture
+def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
+    settings = wrong.settings
+    spark = SharedSpark(settings=settings)
+    resource = WorkshopBackfill(settings=settings, spark=spark, workshop=wrong)
+    with ExitStack() as stack:
+        instance = stack.enter_context(dg.instance_for_test())
+        yield DagsterDaemon(code_location(datasets(), {"spark": spark, "backfill": resource}), instance, SENSOR)
+
+
+def planned(workshop: Workshop) -> Plan:
+    asked = Asked(target=FACT, days=str(DAYS), version="v2")
+    plan = make_plan(asked, situation_now(workshop.settings, FACT, DAYS))
+    keep_plan(workshop.builder.lake.storage, plan.id, plan.to_json())
+    return plan
+
+
+def campaign(workshop: Workshop, plan: Plan) -> CampaignRun:
+    return CampaignRun(workshop.builder, plan, RunInfo("a-person", launched_by="ana"), workshop.messages.append)
+
+
+def checksums(workshop: Workshop) -> dict[str, dict[date, str]]:
+    return {
+        table: {day: state.content.checksum for day, state in workshop.states(table).items() if state.content}
+        for table in TABLES
+    }
+
+
+def done(daemon: DagsterDaemon, step: CampaignStep, name: str) -> bool:
+    return name in daemon.instance.get_materialized_partitions(step_key(step))
+
+
+def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
+    wrong: Workshop, daemon: DagsterDaemon, tmp_path: Path
+) -> None:
+    """Every step is a materialized partition; main's days become materialized at the cut-over; one notice is told."""
+    old, plan = checksums(wrong), planned(wrong)
+    at = campaign(wrong, plan)
+    at.start(Options(WAVES, daemon=True))
+
+    assert daemon.until_it_waits() == f"{at.campaign}: it waits for approval"
+
+    assert checksums(wrong) == old, "nobody sees anything of it yet"
+    assert open_plan_ids(wrong.builder.lake.storage) == [plan.id]
+    titles = [backfill.title for backfill in daemon.instance.get_backfills()]
+    assert sorted(map(str, titles)) == [f"{at.campaign}: 100 %", f"{at.campaign}: 20 %"]
+    staged = daemon.instance.get_materialized_partitions(shadow_key(FACT))
+    assert staged == {str(day) for day in DAYS}
+    assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
+    assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:5])
+
+    at.approve()
+    assert "is decommissioned then" in daemon.until_it_waits()
+
+    new = checksums(wrong)
+    assert all(new[table] != old[table] for table in TABLES)
+    publications = {state.publication for table in TABLES for state in wrong.states(table).values()}
+    published = str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+    assert published in publications
+    told = daemon.instance.fetch_materializations(dg.AssetRecordsFilter(dg.AssetKey(FACT)), limit=100).records
+    assert {str(r.asset_materialization.metadata["publication"].value) for r in told if r.asset_materialization} == {
+        published
+    }
+    assert published in at.course.done[CampaignStep.TELL_AFTER].told["delivered"]
+    assert not open_plan_ids(wrong.builder.lake.storage)
+    assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:8])
+
+    lake = wrong.builder.lake
+    roll_back(lake.publisher, published, id=lake.new_id("undo"))
+    assert checksums(wrong) == old
+
+
+def test_a_breaker_stops_a_campaign_after_its_canary(wrong: Workshop) -> None:
+    """The journal says which limit and by how much; nothing was published, and the rest was never computed."""
+    old, plan = checksums(wrong), planned(wrong)
+    at = campaign(wrong, plan)
+    at.start(Options(WAVES, Limits.parse("deviation=0.0001%")))
+    with pytest.raises(CampaignStopped, match=r"wave 20 %: .* differs by .* and at most 0.0001 % may"):
+        at.judge_wave(0, at.stage_wave(0))
+    assert at.next().reason.startswith("it was stopped: wave 20 %")
+    assert checksums(wrong) == old
+    assert {day for step in at.shadowed for day in step.staged} <= {date(2017, 3, 8), date(2017, 3, 9)}
