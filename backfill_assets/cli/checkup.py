@@ -123,7 +123,7 @@ def connect_server(settings: Settings, port: int = CONNECT_PORT) -> Finding:
     url = urlsplit(settings.spark_remote)
     if _answers(url.hostname or "", url.port or CONNECT_PORT):
         return Finding(what, "ok", f"{settings.spark_remote} answers")
-    hint = "Start the server, or unset SPARK_REMOTE for embedded Spark."
+    hint = "Start one (backfill spark start), or unset SPARK_REMOTE for embedded Spark."
     return Finding(what, "fail", f"nothing answers at {settings.spark_remote}", hint)
 
 

@@ -45,10 +45,10 @@ def spark() -> None:
 )
 @click.option(
     "--profile",
-    type=click.Choice(["connect", "standalone"]),
+    metavar="NAME",
     default="connect",
     show_default=True,
-    help="connect: all inside one JVM. standalone: a master and two workers behind it.",
+    help="A folder of spark_conf. With standalone, a master and two workers on this machine are started behind it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def start(port: int, profile: str, as_json: bool) -> None:

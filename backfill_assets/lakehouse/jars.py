@@ -15,9 +15,14 @@ from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.java import require_java
 from backfill_assets.settings import Settings
 
-# Ivy takes group patterns: of what the locked JARs ask for, everything that is not locked itself is in pyspark.
 _FETCH = "python -m backfill_assets.lakehouse.jars"
-_LEFT_OUT = "com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*"
+# What Ivy leaves out of what the JARs of a lock ask for. Its patterns also hit what is asked for by name. For
+# Delta, everything that is not locked itself is in pyspark; for S3, the bundle of the whole SDK is 686 MB.
+_LEFT_OUT = {
+    "jars.lock": "com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*",
+    "jars-s3.lock": "software.amazon.awssdk:bundle,software.amazon.awssdk:netty-nio-client,io.netty:*,"
+    "org.wildfly.openssl:*,org.slf4j:*,commons-codec:*,org.apache.httpcomponents:*",
+}
 
 
 @dataclass(frozen=True)
@@ -56,15 +61,15 @@ def read_lock(lock: Path) -> tuple[LockedJar, ...]:
         ) from error
 
 
-def wanted_jars(settings: Settings) -> tuple[LockedJar, ...]:
-    """Those for Delta; with a lakehouse in an S3-compatible store, those for ``s3a://`` as well."""
-    locks = ["jars.lock", *(["jars-s3.lock"] if settings.lakehouse_on_s3 else [])]
-    return tuple(jar for lock in locks for jar in read_lock(settings.spark_conf / lock))
+def _locks(settings: Settings) -> dict[str, tuple[LockedJar, ...]]:
+    """By file: the JARs for Delta; with a lakehouse in an S3-compatible store, those for ``s3a://`` as well."""
+    names = ["jars.lock", *(["jars-s3.lock"] if settings.lakehouse_on_s3 else [])]
+    return {name: read_lock(settings.spark_conf / name) for name in names}
 
 
 def locked_jars(settings: Settings) -> list[Path]:
     """The JARs for ``spark.jars``, every one checked; otherwise ``LakehouseUnusable`` names what is wrong."""
-    lock = wanted_jars(settings)
+    lock = [jar for jars in _locks(settings).values() for jar in jars]
     wrong = [jar.file_name for jar in lock if not jar.stands_in(settings.jars)]
     if wrong:
         hint = "Run: make setup" if not settings.lakehouse_on_s3 else f"Run: {_FETCH}"
@@ -74,24 +79,31 @@ def locked_jars(settings: Settings) -> list[Path]:
 
 def fetch_jars(settings: Settings) -> list[LockedJar]:
     """Bring the folder in line with the lock, through Spark's own resolver; returns the JARs that were fetched."""
-    wanted = [jar for jar in wanted_jars(settings) if not jar.stands_in(settings.jars)]
-    if wanted:
-        require_java()
-        ivy = settings.jars.parent / "ivy"
-        _resolve(wanted, ivy)
-        for jar in wanted:
-            _take_over(ivy / "jars" / f"{jar.group}_{jar.file_name}", jar, settings.jars)
-    return wanted
+    fetched = []
+    for name, jars in _locks(settings).items():
+        wanted = [jar for jar in jars if not jar.stands_in(settings.jars)]
+        if wanted:
+            _fetch(wanted, _LEFT_OUT[name], settings)
+        fetched += wanted
+    return fetched
 
 
-def _resolve(jars: Sequence[LockedJar], ivy: Path) -> None:
+def _fetch(wanted: Sequence[LockedJar], left_out: str, settings: Settings) -> None:
+    require_java()
+    ivy = settings.jars.parent / "ivy"
+    _resolve(wanted, left_out, ivy)
+    for jar in wanted:
+        _take_over(ivy / "jars" / f"{jar.group}_{jar.file_name}", jar, settings.jars)
+
+
+def _resolve(jars: Sequence[LockedJar], left_out: str, ivy: Path) -> None:
     from pyspark.find_spark_home import _find_spark_home
 
     with tempfile.NamedTemporaryFile(suffix=".py") as nothing_to_run:
         command = [
             str(Path(_find_spark_home()) / "bin" / "spark-submit"),
             *("--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", f"spark.jars.ivy={ivy}"),
-            *("--packages", ",".join(jar.coordinate for jar in jars), "--exclude-packages", _LEFT_OUT),
+            *("--packages", ",".join(jar.coordinate for jar in jars), "--exclude-packages", left_out),
             nothing_to_run.name,
         ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
