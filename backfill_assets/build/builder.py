@@ -15,6 +15,7 @@ from backfill_assets.datasets.dataset import Step
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.publish import Publisher
+from backfill_assets.lakehouse.session import naming_a_lost_server
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 
@@ -60,10 +61,11 @@ class Builder:
         wanted = sorted(set(days))
         self._refuse_future(step, wanted)
         self.lake.publisher.recover()
-        if step.source is not None:
-            self._refuse_version(step, version)
-            return ArrivalBuild(self.lake, step, run, progress).run_days(wanted)
-        return ReplaceBuild(self.lake, step, step.version(version), run, force, progress).run_days(wanted)
+        with naming_a_lost_server(f"{step.name} was built"):
+            if step.source is not None:
+                self._refuse_version(step, version)
+                return ArrivalBuild(self.lake, step, run, progress).run_days(wanted)
+            return ReplaceBuild(self.lake, step, step.version(version), run, force, progress).run_days(wanted)
 
     def _refuse_version(self, step: Step, version: str | None) -> None:
         if version not in (None, INGEST):

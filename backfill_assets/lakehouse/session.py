@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # What rows and files depend on, whoever configured the server; the rest of its settings are its own.
 _SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.databricks.delta.")
 _DEFAULT_PORT = 15002
+# The client's own patience with a server that does not answer is ten minutes; with these it is half a minute.
+_RETRIES, _LONGEST_WAIT_MS = 8, 5_000
+_SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 
 
 @contextmanager
@@ -59,6 +62,22 @@ def run_a_job(settings: Settings) -> None:
             session.range(10).count()
     except PySparkException as error:
         raise LakehouseUnusable(f"{settings.spark_remote} answers, but runs no job: {error}") from error
+
+
+@contextmanager
+def naming_a_lost_server(what: str) -> Iterator[None]:
+    """Raise ``LakehouseUnusable`` when the Connect server goes away while ``what`` is under way."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        if type(error).__name__ not in _SERVER_GONE:
+            raise
+        raise LakehouseUnusable(
+            f"The Spark server went away while {what}: nothing of it was published.",
+            hint="Start one (backfill spark start), then run the same days again: what was staged is used.",
+        ) from error
 
 
 def end_session(settings: Settings, session_id: str) -> None:
@@ -133,15 +152,18 @@ def require_answer(url: str) -> None:
     with closing(socket.socket()) as probe:
         probe.settimeout(5)
         if probe.connect_ex((address.hostname or "localhost", address.port or _DEFAULT_PORT)) != 0:
-            hint = "Start the Spark Connect server, or unset SPARK_REMOTE: then Spark runs inside the process."
+            hint = "Start one (backfill spark start), or unset SPARK_REMOTE: then Spark runs inside the process."
             raise LakehouseUnusable(f"Nothing answers at {url}.", hint=hint)
 
 
 def _remote_session(url: str, session_id: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
 
     named = f"{url.rstrip('/')}/;session_id={session_id}" if session_id else url
     session: SparkSession = SparkSession.builder.remote(named).create()
+    patience = DefaultPolicy(max_retries=_RETRIES, max_backoff=_LONGEST_WAIT_MS)
+    session.client.set_retry_policies([patience])
     return session
 
 
