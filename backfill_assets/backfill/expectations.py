@@ -84,7 +84,7 @@ class Expectation(Record):
         subject = self.on if shorthand else self.subject
         value = "" if self.value is None else f"={self.value}"
         each = " a day" if self.each_day else ""
-        condition = "unchanged" if self.limit is None else f"< {self.limit}{self.unit}{each}"
+        condition = "unchanged" if self.limit is None else f"< {self.limit:f}{self.unit}{each}"
         on = f" on {self.on}" if self.on and not shorthand else ""
         return f"{subject}{value} {condition}{on}{f' in {self.table}' if self.table else ''}"
 

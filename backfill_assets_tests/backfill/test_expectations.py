@@ -44,6 +44,7 @@ def broken_days(found: ExpectationVerdict) -> Mapping[date | None, str]:
     [
         "revenue_eur < 2% a day",
         "revenue_eur < 0.5%",
+        "revenue_eur < 0.0000001% a day",
         "revenue_eur < 1000",
         "rows unchanged",
         "rows < 5 a day on weekdays",
