@@ -13,6 +13,7 @@ import pytest
 
 from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server
 from backfill_assets.lakehouse.session import open_session, spark_session
+from backfill_assets.lakehouse.standalone_cluster import start_standalone_cluster
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
 """They stage and publish with delta-rs, some 50 ms a publication: the protocol tier."""
-_CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "each_spark"}
+_CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "cluster_spark", "each_spark"}
 
 hypothesis.settings.register_profile("backfill", deadline=None, print_blob=True, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "backfill"))
@@ -90,7 +91,7 @@ def _fixtures_of(item: pytest.Item) -> list[str]:
 def _uses_connect(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
     chosen = callspec.params.get("each_spark") if callspec else None
-    return chosen == "connect" or "connect_spark" in _fixtures_of(item)
+    return chosen == "connect" or bool({"connect_spark", "cluster_spark"} & set(_fixtures_of(item)))
 
 
 @pytest.fixture(scope="session")
@@ -124,6 +125,20 @@ def connect_spark(connect_settings: Settings) -> Iterator[SparkSession]:
     """A session of that server."""
     with spark_session(connect_settings, "tests") as session:
         yield session
+
+
+@pytest.fixture
+def cluster_spark(settings: Settings) -> Iterator[SparkSession]:
+    """A session whose work is done by a master and two workers; they are stopped after the test."""
+    cluster = start_standalone_cluster(settings)
+    options = SMALL_SPARK | {"spark.master": cluster.url}
+    try:
+        with connect_server(settings, options=options, profile="standalone") as server:
+            remote = replace(settings, spark_profile="standalone", spark_remote=server.url)
+            with spark_session(remote, "tests") as session:
+                yield session
+    finally:
+        cluster.stop()
 
 
 @pytest.fixture(params=["embedded", "connect"])

@@ -55,10 +55,10 @@ class ConnectServer:
 
 @contextmanager
 def connect_server(
-    settings: Settings, port: int | None = None, options: Mapping[str, str] | None = None
+    settings: Settings, port: int | None = None, options: Mapping[str, str] | None = None, *, profile: str = "connect"
 ) -> Iterator[ConnectServer]:
     """:func:`start_connect_server`, stopped afterwards."""
-    server = start_connect_server(settings, port, options)
+    server = start_connect_server(settings, port, options, profile=profile)
     try:
         yield server
     finally:
