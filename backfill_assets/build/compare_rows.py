@@ -1,12 +1,13 @@
 """Rows before and after, side by side: counts, sums, groups and examples. Reads each side once. DataFrames in and out.
 
-Rows are joined by hashes of their keys and compared by hashes of the rest, so that few bytes move. That two keys of
-one day share a hash has a chance of 3 in 100 million for a day of a million keys.
+A join would shuffle and sort every row. Instead each day and group gathers two hashes of each of its rows, of the key
+and of the whole row, and what both sides have in common is counted as sets. That two keys of one day share a hash has a
+chance of 3 in 100 million for a day of a million keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -23,18 +24,20 @@ if TYPE_CHECKING:
 
 DAY = "day"
 COUNTS = ("added", "removed", "changed", "unchanged")
-_BEFORE, _AFTER = "before", "after"
+_SIDES = _BEFORE, _AFTER = "before", "after"
 
 
-def compared(table: Table, before: DataFrame, after: DataFrame, most_groups: int, *, whole_rows: bool) -> DataFrame:
+def compared(table: Table, before: DataFrame, after: DataFrame, most_groups: int, *, buckets: int = 1) -> DataFrame:
     """One row for each day and for each group of ``table.groups``: what became of its rows, and its sums.
 
     ``kind`` is ``day`` or the group's column, ``value`` the day or the group's value as text; then the counts, and
     ``before_<measure>`` and ``after_<measure>`` of each total. Of each column the ``most_groups`` groups that differ
-    most; ``groups`` and ``differing`` say how many there are.
+    most; ``groups`` and ``differing`` say how many there are. A table without a key is compared by whole rows, of which
+    none can be called changed. Days of very many rows are taken apart into ``buckets``.
     """
-    pairs = _as_multisets(table, before, after) if whole_rows else _by_key(table, before, after)
-    return _most(table, _parts(table, _by_day_and_groups(table, pairs)), most_groups)
+    both = _side(table, before, _BEFORE).unionByName(_side(table, after, _AFTER))
+    cells = _by_key(table, both, buckets) if table.key else _as_multisets(table, both)
+    return _most(table, _parts(table, cells), most_groups)
 
 
 def changed_rows(table: Table, before: DataFrame, after: DataFrame, withheld: Collection[str], most: int) -> DataFrame:
@@ -67,115 +70,107 @@ def _columns(table: Table) -> list[str]:
     return [field.name for field in struct_type(table.contract).fields]
 
 
-# ------------------------------------------------------------------ pairs
-
-
-def _by_key(table: Table, before: DataFrame, after: DataFrame) -> DataFrame:
-    old, new = _side(table, before, _BEFORE), _side(table, after, _AFTER)
-    pairs = old.join(new, [DAY, "key_hash"], "full_outer")
-    there, comes = F.col("before_hash").isNotNull(), F.col("after_hash").isNotNull()
-    same = F.col("before_hash") == F.col("after_hash")
-    return pairs.select(
-        "*",
-        *_flags(comes & ~there, there & ~comes, there & comes & ~same, there & comes & same),
-    )
-
-
-def _side(table: Table, rows: DataFrame, side: str) -> DataFrame:
-    columns = [F.col(DAY), F.xxhash64(*table.key).alias("key_hash")]
-    columns.append(_row_hash(table, (DAY, *table.key)).alias(f"{side}_hash"))
-    columns += [F.col(name).cast("string").alias(f"{side}_group_{n}") for n, name in enumerate(table.groups)]
-    columns += [F.col(name).alias(f"{side}_sum_{n}") for n, name in enumerate(table.totals)]
-    return rows.select(*columns)
-
-
-def _as_multisets(table: Table, before: DataFrame, after: DataFrame) -> DataFrame:
-    """Equal rows cancel out; what is left over on a side was removed, or is added."""
-    both = _whole(table, before, F.lit(1), F.lit(0)).unionByName(_whole(table, after, F.lit(0), F.lit(1)))
-    values = [c for c in both.columns if c not in ("before_rows", "after_rows")]
-    counted = both.groupBy(*values).agg(F.sum("before_rows").alias("b"), F.sum("after_rows").alias("a"))
-    groups = range(len(table.groups))
-    sums = range(len(table.totals))
-    return counted.select(
-        DAY,
-        *(F.when(F.col("b") > 0, F.col(f"group_{n}")).alias(f"before_group_{n}") for n in groups),
-        *(F.when(F.col("a") > 0, F.col(f"group_{n}")).alias(f"after_group_{n}") for n in groups),
-        *((F.col(f"sum_{n}") * F.col("b")).alias(f"before_sum_{n}") for n in sums),
-        *((F.col(f"sum_{n}") * F.col("a")).alias(f"after_sum_{n}") for n in sums),
-        F.greatest(F.col("a") - F.col("b"), F.lit(0)).alias("added"),
-        F.greatest(F.col("b") - F.col("a"), F.lit(0)).alias("removed"),
-        F.lit(0).cast("bigint").alias("changed"),
-        F.least("a", "b").alias("unchanged"),
-    )
-
-
-def _whole(table: Table, rows: DataFrame, before: Column, after: Column) -> DataFrame:
-    return rows.select(
-        DAY,
-        _row_hash(table, (DAY,)).alias("row_hash"),
-        *(F.col(name).cast("string").alias(f"group_{n}") for n, name in enumerate(table.groups)),
-        *(F.col(name).alias(f"sum_{n}") for n, name in enumerate(table.totals)),
-        before.alias("before_rows"),
-        after.alias("after_rows"),
-    )
-
-
-def _flags(*flags: Column) -> list[Column]:
-    return [flag.cast("bigint").alias(name) for name, flag in zip(COUNTS, flags, strict=True)]
-
-
-def _row_hash(table: Table, without: Sequence[str]) -> Column:
-    """XXH64 passes over nulls, so which columns are null is in it."""
-    fields = [field for field in struct_type(table.contract).fields if field.name not in without]
-    nulls = [F.col(field.name).isNull() for field in fields if field.nullable]
-    return F.xxhash64(*[F.col(field.name) for field in fields], *nulls, F.lit(0))
-
-
 # ------------------------------------------------------------------ days and groups
 
 
-def _by_day_and_groups(table: Table, pairs: DataFrame) -> DataFrame:
-    groups = [f"{side}_group_{n}" for side in (_BEFORE, _AFTER) for n in range(len(table.groups))]
-    there = (F.col("removed") + F.col("changed") + F.col("unchanged") > 0).alias("there")
-    comes = (F.col("added") + F.col("changed") + F.col("unchanged") > 0).alias("comes")
-    sums = [f"{side}_sum_{n}" for n in range(len(table.totals)) for side in (_BEFORE, _AFTER)]
-    return pairs.groupBy(DAY, *groups, there, comes).agg(
-        *(F.sum(name).alias(name) for name in COUNTS),
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums),
+def _side(table: Table, rows: DataFrame, side: str) -> DataFrame:
+    """The day is in the hash of the key: a row that goes to another day is removed from one and added to the other."""
+    return rows.select(
+        DAY,
+        F.lit(side).alias("side"),
+        F.xxhash64(DAY, *table.key).alias("key_hash"),
+        _row_hash(table).alias("row_hash"),
+        *(F.col(name).cast("string").alias(group) for name, group in zip(table.groups, _groups(table), strict=True)),
+        *(F.col(name).alias(f"sum_{n}") for n, name in enumerate(table.totals)),
     )
 
 
-def _parts(table: Table, found: DataFrame) -> DataFrame:
-    """Each day, and each group of each column, added up from days and groups together."""
-    sums = [f"{side}_sum_{n}" for n in range(len(table.totals)) for side in (_BEFORE, _AFTER)]
-    parts = [_part(F.lit(DAY), F.col(DAY).cast("string"), {name: F.col(name) for name in (*COUNTS, *sums)})]
-    for n, column in enumerate(table.groups):
-        parts += _group_parts(column, n, sums)
-    exploded = found.select(F.inline(F.array_compact(F.array(*parts))))
-    return exploded.groupBy("kind", "value").agg(*(F.sum(name).alias(name) for name in (*COUNTS, *sums)))
+def _row_hash(table: Table) -> Column:
+    """XXH64 passes over nulls, so which columns are null is in it."""
+    fields = struct_type(table.contract).fields
+    nulls = [F.col(field.name).isNull() for field in fields if field.nullable]
+    return F.xxhash64(*[F.col(field.name) for field in fields], *nulls)
 
 
-def _group_parts(column: str, n: int, sums: Sequence[str]) -> Iterator[Column]:
-    """A row that changes its group is removed from one and added to the other."""
-    old, new, there, comes = F.col(f"before_group_{n}"), F.col(f"after_group_{n}"), F.col("there"), F.col("comes")
-    moved = there & comes & ~old.eqNullSafe(new)
+def _by_key(table: Table, both: DataFrame, buckets: int) -> DataFrame:
+    """Rows of both sides that have the same day and groups, with the keys that only one side has."""
+    bucket = F.pmod("key_hash", F.lit(buckets)).alias("bucket")
+    cells = both.groupBy(DAY, *_groups(table), bucket).agg(
+        *(
+            F.collect_list(_of(side, what)).alias(f"{side}_{what}")
+            for side in _SIDES
+            for what in ("key_hash", "row_hash")
+        ),
+        *_sums_of_sides(table),
+    )
+    kept = F.size(F.array_intersect("before_key_hash", "after_key_hash"))
+    same = F.size(F.array_intersect("before_row_hash", "after_row_hash"))
+    counts = (F.size("after_key_hash") - kept, F.size("before_key_hash") - kept, kept - same, same)
+    return cells.select(
+        *(DAY, "bucket", *_groups(table), *_sums(table)),
+        *(count.cast("bigint").alias(name) for name, count in zip(COUNTS, counts, strict=True)),
+        F.array_except("before_key_hash", "after_key_hash").alias("lost"),
+        F.array_except("after_key_hash", "before_key_hash").alias("gained"),
+    )
+
+
+def _as_multisets(table: Table, both: DataFrame) -> DataFrame:
+    """Equal rows cancel out; what is left over on a side was removed, or is added."""
+    rows = [F.count(_of(side, "row_hash")).alias(side) for side in _SIDES]
+    counted = both.groupBy(DAY, *_groups(table), "row_hash").agg(*rows, *_sums_of_sides(table))
+    none, zero = F.array().cast("array<bigint>"), F.lit(0).cast("bigint")
+    counts = (F.greatest(F.col(_AFTER) - F.col(_BEFORE), zero), F.greatest(F.col(_BEFORE) - F.col(_AFTER), zero), zero)
+    return (
+        counted.select("*", *(c.alias(n) for n, c in zip(COUNTS, (*counts, F.least(_BEFORE, _AFTER)), strict=True)))
+        .groupBy(DAY, *_groups(table))
+        .agg(*(F.sum(name).alias(name) for name in (*COUNTS, *_sums(table))))
+        .select("*", zero.alias("bucket"), none.alias("lost"), none.alias("gained"))
+    )
+
+
+def _parts(table: Table, cells: DataFrame) -> DataFrame:
+    """Each day, and each group of each column. A key that one cell lost and another one gained stands for a changed row
+    wherever both cells belong together: of its day, and of the groups that it did not leave.
+    """
+    numbers = [F.col(name).alias(name) for name in (*COUNTS, *_sums(table), "lost", "gained", "bucket", DAY)]
+    kinds = [(DAY, F.col(DAY).cast("string"))]
+    kinds += [(name, F.col(group)) for name, group in zip(table.groups, _groups(table), strict=True)]
+    parts = F.array(*(F.struct(F.lit(kind).alias("kind"), value.alias("value"), *numbers) for kind, value in kinds))
+    together = (
+        cells.select(F.inline(parts))
+        .groupBy("kind", "value", DAY, "bucket")
+        .agg(
+            *(F.sum(name).alias(name) for name in (*COUNTS, *_sums(table))),
+            *(F.flatten(F.collect_list(name)).alias(name) for name in ("lost", "gained")),
+        )
+        .withColumn("moved", F.size(F.array_intersect("lost", "gained")))
+    )
+    moved = {"added": -1, "removed": -1, "changed": 1, "unchanged": 0}
+    return together.groupBy("kind", "value").agg(
+        *(F.sum(F.col(name) + F.col("moved") * sign).alias(name) for name, sign in moved.items()),
+        *(F.sum(name).alias(name) for name in _sums(table)),
+    )
+
+
+def _of(side: str, column: str) -> Column:
+    return F.when(F.col("side") == side, F.col(column))
+
+
+def _sums_of_sides(table: Table) -> list[Column]:
     zero = F.lit(0)
-    lost = {"added": zero, "removed": F.col("changed"), "changed": zero, "unchanged": zero}
-    gained = {"added": F.col("changed"), "removed": zero, "changed": zero, "unchanged": zero}
-    stays = {name: F.col(name) for name in (*COUNTS, *sums)}
-    yield F.when(~moved, _part(F.lit(column), F.coalesce(old, new), stays))
-    yield F.when(moved, _part(F.lit(column), old, lost | _only(sums, _BEFORE)))
-    yield F.when(moved, _part(F.lit(column), new, gained | _only(sums, _AFTER)))
+    return [
+        _exact(F.coalesce(F.sum(_of(side, f"sum_{n}")), zero)).alias(f"{side}_sum_{n}")
+        for n in range(len(table.totals))
+        for side in _SIDES
+    ]
 
 
-def _only(sums: Sequence[str], side: str) -> dict[str, Column]:
-    return {name: F.col(name) if name.startswith(side) else F.col(name) * 0 for name in sums}
+def _groups(table: Table) -> list[str]:
+    return [f"group_{n}" for n in range(len(table.groups))]
 
 
-def _part(kind: Column, value: Column, numbers: dict[str, Column]) -> Column:
-    counts = [numbers[name].cast("bigint").alias(name) for name in COUNTS]
-    sums = [_exact(column).alias(name) for name, column in numbers.items() if name not in COUNTS]
-    return F.struct(kind.alias("kind"), value.alias("value"), *counts, *sums)
+def _sums(table: Table) -> list[str]:
+    return [f"{side}_sum_{n}" for n in range(len(table.totals)) for side in _SIDES]
 
 
 def _exact(column: Column) -> Column:

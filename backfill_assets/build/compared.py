@@ -131,7 +131,7 @@ class TableCompared(Record):
     groups: tuple[GroupsCompared, ...] = ()
     sample: tuple[ChangedRow, ...] = ()
     whole_rows: bool = False
-    """Rows are compared as a whole: the table has no key, or main holds a key twice. None can be called changed."""
+    """The table has no key, so rows are compared as a whole, and none can be called changed."""
 
     @property
     def rows(self) -> RowCounts:

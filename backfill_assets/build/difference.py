@@ -6,7 +6,8 @@ and once more on the few days that the examples are taken from. Nothing is writt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -38,12 +39,15 @@ from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.timelines import timelines_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 SAMPLE_ROWS = 10
 _SAMPLED_DAYS = 3
 _MOST_GROUPS = 200
 _TOTAL = "total_"
+_ROWS_OF_A_BUCKET = 1_000_000
+_MOST_HASHED_ROWS = 20_000_000
+_SORTED_FROM = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
 
 
 @dataclass(frozen=True)
@@ -127,33 +131,27 @@ class _Beside:
         return {day for day, failed in newest.items() if failed}
 
     def _with_rows(self, found: TableCompared, days: Sequence[date], sample_rows: int) -> TableCompared:
-        parts = self._read(days, whole_rows=found.whole_rows)
-        if not found.whole_rows and self._key_is_twice(days, parts):
-            found, parts = replace_whole(found), self._read(days, whole_rows=True)
+        parts = self._read(days)
         read = [self._day(day, parts.days.get(str(day))) for day in days]
         together = found.model_copy(
             update={"days": tuple(sorted((*found.days, *read), key=lambda each: each.day)), "groups": parts.groups}
         )
         return together.model_copy(update={"sample": self._sample(read, sample_rows)})
 
-    def _key_is_twice(self, days: Sequence[date], parts: _Parts) -> bool:
-        """A key that main holds twice pairs with one staged row twice: more rows than were staged."""
-        staged = self.overlay.days[self.table.name]
-        return any(
-            parts.days[str(day)].rows.sums.after != staged[str(day)].content.rows
-            for day in days
-            if str(day) in parts.days
-        )
-
     def _day(self, day: date, found: GroupCompared | None) -> DayCompared:
         zeros = {name: Sums() for name in self.table.totals}
         rows, sums = (found.rows, found.sums) if found else (RowCounts(), zeros)
         return DayCompared(day=day, how="compared", rows=rows, sums=sums)
 
-    def _read(self, days: Sequence[date], *, whole_rows: bool) -> _Parts:
+    def _read(self, days: Sequence[date]) -> _Parts:
         before, after = self._sides(days)
-        rows = compared(self.table, before, after, _MOST_GROUPS, whole_rows=whole_rows).collect()
-        return _Parts.of(self.table, [row.asDict() for row in rows])
+        staged = self.overlay.days[self.table.name]
+        rows = [staged[str(day)].content.rows for day in days]
+        with _hashed(self.lake.spark(), sum(rows)):
+            found = compared(
+                self.table, before, after, _MOST_GROUPS, buckets=1 + max(rows, default=0) // _ROWS_OF_A_BUCKET
+            ).collect()
+        return _Parts.of(self.table, [row.asDict() for row in found])
 
     def _sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         spark, schema = self.lake.spark(), struct_type(self.table.contract)
@@ -205,8 +203,18 @@ def _same(staged: DayContent, in_main: str) -> bool:
     return staged.logical == in_main or (staged.rows == 0 and in_main == fingerprints.NEVER_PUBLISHED)
 
 
-def replace_whole(found: TableCompared) -> TableCompared:
-    return found.model_copy(update={"whole_rows": True})
+@contextmanager
+def _hashed(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Spark sorts all rows for more than 128 groups a task, unless it is told that there is room to hash them."""
+    if rows > _MOST_HASHED_ROWS:
+        yield
+        return
+    before = spark.conf.get(_SORTED_FROM)
+    spark.conf.set(_SORTED_FROM, str(_MOST_HASHED_ROWS))
+    try:
+        yield
+    finally:
+        spark.conf.set(_SORTED_FROM, str(before))
 
 
 def _group(table: Table, row: Mapping[str, Any]) -> GroupCompared:
