@@ -17,7 +17,7 @@ from backfill_assets.backfill.plan import Plan, Scope, as_ranges, days_of
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation import Situation
 from backfill_assets.build.cutover import cut_over
-from backfill_assets.build.lake import provenance
+from backfill_assets.build.undo import undo
 from backfill_assets.build.watch import Watch, WatchedDay
 from backfill_assets.datasets import registry
 from backfill_assets.errors import CampaignStopped
@@ -26,7 +26,6 @@ from backfill_assets.lakehouse.kept_differences import keep_page
 from backfill_assets.lakehouse.outbox import Sender, announce, deliver
 from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.publication_history import history
-from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets.lakehouse.timelines import timelines_of
 
 SituationOf = Callable[[Plan], Situation]
@@ -222,11 +221,9 @@ def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay]) -> Campa
     reason = f"after the cut-over, {_wrong(wrong)}"
     if not at.options.roll_back_if_wrong:
         return at.stop(CampaignStep.DOWNSTREAM, f"{reason} To put all of it back: backfill rollback {publication}")
-    lake = at.builder.lake
-    made = provenance(at.run, "").model_copy(update={"campaign": at.campaign, "reason": reason})
-    undone = roll_back(lake.publisher, publication, id=lake.new_id(f"{at.campaign}-undo"), provenance=made)
-    at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, told={"publication": undone.publication}))
-    return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {undone.publication}.")
+    back = undo(at.builder.lake, publication, at.run, at.progress, reason=reason).published.publication
+    at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, told={"publication": back}))
+    return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {back}.")
 
 
 def _published_untold(at: CampaignRun) -> str | None:

@@ -55,7 +55,7 @@ def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
     for number, share in enumerate(shares.parts):
         until = max(1, math.ceil(len(newest_first) * share)) if newest_first else 0
         if until > done:
-            name = _NAMES[number] if shares == Shares() else f"{float(share * 100):g} %"
+            name = _NAMES[number] if shares == Shares() else f"{float(share * 100):g} percent"
             fresh, so_far = newest_first[done:until], newest_first[:until]
             found.append(Wave(name, len(found), tuple(sorted(fresh)), tuple(sorted(so_far))))
             done = until

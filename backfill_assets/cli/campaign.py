@@ -38,6 +38,14 @@ Examples:
 """
 
 
+_CAMPAIGN_EPILOG = """
+\b
+Examples:
+  backfill campaign                            every campaign, and how far it is
+  backfill campaign plan-0123456789abcdef      each step, and what comes next
+"""
+
+
 @click.command(epilog=_EPILOG)
 @click.argument("plan")
 @click.option("--without-held-back", is_flag=True, help="Publish the good days although others were held back.")
@@ -70,7 +78,7 @@ def approve(plan: str, without_held_back: bool, as_json: bool) -> None:
     say(f"To put all of it back: backfill rollback {told['publication']}")
 
 
-@click.command()
+@click.command(epilog=_CAMPAIGN_EPILOG)
 @click.argument("plan", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def campaign(plan: str | None, as_json: bool) -> None:

@@ -149,12 +149,14 @@ def campaign_sensor() -> dg.SensorDefinition:
         require_own_lakehouse(context.instance, backfill.lakehouse())
         if context.repository_def is None:
             raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
+        names = backfill.campaigns()
+        if new := sorted(set(names) - set(context.instance.get_dynamic_partitions(str(_PARTITIONS.name)))):
+            # A run can only be asked for when its partition is there: that is the next tick.
+            return dg.SensorResult(dynamic_partitions_requests=[_PARTITIONS.build_add_request(new)])
         graph = context.repository_def.asset_graph
-        moves = [
-            _moved(context.instance, graph, backfill.campaign(name, None, context.log.info))
-            for name in backfill.campaigns()
-        ]
-        return _result(context.instance, moves)
+        return _result(
+            [_moved(context.instance, graph, backfill.campaign(name, None, context.log.info)) for name in names]
+        )
 
     return campaigns
 
@@ -168,16 +170,12 @@ class _Moved:
     request: dg.RunRequest | None = None
 
 
-def _result(instance: dg.DagsterInstance, moves: Sequence[_Moved]) -> dg.SensorResult | dg.SkipReason:
-    words = "\n".join(f"{moved.campaign}: {moved.words}" for moved in moves)
+def _result(moves: Sequence[_Moved]) -> dg.SensorResult | dg.SkipReason:
     requests = [moved.request for moved in moves if moved.request is not None]
-    if not requests:
-        return dg.SkipReason(words or "No campaign is under way.")
-    known = set(instance.get_dynamic_partitions(str(_PARTITIONS.name)))
-    new = sorted({moved.campaign for moved in moves} - known)
-    return dg.SensorResult(
-        run_requests=requests,
-        dynamic_partitions_requests=[_PARTITIONS.build_add_request(new)] if new else [],
+    if requests:
+        return dg.SensorResult(run_requests=requests)
+    return dg.SkipReason(
+        "\n".join(f"{moved.campaign}: {moved.words}" for moved in moves) or "No campaign is under way."
     )
 
 

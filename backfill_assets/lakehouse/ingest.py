@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -11,9 +10,8 @@ from pyspark.sql import types as T
 
 from backfill_assets.datasets.canonical import parsed, raw_content_hash
 from backfill_assets.datasets.dataset import Source
+from backfill_assets.lakehouse.storage import literal_path as _literal_path
 from backfill_assets.lakehouse.tokens import token, with_token_pads
-
-_GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
 def raw_schema(source: Source) -> T.StructType:
@@ -124,7 +122,3 @@ def _relative_path() -> Column:
     """``<source>/<arrival day>/<name>`` from the URL that Spark gives a file; a plus in it is no blank."""
     last_three = F.regexp_extract(F.col("_metadata.file_path"), "[^/]+/[^/]+/[^/]+$", 0)
     return F.url_decode(F.replace(last_three, F.lit("+"), F.lit("%2B")))
-
-
-def _literal_path(path: str) -> str:
-    return _GLOB.sub(r"\\\1", path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
+
+_GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
 @dataclass(frozen=True)
@@ -138,3 +141,8 @@ class Storage:
         filesystem, full = self._open(path)
         if filesystem.get_file_info(full).type == fs.FileType.File:
             filesystem.delete_file(full)
+
+
+def literal_path(path: str) -> str:
+    """``path`` for a reader of Spark, which would take brackets, braces, stars and question marks for patterns."""
+    return _GLOB.sub(r"\\\1", path)

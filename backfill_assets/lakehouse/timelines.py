@@ -164,6 +164,15 @@ class Timeline:
         handle = self._handle()
         return set() if handle is None else set(read_log(self.storage, self.path, handle.version()).by_day())
 
+    def files(self, days: Iterable[str] | None = None) -> list[AddedFile]:
+        """The files here of ``days``, or all of them, as the timeline itself names them."""
+        handle = self._handle()
+        if handle is None:
+            return []
+        active = read_log(self.storage, self.path, handle.version()).active.values()
+        wanted = None if days is None else set(days)
+        return sorted(file for file in active if wanted is None or file.day in wanted)
+
     def open(self) -> None:
         """Mark the timeline as one whose staged days a later run may want; a hint, never a promise."""
         self.storage.write_bytes(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}", b"")

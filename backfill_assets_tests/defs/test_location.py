@@ -71,7 +71,9 @@ def _downstream_days(defs: dg.Definitions, parent: str, child: str, day: str) ->
 def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
     """A renamed asset loses its history in Dagster: it must not happen by accident."""
     specs = defs.resolve_all_asset_specs()
-    assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | CAMPAIGN_GROUPS | {"maintenance": "maintenance"}
+    assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | CAMPAIGN_GROUPS | {
+        "maintenance": "maintenance"
+    }
 
 
 def test_every_asset_says_who_owns_it_what_it_is_and_what_its_columns_are(defs: dg.Definitions) -> None:

@@ -23,7 +23,7 @@ def test_a_profile_that_does_not_exist_is_named(settings: Settings) -> None:
         profile(replace(settings, spark_profile="cluster7"))
 
 
-@pytest.mark.parametrize("name", ["local", "connect"])
+@pytest.mark.parametrize("name", ["local", "connect", "standalone", "yarn", "kubernetes"])
 def test_every_profile_keeps_what_correctness_rests_on(settings: Settings, name: str) -> None:
     """Days are UTC days, and publishing adds whole files by path: no deletion vectors, no row ids."""
     conf = profile(replace(settings, spark_profile=name))
@@ -33,7 +33,9 @@ def test_every_profile_keeps_what_correctness_rests_on(settings: Settings, name:
     assert {conf[f"{delta}.enable{feature}"] for feature in ("DeletionVectors", "RowTracking", "TypeWidening")} == {
         "false"
     }
-    assert conf["spark.driver.bindAddress"] == "127.0.0.1"
+    on_this_machine = name in ("local", "connect", "standalone")
+    assert conf.get("spark.driver.bindAddress") == ("127.0.0.1" if on_this_machine else None)
+    assert conf.get("spark.scheduler.mode") == (None if name == "local" else "FAIR")
 
 
 def test_a_server_that_is_not_there_is_said_at_once(settings: Settings) -> None:
@@ -70,6 +72,7 @@ def test_what_a_dead_client_left_running_is_ended_by_its_session_id(
     """Otherwise the orphan of a killed run goes on and commits to the timeline that its next attempt stages in."""
     session_id = str(uuid.uuid4())
     orphan = open_session(connect_settings, "orphan", session_id)
+    _warmed_up(orphan)
     died: list[Exception] = []
     running = threading.Thread(target=_run_for_hours, args=(orphan, died))
     running.start()
@@ -80,6 +83,35 @@ def test_what_a_dead_client_left_running_is_ended_by_its_session_id(
     assert isinstance(died[0], PySparkException)
     end_session(connect_settings, session_id)
     assert connect_spark.range(1).count() == 1, "other sessions of the server must go on"
+
+
+def test_a_short_job_does_not_wait_for_a_long_one(connect_settings: Settings, connect_spark: SparkSession) -> None:
+    """Connect cannot name a pool, and inside one pool Spark's default is first in, first out: one day would wait."""
+    session_id = str(uuid.uuid4())
+    backfill = open_session(connect_settings, "backfill", session_id)
+    _warmed_up(backfill)
+    died: list[Exception] = []
+    running = threading.Thread(target=_run_many_tasks, args=(backfill, died))
+    running.start()
+    time.sleep(2)
+    assert connect_spark.range(0, 1000, 1, 2).selectExpr("sum(hash(id))").count() == 1
+    assert running.is_alive() and not died, "the long one had its turns, and has many left"
+    end_session(connect_settings, session_id)
+    running.join(timeout=30)
+    assert not running.is_alive()
+
+
+def _warmed_up(session: SparkSession) -> None:
+    """A cold server would still be planning when the seconds that a test waits are over."""
+    session.range(10).agg(f.sum(f.hash("id"))).collect()
+
+
+def _run_many_tasks(session: SparkSession, died: list[Exception]) -> None:
+    """Minutes of work in tasks of a tenth of a second, all of them waiting before the short job comes."""
+    try:
+        session.range(0, 10**11, 1, 20_000).agg(f.sum(f.hash("id"))).collect()
+    except Exception as error:
+        died.append(error)
 
 
 def _run_for_hours(session: SparkSession, died: list[Exception]) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     BACKFILL_ID_TAG,
 )
+from dagster_shared.utils.warnings import disable_dagster_warnings
 
 
 class DagsterDaemon:
@@ -26,9 +28,18 @@ class DagsterDaemon:
         self._keys: set[str] = set()
 
     def tick(self) -> bool:
-        """False when there was nothing to do."""
-        context = dg.build_sensor_context(self.instance, definitions=self.defs)
-        found = self.sensor.evaluate_tick(context)
+        """False when there was nothing to do. Dagster warns of itself when it makes resources that have resources."""
+        with disable_dagster_warnings():
+            return self._tick()
+
+    def _tick(self) -> bool:
+        with (
+            partition_loading_context(dynamic_partitions_store=self.instance),
+            dg.build_sensor_context(
+                self.instance, definitions=self.defs, resources=dict(self.defs.resources or {})
+            ) as context,
+        ):
+            found = self.sensor.evaluate_tick(context)
         for added in found.dynamic_partitions_requests or ():
             self.instance.add_dynamic_partitions(added.partitions_def_name, list(added.partition_keys))
         if found.skip_message:
@@ -37,7 +48,7 @@ class DagsterDaemon:
         for request in requests:
             self._keys.add(str(request.run_key))
             self._run(request)
-        return bool(requests) | self._backfills()
+        return bool(requests) | bool(found.dynamic_partitions_requests) | self._backfills()
 
     def until_it_waits(self, most: int = 60) -> str:
         """Tick until nothing happens any more; returns what the sensor said last."""
@@ -65,9 +76,10 @@ class DagsterDaemon:
     def _carry_out(self, backfill: PartitionBackfill) -> None:
         """One run for each partitions definition, in the order of the graph, as the single-run policy asks for."""
         graph = self.defs.resolve_asset_graph()
-        target = backfill.get_asset_backfill_data(graph).target_subset
+        with partition_loading_context(dynamic_partitions_store=self.instance):
+            wanted = _by_days(graph, backfill.get_asset_backfill_data(graph).target_subset)
         job, failed = self.defs.resolve_implicit_global_asset_job_def(), False
-        for keys, days in _by_days(graph, target).items():
+        for keys, days in wanted.items():
             result = job.execute_in_process(
                 instance=self.instance,
                 asset_selection=list(keys),
@@ -88,6 +100,6 @@ def _by_days(graph: Any, target: Any) -> Mapping[tuple[dg.AssetKey, ...], list[s
     grouped: dict[tuple[str, tuple[str, ...]], list[dg.AssetKey]] = {}
     for key in graph.toposorted_asset_keys:
         if key in target.asset_keys:
-            days = sorted(target.get_partitions_subset(key, graph).get_partition_keys())
+            days = sorted(target.get_partitions_subset(key).get_partition_keys())
             grouped.setdefault((str(graph.get(key).partitions_def), tuple(days)), []).append(key)
     return {tuple(keys): list(days) for (_, days), keys in grouped.items()}

@@ -89,7 +89,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert checksums(wrong) == old, "nobody sees anything of it yet"
     assert open_plan_ids(wrong.builder.lake.storage) == [plan.id]
     titles = [backfill.title for backfill in daemon.instance.get_backfills()]
-    assert sorted(map(str, titles)) == [f"{at.campaign}: 100 %", f"{at.campaign}: 20 %"]
+    assert sorted(map(str, titles)) == [f"{at.campaign}: 100 percent", f"{at.campaign}: 20 percent"]
     staged = daemon.instance.get_materialized_partitions(shadow_key(FACT))
     assert staged == {str(day) for day in DAYS}
     assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
@@ -121,8 +121,8 @@ def test_a_breaker_stops_a_campaign_after_its_canary(wrong: Workshop) -> None:
     old, plan = checksums(wrong), planned(wrong)
     at = campaign(wrong, plan)
     at.start(Options(WAVES, Limits.parse("deviation=0.0001%")))
-    with pytest.raises(CampaignStopped, match=r"wave 20 %: .* differs by .* and at most 0.0001 % may"):
+    with pytest.raises(CampaignStopped, match=r"wave 20 percent: .* differs by .* and at most 0.0001 % may"):
         at.judge_wave(0, at.stage_wave(0))
-    assert at.next().reason.startswith("it was stopped: wave 20 %")
+    assert at.next().reason.startswith("it was stopped: wave 20 percent")
     assert checksums(wrong) == old
     assert {day for step in at.shadowed for day in step.staged} <= {date(2017, 3, 8), date(2017, 3, 9)}
