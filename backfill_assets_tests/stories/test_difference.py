@@ -1,0 +1,106 @@
+"""What a campaign would change is told before it is approved, and it is what is there afterwards."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.backfill.difference import Difference
+from backfill_assets.backfill.find_difference import last_difference
+from backfill_assets.build.compared import DayCompared, TableCompared
+from backfill_assets.cli import main
+from backfill_assets.days import DayRange
+from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.workshop import Workshop
+
+DAYS = DayRange.parse("2017-03-02..2017-03-06")
+WEEKEND = [date(2017, 3, 4), date(2017, 3, 5)]
+FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
+REPORTS = ("report_department_revenue", "report_store_ranking", "report_monthly_close")
+
+
+def told(*words: str, exit_code: int = 0) -> Any:
+    return json.loads(backfill(*words, "--json", exit_code=exit_code).stdout)
+
+
+def backfill(*words: str, exit_code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(words))
+    assert result.exit_code == exit_code, (result.output, result.exception)
+    return result
+
+
+def by_pandas(before: pd.DataFrame, after: pd.DataFrame) -> dict[date, tuple[int, int]]:
+    """Rows of the facts changed and unchanged, by day, from all columns, computed apart from the code."""
+    both = before.merge(after, on=["day", "transaction_id"], suffixes=("_old", "_new"), validate="1:1")
+    assert len(both) == len(before) == len(after)
+    rest = [name for name in before.columns if name not in ("day", "transaction_id")]
+    old, new = (both[[f"{name}_{side}" for name in rest]].astype(str).to_numpy() for side in ("old", "new"))
+    changed = pd.Series((old != new).any(axis=1))
+    of_day = {day: changed[(both["day"] == day).to_numpy()] for day in DAYS}
+    return {day: (int(found.sum()), int((~found).sum())) for day, found in of_day.items()}
+
+
+def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old logic took the previous day's rate: weekends and sales in euros do not change, all else may."""
+    monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
+    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=40, seed=6, defects={}))
+    workshop.build_all(DAYS, "v1")
+    workshop.build_reports(DAYS)
+    old, old_revenue = workshop.read(FACT), workshop.read(REVENUE)
+    expected = ("weekends unchanged", "rows unchanged", "currency=EUR unchanged", "amount_eur < 5% a day")
+    asked = ["plan", FACT, "--days", str(DAYS), "--version", "v2"]
+    plan = told(*asked, *(word for text in expected for word in ("--expect", text)))["id"]
+    assert plan != told(*asked)["id"], "what is expected is part of the plan"
+    assert "is staged" in backfill("diff", plan, exit_code=1).output
+    backfill("run", plan)
+
+    shown = told("diff", plan, "--html")
+
+    found = Difference.model_validate({name: shown[name] for name in Difference.model_fields})
+    tables = {table.table: table for table in found.tables}
+    assert set(tables) == {FACT, REVENUE, *REPORTS}
+    assert {day.day: day.how for day in tables[FACT].days if day.day in WEEKEND} == dict.fromkeys(WEEKEND, "equal")
+    assert {day.day: day.how for day in tables[REVENUE].days if day.day in WEEKEND} == dict.fromkeys(WEEKEND, "left")
+    (currencies,) = [each for each in tables[FACT].groups if each.column == "currency"]
+    assert {each.value for each in currencies.most if not each.rows.differing} == {"EUR"}
+    assert [each.expectation for each in found.verdicts] == list(expected)
+    assert not found.broken
+    assert shown["sentence"].startswith(f"{FACT}, March 2017: amount eur ") and "3 of 5 days" in shown["sentence"]
+    for row in tables[FACT].sample:
+        assert {cell.column for cell in row.cells} <= {"rate", "rate_day", "amount_eur"}
+    assert len(tables[FACT].sample) == 10
+    page = workshop.settings.home / "differences" / f"{plan}.html"
+    assert shown["sentence"] in page.read_text()
+
+    backfill("approve", plan)
+
+    new, new_revenue = workshop.read(FACT), workshop.read(REVENUE)
+    assert {each.day: (each.rows.changed, each.rows.unchanged) for each in tables[FACT].days} == by_pandas(old, new)
+    assert sums_of(tables[FACT], "amount_eur") == pandas_sums(old, new, "amount_eur")
+    assert sums_of(tables[REVENUE], "revenue_eur") == pandas_sums(old_revenue, new_revenue, "revenue_eur")
+    sessions = workshop.sessions
+    assert told("diff", plan, "--kept") == shown
+    assert last_difference(workshop.builder.lake.storage, plan) == found
+    assert workshop.sessions == sessions
+
+
+def sums_of(table: TableCompared, measure: str) -> dict[date, tuple[Decimal, Decimal]]:
+    def both(day: DayCompared) -> tuple[Decimal, Decimal]:
+        found = day.of(measure)
+        assert found is not None
+        return found.before, found.after
+
+    return {day.day: both(day) for day in table.days}
+
+
+def pandas_sums(old: pd.DataFrame, new: pd.DataFrame, measure: str) -> dict[date, tuple[Decimal, Decimal]]:
+    def total(rows: pd.DataFrame, day: date) -> Decimal:
+        return sum((Decimal(value) for value in rows[rows["day"] == day][measure]), Decimal(0))
+
+    return {day: (total(old, day), total(new, day)) for day in DAYS}
