@@ -85,7 +85,8 @@ def copied(data: Data, name: str) -> Data:
     """A copy of ``data`` for a scenario that changes it; its lakehouse is the scenario's own."""
     copy = _Copy(data.days, data.rows_per_day, name)
     shutil.rmtree(copy.home, ignore_errors=True)
-    shutil.copytree(data.home, copy.home, copy_function=_link)
+    contenders = shutil.ignore_patterns("by-hand", "by-day", "sqlmesh", "duckdb")
+    shutil.copytree(data.home, copy.home, copy_function=_link, ignore=contenders)
     return copy
 
 
