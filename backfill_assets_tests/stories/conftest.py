@@ -10,6 +10,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets_tests.stories.staged_campaign import DAYS
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -24,17 +25,14 @@ def workshop(tmp_path: Path, spark: SparkSession) -> Workshop:
     return Workshop(tmp_path, lambda: spark)
 
 
-WRONG_DAYS = DayRange.parse("2017-03-01..2017-03-09")
-
-
 @pytest.fixture(scope="session")
 def wrong_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """The home of nine days as the old logic made them, in many currencies, with all reports."""
     home = tmp_path_factory.mktemp("wrong") / "home"
     workshop = Workshop(home, lambda: spark)
-    workshop.land_synthetic(SyntheticSpec(days=WRONG_DAYS, rows_per_day=30, seed=6, defects={}))
-    workshop.build_all(WRONG_DAYS, "v1")
-    workshop.build_reports(WRONG_DAYS)
+    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=30, seed=6, defects={}))
+    workshop.build_all(DAYS, "v1")
+    workshop.build_reports(DAYS)
     return home
 
 

@@ -11,10 +11,18 @@ from backfill_assets.sample.sales_line import FIELDS, line
 from backfill_assets.sample.synthetic_rows import sound_rows
 
 
-def land_lines(landing: Path, day: date, name: str, count: int, values: Mapping[str, str] | None = None) -> None:
-    """``count`` sales of ``day`` in a file of their own, with ``values`` in all of them; each ``name`` once a day."""
+def land_lines(
+    landing: Path, day: date, name: str, count: int, values: Mapping[str, str] | None = None, first_basket: int = 0
+) -> None:
+    """``count`` sales of ``day`` in a file of their own, with ``values`` in all of them; each ``name`` once a day.
+
+    With ``first_basket`` each is a basket of its own, numbered from there, so that no two have the same key.
+    """
     rows = sound_rows(day, count, seed=int.from_bytes(name.encode(), "big") % 1_000_003)
-    texts = [line({**dict(zip(FIELDS, row, strict=True)), **(values or {})}) for row in rows]
+    found = [{**dict(zip(FIELDS, row, strict=True)), **(values or {})} for row in rows]
+    if first_basket:
+        found = [{**row, "basket_id": str(first_basket + number)} for number, row in enumerate(found)]
+    texts = [line(row) for row in found]
     folder = landing / "sales" / str(day)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress("".join(f"{text}\n" for text in texts).encode()))

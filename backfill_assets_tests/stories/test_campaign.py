@@ -26,12 +26,10 @@ from backfill_assets.defs.shadow import shadow_key
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
 from backfill_assets.lakehouse.rollback import roll_back
-from backfill_assets_tests.stories.conftest import WRONG_DAYS as DAYS
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
 from backfill_assets_tests.workshop import Workshop
 
-FACT = "fact_sales_transactions"
-TABLES = (FACT, "fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
 WAVES = Shares.parse("20%,100%")
 
 

@@ -10,34 +10,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from backfill_assets.build import RunInfo
 from backfill_assets.build.cutover import CutOver, cut_over
-from backfill_assets.build.shadow import ShadowedStep, ShadowStep, shadow
+from backfill_assets.build.shadow import ShadowedStep, shadow
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.published import published_versions
 from backfill_assets.lakehouse.rollback import roll_back
-from backfill_assets_tests.stories.conftest import WRONG_DAYS as DAYS
 from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop
 
-FACT = "fact_sales_transactions"
-REPORTS = ("fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
-TABLES = (FACT, *REPORTS)
 WEEKEND = (date(2017, 3, 4), date(2017, 3, 5))
 LATE_DAY = date(2017, 3, 7)
-RUN = RunInfo("a-campaign-run")
-
-
-def steps(version: str = "v2") -> list[ShadowStep]:
-    found = []
-    for table in TABLES:
-        step = registry.step(table)
-        days = tuple(step.cadence.starts(DAYS))
-        found.append(ShadowStep(step, step.version(version if table == FACT else None), days))
-    return found
 
 
 def staged(workshop: Workshop, campaign: str = "campaign-fx") -> list[ShadowedStep]:

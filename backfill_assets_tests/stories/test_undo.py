@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import main
 from backfill_assets.days import Cadence
-from backfill_assets_tests.stories.conftest import WRONG_DAYS as DAYS
 from backfill_assets_tests.stories.landed_lines import land_lines
-from backfill_assets_tests.stories.test_shadow import FACT, LATE_DAY, TABLES, checksums, cut, staged
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
+from backfill_assets_tests.stories.test_shadow import LATE_DAY, checksums, cut, staged
 from backfill_assets_tests.workshop import Workshop
 
 CAMPAIGN = "campaign-0123456789abcdef"

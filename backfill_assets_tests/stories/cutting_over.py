@@ -1,0 +1,67 @@
+"""Processes that cut a staged campaign over, and die where they are told to.
+
+Run as ``python -m backfill_assets_tests.stories.cutting_over``. Each line of standard input, ``HOME [STEP NUMBER]``,
+starts one: it kills itself with SIGKILL at the NUMBERth time STEP is reached. Answers are its process id and, when it
+has ended, its status. It is forked from here, where everything is imported and nothing was opened.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from backfill_assets.build import Builder
+from backfill_assets.build.cutover import cut_over
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.steps import Reached, Step
+from backfill_assets.settings import Settings
+from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, steps
+
+REACHED = "reached.txt"
+
+
+def main() -> None:
+    for line in sys.stdin:
+        home, *kill_at = line.rstrip("\n").split("\t")
+        child = os.fork()
+        if child == 0:
+            os._exit(_cut_over(Path(home), kill_at))
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _cut_over(home: Path, kill_at: list[str]) -> int:
+    """0 when it published, 3 when another process had published it already."""
+    builder = Builder.from_settings(Settings.at(home), _no_spark)
+    builder.lake.publisher.reached = _dying(home / REACHED, kill_at)
+    try:
+        cut_over(builder.lake, CAMPAIGN, steps(), RUN, lambda _: None)
+    except InvalidRequest:
+        return 3
+    return 0
+
+
+def _dying(reached: Path, kill_at: list[str]) -> Reached:
+    counts: dict[str, int] = {}
+
+    def at(step: Step, about: str) -> None:
+        counts[step.value] = counts.get(step.value, 0) + 1
+        with reached.open("a") as file:
+            file.write(f"{step.value}\t{counts[step.value]}\n")
+        if kill_at == [step.value, str(counts[step.value])]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return at
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("Everything is staged, and nothing has moved: a cut-over computes nothing.")
+
+
+if __name__ == "__main__":
+    main()

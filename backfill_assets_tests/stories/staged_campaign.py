@@ -1,0 +1,25 @@
+"""What the campaign of these stories rebuilds: the fact and four reports of nine days, by the right logic."""
+
+from __future__ import annotations
+
+from backfill_assets.build import RunInfo
+from backfill_assets.build.shadow import ShadowStep
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+
+DAYS = DayRange.parse("2017-03-01..2017-03-09")
+FACT = "fact_sales_transactions"
+REPORTS = ("fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
+TABLES = (FACT, *REPORTS)
+CAMPAIGN = "campaign-fx"
+RUN = RunInfo("a-campaign-run")
+
+
+def steps(version: str = "v2") -> list[ShadowStep]:
+    """In build order; only the fact has more than one version."""
+    found = []
+    for table in TABLES:
+        step = registry.step(table)
+        days = tuple(step.cadence.starts(DAYS))
+        found.append(ShadowStep(step, step.version(version if table == FACT else None), days))
+    return found

@@ -1,0 +1,179 @@
+"""The process that cuts a campaign over is killed everywhere: readers see all tables old or all new, and nothing else.
+
+Readers here look at files, as the protocol has them: what is in a file was checked when it was staged.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.build.shadow import shadow
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.published import published_versions
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.steps import Step
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets_tests.stories import cutting_over
+from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, TABLES, steps
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Files = frozenset[tuple[str, str]]
+RANDOM_KILLS = int(os.environ.get("BACKFILL_RANDOM_KILLS", "20"))
+SEED = int(os.environ.get("BACKFILL_SEED", "6"))
+MUST_BE_HIT = {Step.LOG_READ, Step.TABLES_READ, Step.PREPARED, Step.TABLE_LOADED, Step.TABLE_COMMITTED, Step.CLOSING}
+
+
+@pytest.fixture(scope="module")
+def staged_home(wrong_home: Path, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """Everything is staged and waits for its cut-over."""
+    home = tmp_path_factory.mktemp("staged") / "home"
+    shutil.copytree(wrong_home, home)
+    workshop = Workshop(home, lambda: spark)
+    assert not [
+        each for step in shadow(workshop.builder.lake, CAMPAIGN, steps(), RUN, print) for each in step.held_back
+    ]
+    return home
+
+
+class CuttingOver:
+    """Starts processes that cut over, each on a home of its own, and reads like a consistent reader meanwhile."""
+
+    def __init__(self, process: subprocess.Popen[str], staged: Path, scratch: Path) -> None:
+        self.process, self.staged, self.scratch = process, staged, scratch
+        self.reads = 0
+        self.seen: Counter[str] = Counter()
+        self.old = files(staged)
+        self.new = self.old
+
+    def home(self) -> Path:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        shutil.copytree(self.staged, self.scratch)
+        return self.scratch
+
+    def run(self, home: Path, *kill_at: str, kill_after: float | None = None) -> int:
+        """The status of the process; what a reader sees until it ends is checked at every read."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write("\t".join([str(home), *kill_at]) + "\n")
+        self.process.stdin.flush()
+        child = int(self.process.stdout.readline())
+        until = None if kill_after is None else time.monotonic() + kill_after
+        while alive(child):
+            self.read(home)
+            if until is not None and time.monotonic() >= until:
+                os.kill(child, signal.SIGKILL)
+                until = None
+        self.read(home)
+        return int(self.process.stdout.readline())
+
+    def read(self, home: Path) -> str:
+        found = files(home)
+        assert found in (self.old, self.new), "a mixture of old and new, or a missing file"
+        self.reads += 1
+        state = "new" if found == self.new else "old"
+        self.seen[state] += 1
+        return state
+
+
+def files(home: Path) -> Files:
+    """The files of every table, at the versions that a reader who pins the publication log reads."""
+    storage = Storage(str(home / "lakehouse"))
+    versions = published_versions(storage)
+    return frozenset((table, path) for table in TABLES for path in read_log(storage, table, versions[table]).active)
+
+
+def alive(process: int) -> bool:
+    """A child that has ended is reaped by its parent, which then writes its status."""
+    return Path(f"/proc/{process}").exists()
+
+
+@contextmanager
+def cutting(staged: Path, scratch: Path) -> Iterator[CuttingOver]:
+    command = [sys.executable, "-m", cutting_over.__name__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield CuttingOver(process, staged, scratch)
+        finally:
+            if process.stdin:
+                process.stdin.close()
+
+
+def test_all_tables_are_old_or_new_wherever_the_cut_over_is_killed(staged_home: Path, tmp_path: Path) -> None:
+    """At every step that it reaches, and at seeded random moments; whoever comes next ends what was begun."""
+    with cutting(staged_home, tmp_path / "home") as story:
+        home = story.home()
+        story.new = expected_new(home)
+        seconds = min(undisturbed(story, story.home()) for _ in range(3))
+        places = [line.split("\t") for line in (home / cutting_over.REACHED).read_text().splitlines()]
+        hits: Counter[str] = Counter()
+        for step, number in places:
+            hits[step] += killed_and_followed(story, step, number)
+        assert {step.value for step in MUST_BE_HIT} <= set(hits), "a step was never hit"
+        chance = random.Random(SEED)
+        for _ in range(RANDOM_KILLS):
+            hits["a random moment"] += killed_and_followed(story, kill_after=chance.uniform(0, seconds))
+        print(f"\nseed {SEED}; killed at {dict(hits)}; {story.reads} reads, {dict(story.seen)}")
+        assert hits["a random moment"] >= RANDOM_KILLS / 2, "the moments were not in its life"
+        assert story.reads >= 50 and min(story.seen.values()) >= 20
+
+
+def undisturbed(story: CuttingOver, home: Path) -> float:
+    """How long a cut-over takes that nobody kills."""
+    started = time.monotonic()
+    assert story.run(home) == 0
+    return time.monotonic() - started
+
+
+def expected_new(home: Path) -> Files:
+    """The staged files in place of those of the same days."""
+    storage = Storage(str(home / "lakehouse"))
+    versions = published_versions(storage)
+    found: set[tuple[str, str]] = set()
+    for table in TABLES:
+        days = {
+            day: held for timeline in timelines_of(storage, table, CAMPAIGN) for day, held in timeline.days().items()
+        }
+        kept = [file.path for file in read_log(storage, table, versions[table]).active.values() if file.day not in days]
+        found |= {(table, path) for path in kept}
+        found |= {(table, file.path) for held in days.values() for file in held.files}
+    return frozenset(found)
+
+
+def killed_and_followed(story: CuttingOver, *kill_at: str, kill_after: float | None = None) -> int:
+    """1 if the kill hit. The next process publishes, or finds that the dead one's publication stands."""
+    home = story.home()
+    status = story.run(home, *kill_at, kill_after=kill_after)
+    assert status in (0, -signal.SIGKILL)
+    if kill_at:
+        assert status == -signal.SIGKILL, f"{kill_at} was not reached"
+    assert story.run(home) in (0, 3)
+    assert story.read(home) == "new"
+    return int(status == -signal.SIGKILL)
+
+
+def test_a_reader_sees_old_then_new_then_old_again_through_a_rollback(staged_home: Path, tmp_path: Path) -> None:
+    with cutting(staged_home, tmp_path / "home") as story:
+        home = story.home()
+        story.new = expected_new(home)
+        assert story.run(home) == 0
+    workshop = Workshop(home, pytest.fail)
+    lake = workshop.builder.lake
+    publication = next(state.publication for state in workshop.states(TABLES[0]).values() if "fx" in state.publication)
+    roll_back(lake.publisher, publication, id=lake.new_id("undo"))
+    assert story.read(home) == "old"
