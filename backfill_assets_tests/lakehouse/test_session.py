@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -36,6 +37,14 @@ def test_every_profile_keeps_what_correctness_rests_on(settings: Settings, name:
     on_this_machine = name in ("local", "connect", "standalone")
     assert conf.get("spark.driver.bindAddress") == ("127.0.0.1" if on_this_machine else None)
     assert conf.get("spark.scheduler.mode") == (None if name == "local" else "FAIR")
+
+
+@pytest.mark.parametrize("name", ["connect", "standalone", "yarn", "kubernetes"])
+def test_sessions_of_a_shared_server_take_turns(settings: Settings, name: str) -> None:
+    """Connect cannot name a pool: all are in ``default``, which is first in, first out unless its file says FAIR."""
+    pools = (settings.spark_conf / name / "fairscheduler.xml").read_text()
+    found = re.findall(r'<pool name="(\w+)">\s*<schedulingMode>(\w+)</schedulingMode>', pools)
+    assert found == [("default", "FAIR")]
 
 
 def test_a_server_that_is_not_there_is_said_at_once(settings: Settings) -> None:
@@ -85,33 +94,9 @@ def test_what_a_dead_client_left_running_is_ended_by_its_session_id(
     assert connect_spark.range(1).count() == 1, "other sessions of the server must go on"
 
 
-def test_a_short_job_does_not_wait_for_a_long_one(connect_settings: Settings, connect_spark: SparkSession) -> None:
-    """Connect cannot name a pool, and inside one pool Spark's default is first in, first out: one day would wait."""
-    session_id = str(uuid.uuid4())
-    backfill = open_session(connect_settings, "backfill", session_id)
-    _warmed_up(backfill)
-    died: list[Exception] = []
-    running = threading.Thread(target=_run_many_tasks, args=(backfill, died))
-    running.start()
-    time.sleep(2)
-    assert connect_spark.range(0, 1000, 1, 2).selectExpr("sum(hash(id))").count() == 1
-    assert running.is_alive() and not died, "the long one had its turns, and has many left"
-    end_session(connect_settings, session_id)
-    running.join(timeout=30)
-    assert not running.is_alive()
-
-
 def _warmed_up(session: SparkSession) -> None:
     """A cold server would still be planning when the seconds that a test waits are over."""
     session.range(10).agg(f.sum(f.hash("id"))).collect()
-
-
-def _run_many_tasks(session: SparkSession, died: list[Exception]) -> None:
-    """Minutes of work in tasks of a tenth of a second, all of them waiting before the short job comes."""
-    try:
-        session.range(0, 10**11, 1, 20_000).agg(f.sum(f.hash("id"))).collect()
-    except Exception as error:
-        died.append(error)
 
 
 def _run_for_hours(session: SparkSession, died: list[Exception]) -> None:
