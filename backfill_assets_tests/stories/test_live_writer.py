@@ -17,7 +17,7 @@ from backfill_assets_tests.workshop import Workshop
 
 ARRIVAL = date(2017, 3, 10)
 _FIRST_BASKET = 90_000_000_000
-LIVE_ROWS, LATE_ROWS = 700, 300
+LIVE_ROWS, LATE_ROWS = 2100, 900
 """Of a batch: rows of the day itself, and rows of days that the campaign rebuilds."""
 
 
