@@ -8,7 +8,7 @@ from datetime import date
 from backfill_assets.backfill.campaign import TableChange, table_change
 from backfill_assets.backfill.campaign_course import CampaignStep, Move
 from backfill_assets.backfill.campaign_evidence import held_back_lines, staged_contents
-from backfill_assets.backfill.campaign_notice import begins, completed
+from backfill_assets.backfill.campaign_notice import begins, completed, reports
 from backfill_assets.backfill.campaign_run import CampaignRun, Told, now, shadow_told
 from backfill_assets.backfill.difference_page import difference_page
 from backfill_assets.backfill.difference_text import difference_markdown
@@ -20,7 +20,7 @@ from backfill_assets.build.cutover import cut_over
 from backfill_assets.build.undo import undo
 from backfill_assets.build.watch import Watch, WatchedDay
 from backfill_assets.datasets import registry
-from backfill_assets.errors import CampaignStopped
+from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.kept_differences import keep_page
 from backfill_assets.lakehouse.outbox import Sender, announce, deliver
@@ -181,7 +181,8 @@ def check_and_rebuild_downstream(at: CampaignRun, situation: SituationOf) -> Tol
 def tell_after(at: CampaignRun, sender: Sender) -> Told:
     """Deliver the notice that was written with the publication. One that does not arrive stays due."""
     delivery = deliver(at.builder.lake.publisher, sender)
-    return {"delivered": list(delivery.sent), "still due": dict(delivery.failed)}
+    told = reports(table for each in at.steps for table in each.tables)
+    return {"reports": list(told), "delivered": list(delivery.sent), "still due": dict(delivery.failed)}
 
 
 def decommission(at: CampaignRun) -> Told:
@@ -193,6 +194,19 @@ def decommission(at: CampaignRun) -> Told:
         timeline.close()
     close_plan(storage, at.plan.id)
     return {"closed": [timeline.path for timeline in timelines]}
+
+
+def abandon(at: CampaignRun) -> None:
+    """Give the campaign up before its cut-over: its timelines are closed, and nobody is told of it any more.
+
+    Raises :class:`InvalidRequest` when it was never started, or is published: that is for a rollback to undo.
+    """
+    course = at.course
+    if not course.started or (CampaignStep.CUT_OVER in course.done and not course.rolled_back):
+        hint = f"backfill rollback {at.plan.id} undoes what is published."
+        raise InvalidRequest(f"{at.campaign} has nothing to abandon: {at.next().reason}.", hint=hint)
+    decommission(at)
+    at.write(JournalEntry(kind="stopped", at=now(), reason=f"{at.run.launched_by} abandoned it"))
 
 
 # ------------------------------------------------------------------ what the steps look at

@@ -43,6 +43,7 @@ _CAMPAIGN_EPILOG = """
 Examples:
   backfill campaign                            every campaign, and how far it is
   backfill campaign plan-0123456789abcdef      each step, and what comes next
+  backfill campaign plan-0123456789abcdef --abandon
 """
 
 
@@ -80,8 +81,9 @@ def approve(plan: str, without_held_back: bool, as_json: bool) -> None:
 
 @click.command(epilog=_CAMPAIGN_EPILOG)
 @click.argument("plan", required=False)
+@click.option("--abandon", is_flag=True, help="Give it up: nothing of it is published, and what is staged may go.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def campaign(plan: str | None, as_json: bool) -> None:
+def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     """How far the campaign of PLAN is: its nine steps, what each told, and what it waits for; or a list of all."""
     from backfill_assets.backfill.campaign import campaign_of
     from backfill_assets.lakehouse import campaign_journal as journal
@@ -91,12 +93,21 @@ def campaign(plan: str | None, as_json: bool) -> None:
         _say_campaigns({name: journal.entries(storage, name) for name in journal.campaigns(storage)}, as_json)
         return
     kept(plan)
+    if abandon:
+        _abandon(plan)
     entries = journal.entries(storage, campaign_of(plan))
     if as_json:
         say_json({"plan": plan, "entries": [entry.model_dump(mode="json") for entry in entries]})
         return
     with ExitStack() as stack:
         _say_campaign(_carried(plan, "backfill campaign", stack), entries)
+
+
+def _abandon(plan: str) -> None:
+    from backfill_assets.backfill.campaign_work import abandon
+
+    with ExitStack() as stack:
+        abandon(_carried(plan, "backfill campaign --abandon", stack))
 
 
 def stage_plan(plan: str, options: Options, as_json: bool) -> None:

@@ -107,9 +107,22 @@ def _step_asset(
         log = backfill.publications()
         if step is CampaignStep.CUT_OVER and log is not None:
             tell_of_publication(context.instance, log, tables, str(told["publication"]), context.run.run_id)
+        for report in told.get("reports", ()):
+            context.log_event(_notice_on(str(report), at, step))
         yield dg.MaterializeResult(metadata={"told": dg.MetadataValue.md(markdown(step, told))})
 
     return do
+
+
+def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObservation:
+    """An event on the report's own page, where its readers look."""
+    is_over = step is CampaignStep.TELL_AFTER
+    words = "was rebuilt and published" if is_over else "is going to be rebuilt; until it is approved nothing changes"
+    return dg.AssetObservation(
+        report,
+        description=f"{at.plan.asked.target} of {at.plan.asked.days} {words}.",
+        metadata={"campaign": at.campaign, "plan": at.plan.id, "undo": f"backfill rollback {at.plan.id}" * is_over},
+    )
 
 
 def _judge_wave(at: CampaignRun, wave: int) -> None:

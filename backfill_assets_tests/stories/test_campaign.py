@@ -13,11 +13,13 @@ import pytest
 from backfill_assets.backfill.breaker import Limits
 from backfill_assets.backfill.campaign_course import STEPS, CampaignStep
 from backfill_assets.backfill.campaign_run import CampaignRun, Options
+from backfill_assets.backfill.campaign_work import abandon
 from backfill_assets.backfill.plan import Asked, Plan
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation_now import situation_now
 from backfill_assets.backfill.waves import Shares
 from backfill_assets.build import RunInfo
+from backfill_assets.build.shadow import staged_in
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.campaign import SENSOR, step_key
 from backfill_assets.defs.location import code_location
@@ -106,6 +108,8 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
         published
     }
     assert published in at.course.done[CampaignStep.TELL_AFTER].told["delivered"]
+    notices = daemon.instance.fetch_observations(dg.AssetKey("report_monthly_close"), limit=10).records
+    assert len(notices) == 2, "before it began, and when it was published"
     assert not open_plan_ids(wrong.builder.lake.storage)
     assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:8])
 
@@ -124,3 +128,9 @@ def test_a_breaker_stops_a_campaign_after_its_canary(wrong: Workshop) -> None:
     assert at.next().reason.startswith("it was stopped: wave 20 percent")
     assert checksums(wrong) == old
     assert {day for step in at.shadowed for day in step.staged} <= {date(2017, 3, 8), date(2017, 3, 9)}
+    assert open_plan_ids(wrong.builder.lake.storage) == []
+    abandon(at)
+    assert "abandoned it" in at.next().reason
+    assert not staged_in(wrong.builder.lake.storage, at.campaign, TABLES).days.get(FACT)
+    at.start(Options(WAVES))
+    assert at.next().step is CampaignStep.TELL_BEFORE, "it can be taken up again"
