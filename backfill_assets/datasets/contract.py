@@ -140,10 +140,27 @@ def violations(
     ``texts`` has the landed text of typed columns, so that a null can be told apart from what could not be read.
     ``columns`` limits the judgement to some of the contract's columns. As in pandera, a null passes every check.
     """
+    reasons = _all_reasons(contract, texts, columns)
+    sound = F.array().cast("array<string>")
+    if not reasons:
+        return sound
+    # Spark interprets array_compact and all that is in it, row by row; what comes first is compiled, and nearly all
+    # rows are sound.
+    return F.when(F.coalesce(*reasons).isNull(), sound).otherwise(F.array_compact(F.array(*reasons)))
+
+
+def first_violation(contract: type[Contract]) -> Column:
+    """The first of the :func:`violations` of a typed row, null for a sound row; never interpreted."""
+    reasons = _all_reasons(contract)
+    return F.coalesce(*reasons) if reasons else F.lit(None).cast("string")
+
+
+def _all_reasons(
+    contract: type[Contract], texts: Mapping[str, Column] | None = None, columns: Iterable[str] | None = None
+) -> list[Column]:
     declared = contract.to_schema().columns
     names = list(declared if columns is None else columns)
-    reasons = [r for name in names for r in _reasons(name, declared[name], (texts or {}).get(name))]
-    return F.array_compact(F.array(*reasons)) if reasons else F.array().cast("array<string>")
+    return [r for name in names for r in _reasons(name, declared[name], (texts or {}).get(name))]
 
 
 def _reasons(name: str, column: Any, text: Column | None) -> list[Column]:

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets.canonical import content_hash_of_values, raw_content_hash
-from backfill_assets.datasets.contract import struct_type, violations
+from backfill_assets.datasets.contract import first_violation, struct_type
 from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Table
 from backfill_assets.datasets.day_rules import (
     ArrivedWithin,
@@ -145,12 +145,12 @@ def _(rule: RecentReference) -> Mapping[str, Column]:
 
 
 def _of_every_table(table: Table) -> dict[str, Column]:
-    reasons = violations(table.contract)
+    violation = first_violation(table.contract)
     found = {
         "rows": F.count("*"),
         "checksum": _sum_of(_row_hash(table)),
-        "violating": F.count(F.when(F.size(reasons) > 0, True)),
-        f"violating{EXAMPLE}": F.coalesce(_least(F.get(reasons, F.lit(0))), F.lit("")),
+        "violating": F.count(violation),
+        f"violating{EXAMPLE}": F.coalesce(_least(violation), F.lit("")),
     }
     if table.layer == "quarantine":
         found[f"rejected{EXAMPLE}"] = F.coalesce(_least(F.get("reasons", F.lit(0))), F.lit(""))
