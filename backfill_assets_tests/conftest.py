@@ -35,8 +35,6 @@ INTERPRETED = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
-_TIERS_OF_ONE_WORKER = {"spark", "story"}
-"""With ``pytest -n 2 --dist loadgroup``, one process has the Spark sessions, and the other one everything else."""
 _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
@@ -61,8 +59,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_TIMEOUT_SECONDS[tier]))
-        if tier in _TIERS_OF_ONE_WORKER:
-            item.add_marker(pytest.mark.xdist_group("jvm"))
 
 
 def tier_of(item: pytest.Item) -> str:
