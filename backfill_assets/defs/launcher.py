@@ -12,12 +12,18 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.launch import BackfillProgress, cancel_backfill, launch_backfill, watch
+from backfill_assets.defs.shadow import SHADOW
+from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.errors import BackfillError, InvalidRequest
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,13 +41,19 @@ def _launch_and_follow(asked: argparse.Namespace) -> int:
         raise InvalidRequest("A backfill needs --days and --title.")
     days, tags = DayRange.parse(asked.days), _tags(asked.tag)
     graph = importlib.import_module(asked.module).defs.resolve_asset_graph()
-    tables = asked.tables or [key.to_user_string() for key in graph.toposorted_asset_keys]
+    tables = asked.tables or _published_tables(graph)
     with dg.DagsterInstance.get() as instance:
         backfill_id = launch_backfill(instance, graph, dict.fromkeys(tables, days), title=asked.title, tags=tags)
         if asked.no_watch:
             _tell({"backfill_id": backfill_id})
             return 0
         return _follow(instance, backfill_id)
+
+
+def _published_tables(graph: BaseAssetGraph[Any]) -> list[str]:
+    """Not their shadow copies, nor assets that have no days."""
+    keys = [key for key in graph.toposorted_asset_keys if key.path[0] != SHADOW]
+    return [key.to_user_string() for key in keys if CADENCE_TAG in graph.get(key).tags]
 
 
 def _cancel(backfill_id: str) -> int:
