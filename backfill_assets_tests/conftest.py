@@ -34,6 +34,8 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+COMPILED = bool(os.environ.get("BACKFILL_TEST_CODEGEN"))
+"""For tests of hundreds of thousands of rows."""
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
 _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
@@ -99,7 +101,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
     """Embedded Spark, one for the whole run. A test uses this one or ``connect_spark``, never both."""
-    session = open_session(settings, "tests", options=SMALL_SPARK | INTERPRETED)
+    session = open_session(settings, "tests", options=SMALL_SPARK if COMPILED else SMALL_SPARK | INTERPRETED)
     yield session
     session.stop()
 
