@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.lakehouse.publication import DayContent
+from backfill_assets.lakehouse.publication import DayContent, Publication
 
 _PLAN, _CAMPAIGN, _TOTAL = "plan-", "campaign-", "total_"
 
@@ -59,6 +59,15 @@ def table_change(
         Beside(table, name.removeprefix(_TOTAL), _sum(before, name), _sum(staged.values(), name)) for name in measures
     ]
     return TableChange(table, tuple(sorted(staged.keys() - same)), tuple(sorted(same)), tuple(beside))
+
+
+def changes(publication: Publication, published: Mapping[str, Mapping[date, DayContent | None]]) -> list[TableChange]:
+    """What ``publication`` brings, beside what is ``published`` of its tables before it."""
+    found = []
+    for change in publication.tables:
+        brought = {date.fromisoformat(day.day): day.content for day in change.days if day.content is not None}
+        found.append(table_change(change.table, published.get(change.table, {}), brought))
+    return found
 
 
 def change_sentence(change: TableChange) -> str:

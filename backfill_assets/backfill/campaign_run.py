@@ -17,11 +17,11 @@ from backfill_assets.backfill.campaign import campaign_of
 from backfill_assets.backfill.campaign_course import CampaignStep, Course, Move, course, next_move
 from backfill_assets.backfill.campaign_evidence import held_back_lines, seen, staged_contents
 from backfill_assets.backfill.plan import Plan, PlannedStep
+from backfill_assets.backfill.shadow_steps import rebuilt_steps, shadow_steps
 from backfill_assets.backfill.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.build import Builder, RunInfo
 from backfill_assets.build.lake import Progress
 from backfill_assets.build.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
-from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse import campaign_journal as journal
@@ -91,7 +91,7 @@ class CampaignRun:
     @property
     def steps(self) -> list[PlannedStep]:
         """What is staged: raw tables are taken in before."""
-        return [each for each in self.plan.steps if each.kind == "rebuild" and each.days]
+        return rebuilt_steps(self.plan)
 
     @property
     def waves(self) -> list[Wave]:
@@ -119,7 +119,8 @@ class CampaignRun:
     def stop(self, step: CampaignStep, reason: str) -> CampaignStopped:
         """Says so in the journal; the caller raises what comes back."""
         self.write(JournalEntry(kind="stopped", step=step, reason=reason, at=now()))
-        hint = f"Nothing was published. Mend the cause, then: backfill run {self.plan.id}"
+        before = "" if CampaignStep.CUT_OVER in self.course.done else "Nothing was published. "
+        hint = f"{before}Mend the cause, then: backfill run {self.plan.id}"
         return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=hint)
 
     # ------------------------------------------------------------------ the shadow backfill
@@ -136,18 +137,11 @@ class CampaignRun:
 
     def days_of(self, number: int) -> dict[str, list[date]]:
         """The days that a wave brings and the waves before it did not, by table."""
-        earlier = days_of_wave(self.steps, self.waves[number - 1]) if number else {}
-        return {
-            table: fresh
-            for step in self.steps
-            for table in step.tables
-            if (
-                fresh := sorted(
-                    set(days_of_wave(self.steps, self.waves[number]).get(step.name, ()))
-                    - set(earlier.get(step.name, ()))
-                )
-            )
-        }
+        waves = self.waves
+        earlier = days_of_wave(self.steps, waves[number - 1]) if number else {}
+        so_far = days_of_wave(self.steps, waves[number])
+        fresh = {step: sorted(set(days) - set(earlier.get(step, ()))) for step, days in so_far.items()}
+        return {table: fresh[step.name] for step in self.steps for table in step.tables if fresh.get(step.name)}
 
     def stage(
         self, steps: Sequence[ShadowStep], days: Mapping[str, tuple[date, ...]] | None = None
@@ -187,12 +181,8 @@ class CampaignRun:
         return found
 
     def shadow_steps(self) -> list[ShadowStep]:
-        """The plan's steps in build order, by the versions that it names."""
-        found = []
-        for each in self.steps:
-            step = registry.step(each.name)
-            found.append(ShadowStep(step, step.version(each.version), each.days))
-        return found
+        """What is staged, with its logic."""
+        return shadow_steps(self.plan)
 
     @property
     def held_back(self) -> list[HeldBack]:

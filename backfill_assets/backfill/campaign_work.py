@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.backfill.campaign import TableChange, table_change
+from backfill_assets.backfill.campaign import changes
 from backfill_assets.backfill.campaign_course import CampaignStep, Move
-from backfill_assets.backfill.campaign_evidence import held_back_lines, staged_contents
+from backfill_assets.backfill.campaign_evidence import held_back_lines
 from backfill_assets.backfill.campaign_notice import begins, completed, reports
 from backfill_assets.backfill.campaign_run import CampaignRun, Told, now, shadow_told
 from backfill_assets.backfill.difference_page import difference_page
@@ -145,8 +145,6 @@ def bring_into_main(at: CampaignRun) -> Told:
     if (publication := _published_untold(at)) is not None:
         close_plan(lake.storage, at.plan.id)
         return {"publication": publication, "days": {}, "staged again": {}}
-    at.shadowed = at.stage(at.shadow_steps())
-    notice = completed(at.plan, _table_changes(at), _approved_by(at))
     done = cut_over(
         lake,
         at.campaign,
@@ -154,7 +152,7 @@ def bring_into_main(at: CampaignRun) -> Told:
         at.run,
         at.progress,
         without_held_back=at.options.without_held_back,
-        notice=lambda _: notice,
+        notice=lambda publication: completed(at.plan, changes(publication, at.published()), _approved_by(at)),
     )
     close_plan(lake.storage, at.plan.id)
     return {
@@ -247,12 +245,6 @@ def _published_untold(at: CampaignRun) -> str | None:
         if each.campaign == at.campaign and each.kind == "replace" and each.outcome == "done":
             return None if each.publication in told else each.publication
     return None
-
-
-def _table_changes(at: CampaignRun) -> list[TableChange]:
-    published = at.published()
-    staged = staged_contents(at.shadowed)
-    return [table_change(table, published.get(table, {}), days) for table, days in staged.items()]
 
 
 def _approved_by(at: CampaignRun) -> str:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from backfill_assets.backfill.campaign import campaign_of
 from backfill_assets.backfill.difference import Difference, difference_of
 from backfill_assets.backfill.plan import Plan
+from backfill_assets.backfill.shadow_steps import shadow_steps
 from backfill_assets.build.difference import SAMPLE_ROWS, compare
 from backfill_assets.build.lake import Lake, Progress
-from backfill_assets.build.shadow import ShadowStep, staged_in
-from backfill_assets.datasets import registry
+from backfill_assets.build.shadow import staged_in
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.kept_differences import keep_difference, kept_difference
 from backfill_assets.lakehouse.storage import Storage
@@ -21,7 +21,7 @@ def find_difference(lake: Lake, plan: Plan, progress: Progress, sample_rows: int
 
     Raises :class:`InvalidRequest` when nothing is staged: before the campaign ran, and after it was cut over.
     """
-    steps, campaign = _steps(plan), campaign_of(plan.id)
+    steps, campaign = shadow_steps(plan), campaign_of(plan.id)
     tables = [table.name for each in steps for table in each.step.tables]
     if not any(staged_in(lake.storage, campaign, tables).days.values()):
         raise InvalidRequest(f"Nothing of {plan.id} is staged.", hint=f"backfill run {plan.id} stages it.")
@@ -35,11 +35,6 @@ def last_difference(storage: Storage, plan: str) -> Difference | None:
     """The difference as it was found last, without Spark; None if nobody has looked yet."""
     kept = kept_difference(storage, plan)
     return None if kept is None else Difference.from_json(kept)
-
-
-def _steps(plan: Plan) -> list[ShadowStep]:
-    wanted = [(each, registry.step(each.name)) for each in plan.steps if each.kind == "rebuild" and each.days]
-    return [ShadowStep(step, step.version(each.version), each.days) for each, step in wanted]
 
 
 def _now() -> datetime:

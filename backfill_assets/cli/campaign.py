@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from datetime import date
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from backfill_assets.backfill.campaign_course import Move
     from backfill_assets.backfill.campaign_run import CampaignRun, Options
     from backfill_assets.backfill.plan import Plan
-    from backfill_assets.build.lake import Lake
     from backfill_assets.build.shadow import HeldBack, ShadowedStep
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
     from backfill_assets.settings import Settings
@@ -122,13 +120,15 @@ def stage_plan(plan: str, options: Options, as_json: bool) -> None:
             say(f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it.")
             return
         move = _carry_on(at)
-        changes = [_change(at.builder.lake, each, table) for each in at.shadowed for table in each.build.tables]
-        done = at.shadowed
-    held = [each for step in done for each in step.held_back]
+        done, changes = at.shadowed, _beside_published(at)
     if as_json:
         say_json({**_as_json(plan, done, changes), "waits": move.reason})
-    else:
-        _say(plan, done, changes, held)
+        return
+    if done:
+        _say(done, changes, at.held_back)
+    say(f"{plan}: {move.reason}.")
+    if at.course.approved is None:
+        say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {plan}")
 
 
 def kept(plan: str) -> Plan:
@@ -200,16 +200,16 @@ def _carry_on(at: CampaignRun) -> Move:
 # ------------------------------------------------------------------ what it shows
 
 
-def _change(lake: Lake, done: ShadowedStep, table: str) -> TableChange:
+def _beside_published(at: CampaignRun) -> list[TableChange]:
     from backfill_assets.backfill.campaign import table_change
+    from backfill_assets.backfill.campaign_evidence import staged_contents
 
-    states = lake.publisher.log.day_states(lake.publisher.log.head(), {table})
-    published = {date.fromisoformat(day): state.content for (_, day), state in states.items()}
-    staged = {each.day: each.content for held in done.build.staged.values() for each in held if each.table == table}
-    return table_change(table, published, staged)
+    published = at.published()
+    staged = staged_contents(at.shadowed)
+    return [table_change(table, published.get(table, {}), days) for table, days in staged.items()]
 
 
-def _say(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableChange], held: Sequence[HeldBack]) -> None:
+def _say(done: Sequence[ShadowedStep], changes: Sequence[TableChange], held: Sequence[HeldBack]) -> None:
     counts = ("staged", "would change", "unchanged", "held back")
     rows = new_table("table", *counts, "which would change", numbers=counts)
     by_step = {table: each for each in done for table in each.build.tables}
@@ -222,7 +222,6 @@ def _say(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableChange]
     _say_measures([beside for change in changes for beside in change.beside])
     for each in held:
         say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {each.why}"))
-    say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {plan}")
 
 
 def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -> None:

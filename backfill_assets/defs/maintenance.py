@@ -1,7 +1,6 @@
 """Maintenance as an asset with a schedule: every materialization tells what it did."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-import os
 from typing import TYPE_CHECKING, Protocol
 
 import dagster as dg
@@ -9,8 +8,8 @@ import dagster as dg
 from backfill_assets.build.maintenance import Done, Maintenance
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
+from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.publication_log import PublicationLog
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
@@ -26,12 +25,6 @@ class ProvidesMaintenance(Protocol):
     def lakehouse(self) -> str: ...
 
     def maintenance(self) -> Maintenance: ...
-
-
-class ProvidesPublications(Protocol):
-    """The resource ``backfill``: what the schedule asks of it."""
-
-    def publications(self) -> PublicationLog | None: ...
 
 
 @dg.asset(
@@ -68,21 +61,12 @@ def maintenance_job() -> "UnresolvedAssetJobDefinition":
     )
 
 
-def maintenance_schedule(job: "UnresolvedAssetJobDefinition", cron: str | None = None) -> dg.ScheduleDefinition:
-    """Every night, from the start: nothing that anybody may need is deleted, and a disk that fills stops everybody."""
-
-    @dg.schedule(
-        name=SCHEDULE,
-        job=job,
-        cron_schedule=cron or os.environ.get(CRON_VARIABLE, "").strip() or _THREE_IN_THE_MORNING,
-        execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs.",
-    )
-    def every_night(backfill: dg.ResourceParam[ProvidesPublications]) -> dg.RunRequest | dg.SkipReason:
-        return dg.RunRequest() if backfill.publications() else dg.SkipReason("Nothing was published yet.")
-
-    return every_night
+def maintenance_schedule(
+    job: "UnresolvedAssetJobDefinition", cron: str = _THREE_IN_THE_MORNING
+) -> dg.ScheduleDefinition:
+    """Nothing that anybody may need is deleted, and a disk that fills stops everybody."""
+    told = "Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs."
+    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, told)
 
 
 def _table(done: tuple[Done, ...]) -> dg.MetadataValue:

@@ -1,12 +1,14 @@
-"""The daily job over every daily table of a chain, and when it runs."""
+"""When jobs run: the daily job over every daily table of a chain, and what looks after the lakehouse every night."""
 
-from __future__ import annotations
-
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 from dagster._core.storage.tags import PRIORITY_TAG
+
+from backfill_assets.lakehouse.publication_log import PublicationLog
 
 if TYPE_CHECKING:
     from dagster._core.definitions.partitions.partitioned_schedule import UnresolvedPartitionedAssetScheduleDefinition
@@ -16,7 +18,30 @@ _HOUR_UTC = 2
 _BEFORE_ANY_BACKFILL = "10"
 
 
-def daily_job(chain: str, tables: Sequence[str]) -> UnresolvedAssetJobDefinition:
+class ProvidesPublications(Protocol):
+    """The resource ``backfill``: what a nightly schedule asks of it."""
+
+    def publications(self) -> PublicationLog | None: ...
+
+
+def nightly_schedule(name: str, job: Any, cron: str, variable: str, description: str) -> dg.ScheduleDefinition:
+    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` says when."""
+
+    @dg.schedule(
+        name=name,
+        job=job,
+        cron_schedule=os.environ.get(variable, "").strip() or cron,
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=description,
+    )
+    def every_night(backfill: dg.ResourceParam[ProvidesPublications]) -> dg.RunRequest | dg.SkipReason:
+        return dg.RunRequest() if backfill.publications() else dg.SkipReason("Nothing was published yet.")
+
+    return every_night
+
+
+def daily_job(chain: str, tables: Sequence[str]) -> "UnresolvedAssetJobDefinition":
     """One day through all daily steps in one process, on one Spark session; ``chain`` names the job."""
     return dg.define_asset_job(
         f"daily_{chain}",
@@ -29,8 +54,8 @@ def daily_job(chain: str, tables: Sequence[str]) -> UnresolvedAssetJobDefinition
 
 def daily_schedule(
     chain: str,
-    job: UnresolvedAssetJobDefinition,
-) -> UnresolvedPartitionedAssetScheduleDefinition | dg.ScheduleDefinition:
+    job: "UnresolvedAssetJobDefinition",
+) -> "UnresolvedPartitionedAssetScheduleDefinition | dg.ScheduleDefinition":
     """Yesterday, every day at two o'clock UTC, once its arrivals are complete.
 
     It is off until a person turns it on: cloning this repository must not start work by itself.

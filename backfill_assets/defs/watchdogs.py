@@ -7,7 +7,6 @@ rest. Until the job has looked at a new publication, its watchdog is shown as no
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -26,6 +25,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.defs.events import plain_failure, rules_table
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.specs import WATCHDOG
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.publication_log import PublicationLog
@@ -60,12 +60,6 @@ class ProvidesWatch(Protocol):
 
     def watch(self) -> LooksAtDays | None:
         """None as long as nothing was published."""
-
-
-class ProvidesPublications(Protocol):
-    """The resource ``backfill``: what the schedule asks of it."""
-
-    def publications(self) -> PublicationLog | None: ...
 
 
 @dataclass(frozen=True)
@@ -109,21 +103,10 @@ def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
     return watch_published_days
 
 
-def watchdog_schedule(job: dg.JobDefinition, cron: str | None = None) -> dg.ScheduleDefinition:
-    """Every night, from the start: reading costs little, and what nobody looks at rots unseen."""
-
-    @dg.schedule(
-        name=SCHEDULE,
-        job=job,
-        cron_schedule=cron or os.environ.get(CRON_VARIABLE, "").strip() or _FOUR_IN_THE_MORNING,
-        execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Reads what was published since the last look, and one thirtieth of all history. Writes nothing.",
-    )
-    def every_night(backfill: dg.ResourceParam[ProvidesPublications]) -> dg.RunRequest | dg.SkipReason:
-        return dg.RunRequest() if backfill.publications() else dg.SkipReason("Nothing was published yet.")
-
-    return every_night
+def watchdog_schedule(job: dg.JobDefinition, cron: str = _FOUR_IN_THE_MORNING) -> dg.ScheduleDefinition:
+    """Reading costs little, and what nobody looks at rots unseen."""
+    told = "Reads what was published since the last look, and one thirtieth of all history. Writes nothing."
+    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, told)
 
 
 def watchdog_key(table: str) -> dg.AssetCheckKey:

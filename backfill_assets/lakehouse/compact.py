@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.days import parse_day
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset, dataset_of
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
 from backfill_assets.lakehouse.publication import (
     DayChange,
@@ -55,7 +58,7 @@ def _moved(main: MainTable, pin: Pin, days: list[str]) -> Moved | None:
 
 def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:
     entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="compaction") for day in days})
-    rows = _rows(main.handle, days)
+    rows = _rows(dataset_of(main.storage, main.name, main.handle), days)
     write_deltalake(
         timeline.uri,
         rows,
@@ -65,13 +68,13 @@ def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:
         storage_options=dict(timeline.storage.options),
         commit_properties=_metadata(entry),
     )
-    written = _rows(DeltaTable(timeline.uri, storage_options=dict(timeline.storage.options)), days)
+    written = _rows(arrow_dataset(timeline.storage, timeline.path), days)
     if _content(rows) != _content(written):
         raise PublicationRefused(f"Compacting {main.name} changed its content; nothing was published.")
 
 
-def _rows(table: DeltaTable, days: list[str]) -> pa.Table:
-    return table.to_pyarrow_table(filters=[(PARTITION_COLUMN, "in", [parse_day(day) for day in days])])
+def _rows(dataset: ds.Dataset, days: list[str]) -> pa.Table:
+    return dataset.to_table(filter=pc.field(PARTITION_COLUMN).isin([parse_day(day) for day in days]))
 
 
 def _content(rows: pa.Table) -> list[str]:

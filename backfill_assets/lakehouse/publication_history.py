@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.publication_log import LOG_TABLE
 from backfill_assets.lakehouse.published import anything_published
 from backfill_assets.lakehouse.storage import Storage
@@ -67,8 +67,8 @@ def history(storage: Storage) -> list[Told]:
     """Every publication, newest first. Reads the log's columns, not the before-images that it keeps."""
     if not anything_published(storage):
         return []
-    log = DeltaTable(storage.uri(LOG_TABLE), storage_options=dict(storage.options))
-    rows = log.to_pyarrow_dataset().to_table(columns=_COLUMNS, filter=pc.field("publication").is_valid())
+    log = arrow_dataset(storage, LOG_TABLE)
+    rows = log.to_table(columns=_COLUMNS, filter=pc.field("publication").is_valid())
     return _told(rows.sort_by("sequence").to_pylist())[::-1]
 
 
@@ -76,9 +76,9 @@ def rollbacks(storage: Storage) -> set[str]:
     """The publications by which somebody undid others."""
     if not anything_published(storage):
         return set()
-    log = DeltaTable(storage.uri(LOG_TABLE), storage_options=dict(storage.options))
+    log = arrow_dataset(storage, LOG_TABLE)
     chosen = (pc.field("event") == "prepared") & (pc.field("kind") == "rollback")
-    return set(log.to_pyarrow_dataset().to_table(columns=["publication"], filter=chosen)["publication"].to_pylist())
+    return set(log.to_table(columns=["publication"], filter=chosen)["publication"].to_pylist())
 
 
 def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], Inputs]:
@@ -89,9 +89,9 @@ def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], I
     ids = sorted({told.publication for told in of})
     if not ids:
         return {}
-    log = DeltaTable(storage.uri(LOG_TABLE), storage_options=dict(storage.options))
+    log = arrow_dataset(storage, LOG_TABLE)
     chosen = (pc.field("event") == "prepared") & pc.field("publication").isin(pa.array(ids, pa.string()))
-    rows = log.to_pyarrow_dataset().to_table(columns=["publication", "at", "detail"], filter=chosen).to_pylist()
+    rows = log.to_table(columns=["publication", "at", "detail"], filter=chosen).to_pylist()
     return {(row["publication"], row["at"]): _inputs(json.loads(row["detail"])["publication"]) for row in rows}
 
 

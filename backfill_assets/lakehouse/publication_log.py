@@ -16,12 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 from pydantic import Field as ModelField
 
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.arrow_dataset import dataset_of
 from backfill_assets.lakehouse.delta_log import commits_back
 from backfill_assets.lakehouse.log_rows import ARROW_SCHEMA, DAY_COLUMNS, DELTA_SCHEMA, Row, day_state
 from backfill_assets.lakehouse.publication import DayState, Outcome, Prepared, Record
@@ -95,6 +97,9 @@ class PublicationLog:
             return DeltaTable(uri, storage_options=dict(self._storage.options))
         except TableNotFoundError:
             return self._create(uri)
+
+    def _rows(self) -> ds.Dataset:
+        return dataset_of(self._storage, LOG_TABLE, self._load())
 
     def _create(self, uri: str) -> DeltaTable:
         configuration: dict[str, str | None] = {
@@ -183,7 +188,7 @@ class PublicationLog:
 
     def rows(self, *events: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
         """Entries of the given kinds (all kinds if none is named), oldest first: the whole history, for audits."""
-        table = self._load().to_pyarrow_dataset().to_table(columns=columns)
+        table = self._rows().to_table(columns=columns)
         if events:
             table = table.filter(pc.field("event").isin(list(events)))
         order = [("sequence", "ascending")] if "sequence" in table.column_names else []
@@ -192,35 +197,21 @@ class PublicationLog:
 
     def prepared_since(self, moment: datetime, table: str = "") -> list[Prepared]:
         """Every publication (that names ``table``) prepared at or after ``moment``, whatever became of it."""
-        scanner = (
-            self._load()
-            .to_pyarrow_dataset()
-            .scanner(
-                columns=["detail"],
-                filter=(pc.field("event") == "prepared") & (pc.field("at") >= pa.scalar(moment)),
-            )
-        )
-        details = scanner.to_table().column("detail").to_pylist()
+        chosen = (pc.field("event") == "prepared") & (pc.field("at") >= pa.scalar(moment))
+        details = self._rows().to_table(columns=["detail"], filter=chosen).column("detail").to_pylist()
         return [Prepared.model_validate_json(detail) for detail in details if detail and table in detail]
 
     def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
         """The prepared entries of several publications, in one look at the log."""
         named = pa.array(sorted(set(publications)), pa.string())
         chosen = (pc.field("event") == "prepared") & pc.field("publication").isin(named)
-        details = self._load().to_pyarrow_dataset().to_table(columns=["detail"], filter=chosen).column("detail")
+        details = self._rows().to_table(columns=["detail"], filter=chosen).column("detail")
         return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
 
     def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
         """The prepared entry of any publication, also a closed one, and when it was prepared."""
-        scanner = (
-            self._load()
-            .to_pyarrow_dataset()
-            .scanner(
-                columns=["detail", "at"],
-                filter=(pc.field("event") == "prepared") & (pc.field("publication") == publication),
-            )
-        )
-        for row in scanner.to_table().to_pylist():
+        chosen = (pc.field("event") == "prepared") & (pc.field("publication") == publication)
+        for row in self._rows().to_table(columns=["detail", "at"], filter=chosen).to_pylist():
             if row["detail"]:
                 return Prepared.model_validate_json(row["detail"]), row["at"]
         return None

@@ -27,10 +27,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.log_rows import DAY_COLUMNS, day_state
 from backfill_assets.lakehouse.publication import DayState
 from backfill_assets.lakehouse.publication_log import LOG_TABLE, PublicationLog, utc_now
@@ -49,13 +49,12 @@ class PublishedTable:
     def dataset(self) -> ds.Dataset:
         """The rows of that version, read when they are asked for; filters on ``day`` leave other days' files closed."""
         try:
-            handle = DeltaTable(self.uri, version=self.version, storage_options=dict(self.storage.options))
+            return arrow_dataset(self.storage, self.table, self.version)
         except (DeltaError, TableNotFoundError) as error:
             raise LakehouseUnusable(
                 f"{self.table} cannot be read at version {self.version}: {error}",
                 hint="Versions are kept for the rollback window. Pin a newer publication (backfill history).",
             ) from error
-        return handle.to_pyarrow_dataset()
 
 
 def anything_published(storage: Storage) -> bool:
@@ -110,8 +109,8 @@ def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
 def _log_rows(storage: Storage, chosen: pc.Expression, columns: list[str]) -> list[dict[str, Any]]:
     if not anything_published(storage):
         return []
-    log = DeltaTable(storage.uri(LOG_TABLE), storage_options=dict(storage.options))
-    rows: list[dict[str, Any]] = log.to_pyarrow_dataset().to_table(columns=columns, filter=chosen).to_pylist()
+    log = arrow_dataset(storage, LOG_TABLE)
+    rows: list[dict[str, Any]] = log.to_table(columns=columns, filter=chosen).to_pylist()
     return rows
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.publication_log import LOG_TABLE
 from backfill_assets.lakehouse.snapshot import Snapshot
 
@@ -36,14 +36,14 @@ def stamps(snapshot: Snapshot, of: Collection[tuple[str, date]]) -> dict[tuple[s
     """The stamp of each of these tables and days, as of the log entry of ``snapshot``."""
     if not of:
         return {}
-    log = DeltaTable(snapshot.storage.uri(LOG_TABLE), storage_options=dict(snapshot.storage.options))
+    log = arrow_dataset(snapshot.storage, LOG_TABLE)
     chosen = (
         (pc.field("event") == "published")
         & (pc.field("sequence") <= snapshot.sequence)
         & pc.field("table").isin(pa.array(sorted({table for table, _ in of}), pa.string()))
         & pc.field("day").isin(pa.array(sorted({str(day) for _, day in of}), pa.string()))
     )
-    rows = log.to_pyarrow_dataset().to_table(columns=_COLUMNS, filter=chosen).sort_by("sequence").to_pylist()
+    rows = log.to_table(columns=_COLUMNS, filter=chosen).sort_by("sequence").to_pylist()
     newest = {(row["table"], date.fromisoformat(row["day"])): _stamp(row) for row in rows}
     return {each: newest[each] for each in of if each in newest}
 

@@ -61,6 +61,11 @@ class Storage:
             filesystem, base = fs.LocalFileSystem(), self.root
         return filesystem, f"{base.rstrip('/')}/{path}" if path else base.rstrip("/") or "/"
 
+    def filesystem(self, path: str = "") -> fs.FileSystem:
+        """Arrow's own file system with ``path`` as its root."""
+        filesystem, full = self._open(path)
+        return fs.SubTreeFileSystem(full, filesystem)
+
     def exists(self, path: str) -> bool:
         filesystem, full = self._open(path)
         return bool(filesystem.get_file_info(full).type != fs.FileType.NotFound)

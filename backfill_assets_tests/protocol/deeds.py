@@ -1,4 +1,4 @@
-"""What actors do, with the real code: publish one or two tables, append, compact, roll back, reclaim, try again."""
+"""What actors do, with the real code: publish, append, compact, roll back, reclaim, tell, try again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.compact import compact
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.outbox import deliver
 from backfill_assets.lakehouse.pin import Pin
-from backfill_assets.lakehouse.publication import InputRead, Position, Publication, TableChange
+from backfill_assets.lakehouse.publication import InputRead, Notice, Position, Publication, TableChange
 from backfill_assets.lakehouse.publish import Moved, Publisher
 from backfill_assets.lakehouse.reclaim import reclaim
 from backfill_assets.lakehouse.rollback import roll_back
@@ -41,7 +42,11 @@ def publish(world: World, days: Mapping[str, list[str]], reading: str = "", exac
                 staged[table] = _restaged(world, table, id, new, pin, staged.get(table))
             actor.reached("staged")
             publication = Publication(
-                id=id, kind="replace", tables=tuple(staged.values()), inputs=tuple(pin.inputs.values())
+                id=id,
+                kind="replace",
+                tables=tuple(staged.values()),
+                inputs=tuple(pin.inputs.values()),
+                notice=Notice(title=id),
             )
             world.asked(publication, {reading: read} if reading else {}, rows)
             result = publisher.publish(publication)
@@ -133,6 +138,10 @@ def reclaiming(world: World, table: str) -> Work:
 
 def recovering(world: World) -> Work:
     return refusable(lambda actor: world.publisher(actor.reached).recover())
+
+
+def delivering(world: World) -> Work:
+    return refusable(lambda actor: deliver(world.publisher(actor.reached), world))
 
 
 def refusable(work: Work) -> Work:

@@ -123,6 +123,11 @@ class Lakehouse(RuleBasedStateMachine):
     def recoverer(self, stop: str) -> None:
         self._start(deeds.recovering(self.world)).advance_to(stop)
 
+    @precondition(_room)
+    @rule(stop=st.sampled_from(["notice read", "notice sent", "notice marked"]), dies=_SOME_DIE)
+    def deliverer(self, stop: str, dies: bool) -> None:
+        self._start_until(deeds.delivering(self.world), stop, dies)
+
     @precondition(_alive)
     @rule(who=_ANY, steps=st.integers(1, 4))
     def step(self, who: int, steps: int) -> None:
@@ -147,7 +152,7 @@ class Lakehouse(RuleBasedStateMachine):
         appends=st.booleans(),
         how=st.sampled_from(["add", "add", "optimise"]),
         first=st.booleans(),
-        stop=st.sampled_from(["abort decided", "restored", "fenced", "closing", "closed"]),
+        stop=st.sampled_from(["abort decided", "restored", "restored", "fenced", "closing", "closed"]),
         dies=st.booleans(),
     )
     def caught_half_way(self, appends: bool, how: str, first: bool, stop: str, dies: bool) -> None:

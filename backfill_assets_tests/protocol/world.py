@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.outbox import DueNotice, deliver, due_notices
 from backfill_assets.lakehouse.publication import Publication
 from backfill_assets.lakehouse.publish import Moved, Published, Publisher
 from backfill_assets.lakehouse.reclaim import finish_reclaiming
@@ -48,6 +49,8 @@ class World:
         self.wishes: dict[str, Wishes] = {}
         self.requests: list[Publication] = []
         self.done: set[str] = set()
+        self.noticed: set[str] = set()
+        self.heard: list[str] = []
         self.refused: list[str] = []
         self.foreign: dict[str, dict[int, str]] = {table: {} for table in TABLES}
         self.ledgers = {table: Ledger(self.root, table, self.wishes, self.foreign[table]) for table in TABLES}
@@ -62,6 +65,8 @@ class World:
         world.clock = self.clock
         world.wishes.update(self.wishes)
         world.done |= self.done
+        world.noticed |= self.noticed
+        world.heard += self.heard
         world._numbers += self._numbers
         world.judge()
         return world
@@ -92,6 +97,8 @@ class World:
         exact = any(read.exact for read in publication.inputs)
         self.wishes[publication.id] = Wishes(publication.kind, tables, inputs=inputs, exact=exact)
         self.requests.append(publication)
+        if publication.notice is not None:
+            self.noticed.add(publication.id)
 
     def told(self, publication: str, result: object) -> None:
         """What the caller was told must be so: done is done for good, and refused had no effect."""
@@ -99,6 +106,10 @@ class World:
             self.done.add(publication)
         elif isinstance(result, Moved):
             self.refused.append(publication)
+
+    def send(self, due: DueNotice) -> None:
+        """The world receives notices itself: what was said cannot be unsaid by whoever dies next."""
+        self.heard.append(due.key)
 
     # ------------------------------------------------------------- foreign writers
 
@@ -135,6 +146,8 @@ class World:
             assert publication not in self.log.open, f"{publication} was refused, and is under way"
             assert self.log.outcomes.get(publication) != "done", f"{publication} was refused, and is done"
         self.refused.clear()
+        for publication in self.heard:
+            assert self.log.outcomes.get(publication) == "done", f"{publication} was told of, and is not done"
 
     def _judge_table(self, ledger: Ledger) -> None:
         if ledger.version < 0:
@@ -164,6 +177,9 @@ class World:
         finish_reclaiming(publisher)
         self.judge()
         assert not self.log.open
+        deliver(publisher, self)
+        assert set(self.heard) == {id for id in self.noticed if self.log.outcomes.get(id) == "done"}
+        assert not due_notices(publisher), "everything was told, and is due again"
         self.log.check_states(publisher.log.day_states(publisher.log.head()))
         for table, ledger in self.ledgers.items():
             if ledger.version >= 0:

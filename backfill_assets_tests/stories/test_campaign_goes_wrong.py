@@ -1,0 +1,121 @@
+"""What a campaign does when something is wrong: with its inputs, with one day, with what it published, with itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from backfill_assets.backfill.campaign_course import CampaignStep
+from backfill_assets.backfill.campaign_run import CampaignRun, Options
+from backfill_assets.backfill.campaign_work import do_step
+from backfill_assets.backfill.plan import Plan
+from backfill_assets.backfill.situation import Situation
+from backfill_assets.backfill.situation_now import situation_of_plan
+from backfill_assets.backfill.waves import Shares
+from backfill_assets.build.shadow import shadow
+from backfill_assets.errors import CampaignStopped
+from backfill_assets.lakehouse.senders import LogSender
+from backfill_assets_tests.stories.staged_campaign import FACT, RUN, steps
+from backfill_assets_tests.stories.test_campaign import campaign, checksums, planned
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+BAD_DAY = date(2017, 3, 7)
+BEFORE_CUT_OVER = [CampaignStep.TELL_BEFORE, CampaignStep.VERIFY_SOURCE, CampaignStep.PIN]
+
+
+class Carried:
+    """A campaign, and the steps of it that a story asks for."""
+
+    def __init__(self, workshop: Workshop, roll_back_if_wrong: bool = False) -> None:
+        self.workshop = workshop
+        self.notices: list[str] = []
+        self.at: CampaignRun = campaign(workshop, planned(workshop))
+        self.at.start(Options(Shares.parse("100%"), roll_back_if_wrong=roll_back_if_wrong))
+
+    def do(self, *chosen: CampaignStep) -> None:
+        for step in chosen:
+            do_step(self.at, step, LogSender(self.notices.append), self.situation)
+
+    def situation(self, plan: Plan) -> Situation:
+        return situation_of_plan(self.workshop.settings, plan)
+
+    def up_to_cut_over(self) -> None:
+        self.do(*BEFORE_CUT_OVER)
+        self.at.judge_wave(0, self.at.stage_wave(0))
+        self.do(CampaignStep.SHADOW, CampaignStep.VALIDATE)
+        self.at.approve()
+
+
+def damage(workshop: Workshop, table: str, day: date) -> None:
+    """Half of a published file is gone, as after a disk that was full."""
+    held = workshop.states(table)[day]
+    files = sorted((workshop.settings.lakehouse / table).glob(f"_timelines/*/day={day}/*.parquet"))
+    newest = max(files, key=lambda file: file.stat().st_mtime_ns)
+    assert held.content is not None and held.content.rows
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+
+
+def test_an_input_that_is_damaged_stops_it_before_anything_is_staged(wrong: Workshop) -> None:
+    story = Carried(wrong)
+    damage(wrong, "bronze_sales", BAD_DAY)
+    story.do(CampaignStep.TELL_BEFORE)
+    with pytest.raises(CampaignStopped, match=f"bronze_sales {BAD_DAY} is not as it was published"):
+        story.do(CampaignStep.VERIFY_SOURCE)
+    assert story.at.next().reason.startswith("it was stopped: bronze_sales 2017-03-07")
+
+
+def test_one_day_that_cannot_be_computed_stands_alone_and_the_others_go_on(wrong: Workshop) -> None:
+    """The engine's error names no day: the range is halved until the day is found."""
+    (fact, *others) = steps()
+
+    def failing(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+        found = dict(fact.version.transform(inputs))
+        bad = F.when(F.col("day") == F.lit(BAD_DAY), F.raise_error(F.lit("a rate of zero")).cast("decimal(18,2)"))
+        found[FACT] = found[FACT].withColumn("sales_value", bad.otherwise(F.col("sales_value")))
+        return found
+
+    broken = replace(fact, version=replace(fact.version, transform=failing))
+    done = {
+        each.build.step.name: each
+        for each in shadow(wrong.builder.lake, "campaign-x", [broken, *others], RUN, wrong.messages.append)
+    }
+    (bad,) = done[FACT].held_back
+    assert bad.day == BAD_DAY and "a rate of zero" in bad.error
+    assert done[FACT].staged == tuple(day for day in fact.days if day != BAD_DAY)
+    assert {held.day for held in done["fact_daily_revenue"].held_back} == {BAD_DAY}
+    assert done["report_monthly_close"].staged == ()
+
+
+def test_a_publication_that_nobody_told_of_is_found_and_a_wrong_one_is_put_back(wrong: Workshop) -> None:
+    """The process dies after its publication, before the journal has it; then a published file turns out damaged."""
+    old, story = checksums(wrong), Carried(wrong, roll_back_if_wrong=True)
+    story.up_to_cut_over()
+    journal = wrong.settings.lakehouse / "_campaigns" / story.at.campaign
+    before = {entry.name for entry in journal.iterdir()}
+    story.do(CampaignStep.CUT_OVER)
+    published = str(story.at.course.done[CampaignStep.CUT_OVER].told["publication"])
+    (told,) = [entry for entry in journal.iterdir() if entry.name not in before]
+    told.unlink()
+    new = checksums(wrong)
+    assert story.at.next().step is CampaignStep.CUT_OVER
+
+    story.do(CampaignStep.CUT_OVER)
+
+    assert story.at.course.done[CampaignStep.CUT_OVER].told["publication"] == published
+    assert checksums(wrong) == new != old
+    damage(wrong, "report_monthly_close", date(2017, 3, 1))
+    with pytest.raises(CampaignStopped, match=r"report_monthly_close 2017-03-01 .* All of it was put back by"):
+        story.do(CampaignStep.DOWNSTREAM)
+    assert checksums(wrong) == old
+    assert story.at.course.rolled_back is not None
+    story.do(CampaignStep.TELL_AFTER)
+    assert sum(published in notice for notice in story.notices) == 1
