@@ -33,8 +33,8 @@ dev: setup ## the Dagster UI on http://127.0.0.1:3000, and one Spark that its ru
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.lakehouse.connect_server
 
-test: setup ## every test but the 90 real days of story-fx, in two processes
-	@$(BIN)/pytest -n 2 --dist loadfile --ignore backfill_assets_tests/stories/test_story_fx.py
+test: setup ## every test, in two processes
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: setup ## the tests that need no JVM, in seconds
 	@$(BIN)/pytest -m fast
@@ -50,7 +50,7 @@ format: setup ## put the code into shape
 	@$(BIN)/ruff format .
 
 story-fx: setup ## the 90-day case on real data: plan, waves, difference, approval, undo; against pandas
-	@BACKFILL_TEST_CODEGEN=1 $(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_fx.py
+	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_fx.py
 
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants

@@ -34,8 +34,7 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-COMPILED = bool(os.environ.get("BACKFILL_TEST_CODEGEN"))
-"""For tests of hundreds of thousands of rows."""
+_LONGEST = "test_story_fx.py"
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
 _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
@@ -54,7 +53,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test with its one tier, and give it that tier's timeout unless it has its own."""
+    """Mark every test with its one tier, and give it that tier's timeout unless it has its own.
+
+    Stories first, the longest before all: of several processes, none is left with a long one when the others are done.
+    """
+    items.sort(key=lambda item: (item.path.name != _LONGEST, "stories" not in item.path.parts))
     for item in items:
         tier = tier_of(item)
         if item.get_closest_marker(tier) is None:
@@ -101,7 +104,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
     """Embedded Spark, one for the whole run. A test uses this one or ``connect_spark``, never both."""
-    session = open_session(settings, "tests", options=SMALL_SPARK if COMPILED else SMALL_SPARK | INTERPRETED)
+    session = open_session(settings, "tests", options=SMALL_SPARK | INTERPRETED)
     yield session
     session.stop()
 

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -14,10 +14,17 @@ from click.testing import CliRunner
 
 from backfill_assets.cli import main
 from backfill_assets_tests import oracle
+from backfill_assets_tests.conftest import INTERPRETED
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
 from backfill_assets_tests.workshop import Workshop
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
 FACT = "fact_sales_transactions"
+_GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 def revenue(workshop: Workshop) -> dict[tuple[date, int], oracle.StoreDay]:
@@ -117,7 +124,17 @@ def _short(told: Any) -> str:
 
 
 @pytest.fixture
-def story(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Story:
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Hundreds of thousands of rows are worth the code that tens of rows are not."""
+    for name, value in _GENERATED.items():
+        spark.conf.set(name, value)
+    yield
+    for name in _GENERATED:
+        spark.conf.set(name, INTERPRETED[name])
+
+
+@pytest.fixture
+def story(workshop: Workshop, compiled: None, monkeypatch: pytest.MonkeyPatch) -> Story:
     """The commands work on the workshop's home, with the Spark session of the tests."""
     found = Story(workshop)
     monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
