@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 
-import pandera.pyspark as pa
 from deltalake.transaction import AddAction
 from pyspark.sql import types as T
 from rich.console import Console
@@ -23,7 +22,7 @@ from backfill_assets.backfill.plan import Asked, Plan, Scope
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation import Machine, Situation
 from backfill_assets.datasets.contract import struct_type
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.dataset import Reads, Source, Step, Table, Version
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse import fingerprints
@@ -39,8 +38,8 @@ ROUNDS = 3
 class Anything(Contract):
     """Any table's contract."""
 
-    amount: T.LongType = pa.Field()
-    day: T.DateType = pa.Field()
+    amount: T.LongType = Field()
+    day: T.DateType = Field()
 
 
 def _table(name: str) -> Table:

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from backfill_assets.backfill.campaign import Beside, TableChange
     from backfill_assets.backfill.campaign_course import Move
     from backfill_assets.backfill.campaign_run import CampaignRun, Options
-    from backfill_assets.backfill.plan import Plan
     from backfill_assets.build.shadow import HeldBack, ShadowedStep
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
-    from backfill_assets.settings import Settings
 
 _LONGEST_TOLD = 100
 
@@ -84,13 +82,15 @@ def approve(plan: str, without_held_back: bool, as_json: bool) -> None:
 def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     """How far the campaign of PLAN is: its nine steps, what each told, and what it waits for; or a list of all."""
     from backfill_assets.backfill.campaign import campaign_of
+    from backfill_assets.backfill.kept_plans import plan_as_kept
     from backfill_assets.lakehouse import campaign_journal as journal
 
-    storage = open_storage(current_settings())
+    settings = current_settings()
+    storage = open_storage(settings)
     if plan is None:
         _say_campaigns({name: journal.entries(storage, name) for name in journal.campaigns(storage)}, as_json)
         return
-    kept(plan)
+    plan_as_kept(settings, plan)
     if abandon:
         _abandon(plan)
     entries = journal.entries(storage, campaign_of(plan))
@@ -110,11 +110,11 @@ def _abandon(plan: str) -> None:
 
 def stage_plan(plan: str, options: Options, as_json: bool) -> None:
     """Carry ``plan`` up to where somebody has to approve it, and show what it would change."""
+    from backfill_assets.backfill.kept_plans import require_carried_out
+
     with ExitStack() as stack:
         at = _carried(plan, "backfill run", stack)
-        _refuse_stopped(at.plan)
-        if not at.course.started:
-            _refuse_moved(current_settings(), at.plan)
+        require_carried_out(current_settings(), at.plan, started=at.course.started)
         at.start(options)
         if options.daemon:
             say(f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it.")
@@ -131,33 +131,7 @@ def stage_plan(plan: str, options: Options, as_json: bool) -> None:
         say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {plan}")
 
 
-def kept(plan: str) -> Plan:
-    from backfill_assets.backfill.plan import Plan
-    from backfill_assets.lakehouse.plans import kept_plan
-
-    return Plan.from_json(kept_plan(open_storage(current_settings()), plan), id=plan)
-
-
 # ------------------------------------------------------------------ what is refused
-
-
-def _refuse_stopped(plan: Plan) -> None:
-    stops = [finding for finding in plan.findings if finding.severity == "stops"]
-    if stops:
-        raise InvalidRequest(f"{plan.id} cannot be run: {stops[0].message}", hint=stops[0].next_step)
-
-
-def _refuse_moved(settings: Settings, plan: Plan) -> None:
-    """Before anything is staged; afterwards, what moves is staged again."""
-    from backfill_assets.backfill.basis import moved_since
-    from backfill_assets.backfill.situation_now import situation_of_plan
-
-    moved = moved_since(plan, situation_of_plan(settings, plan))
-    if moved:
-        raise InvalidRequest(
-            f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",
-            hint=f"Plan again: backfill plan {plan.asked.target} --days {plan.asked.days}",
-        )
 
 
 def _refuse_unstaged(at: CampaignRun) -> None:
@@ -176,12 +150,13 @@ def _refuse_unstaged(at: CampaignRun) -> None:
 
 def _carried(plan: str, command: str, stack: ExitStack) -> CampaignRun:
     from backfill_assets.backfill.campaign_run import CampaignRun
+    from backfill_assets.backfill.kept_plans import plan_as_kept
 
     settings = current_settings()
     price = settings.core_hour_price
     return CampaignRun(
         foreground_builder(settings, stack),
-        kept(plan),
+        plan_as_kept(settings, plan),
         run_info(command),
         tell,
         None if price is None else price / 3600,

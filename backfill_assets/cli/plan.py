@@ -12,7 +12,7 @@ from rich.text import Text
 
 from backfill_assets.cli.output import range_text, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.cli.wiring import current_settings
 from backfill_assets.days import DayRange
 
 if TYPE_CHECKING:
@@ -69,13 +69,14 @@ def plan(
     Decided from logs alone: nothing is computed, and no Spark is started. The plan is kept in the lakehouse under its
     id, which is a hash of its content. The exit code is 1 when a finding stops it, or when it has moved.
     """
+    from backfill_assets.backfill.kept_plans import look_again
     from backfill_assets.lakehouse.plans import is_plan_id
 
     moved: MovedSince | None = None
     if is_plan_id(target):
         if expected:
             raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
-        found, moved, now = _kept(target)
+        found, moved, now = look_again(current_settings(), target)
     else:
         found, now = _made(target, days_text, version, _scope(only_downstream, source_too), force, expected=expected)
     if as_json:
@@ -103,39 +104,14 @@ def _scope(only_downstream: bool, source_too: bool) -> Scope:
 def _made(
     target: str, days_text: str | None, version: str, scope: Scope, force: bool, *, expected: Sequence[str]
 ) -> tuple[Plan, datetime]:
-    from backfill_assets.backfill.expectations import Expectation
+    from backfill_assets.backfill.kept_plans import plan_and_keep
     from backfill_assets.backfill.plan import Asked
-    from backfill_assets.backfill.planning import make_plan
-    from backfill_assets.backfill.situation_now import situation_now
-    from backfill_assets.datasets import registry
-    from backfill_assets.lakehouse.plans import keep_plan
-    from backfill_assets.lakehouse.standing import uncollected
 
     if days_text is None:
         raise click.UsageError("--days A..B is missing: which days of the table?")
-    registry.table(target)
-    expectations = [Expectation.parse(text) for text in expected]
-    days, settings = DayRange.parse(days_text), current_settings()
-    asked = Asked(target=target, days=range_text(days), version=version, scope=scope, force=force)
-    with uncollected():
-        situation = situation_now(settings, target, days)
-        made = make_plan(asked, situation, expectations)
-    keep_plan(open_storage(settings), made.id, made.to_json())
-    return made, situation.now
-
-
-def _kept(id: str) -> tuple[Plan, MovedSince, datetime]:
-    """A plan as it was made, with how long its pinned files are kept as of now."""
-    from backfill_assets.backfill.basis import moved_since
-    from backfill_assets.backfill.plan import Plan
-    from backfill_assets.backfill.situation_now import situation_now
-    from backfill_assets.lakehouse.plans import kept_plan
-
-    settings = current_settings()
-    found = Plan.from_json(kept_plan(open_storage(settings), id), id=id)
-    versions = {each.table: each.version for each in found.pinned if each.version is not None}
-    now = situation_now(settings, found.asked.target, DayRange.parse(found.asked.days), versions)
-    return found, moved_since(found, now), now.now
+    days = range_text(DayRange.parse(days_text))
+    asked = Asked(target=target, days=days, version=version, scope=scope, force=force)
+    return plan_and_keep(current_settings(), asked, expected)
 
 
 def _as_json(found: Plan, moved: MovedSince | None) -> dict[str, object]:

@@ -20,7 +20,6 @@ from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from backfill_assets.build.lake import Lake
     from backfill_assets.build.undo import UndoPlan
     from backfill_assets.lakehouse.publication import Prepared, TableChange
     from backfill_assets.lakehouse.publish import Published, Publisher
@@ -90,7 +89,8 @@ def _roll_back_publication(
 
 
 def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    from backfill_assets.build.undo import plan_undo, undo
+    from backfill_assets.backfill.undo_campaign import carry_out_undo, require_undoable
+    from backfill_assets.build.undo import plan_undo
 
     settings = current_settings()
     with ExitStack() as stack:
@@ -101,31 +101,15 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
         if dry_run:
             _say_dry(_undo_json(plan), as_json)
             return
-        _refuse(plan)
+        require_undoable(plan)
         if not yes:
             _ask()
-        done = undo(lake, plan.publication, run_info("backfill rollback"), tell)
+        done = carry_out_undo(lake, plan, run_info("backfill rollback"), tell)
         delivered(settings, lake.publisher, quiet=as_json)
-        _tell_journal(lake, prepared, done.published.publication)
     if as_json:
         say_json({**_undo_json(done.plan), "publication": done.published.publication})
     else:
         _say_result(done.published)
-
-
-def _tell_journal(lake: Lake, undone: Prepared, publication: str) -> None:
-    """A campaign that was cut over is rolled back now; one that was rolled back is in force again."""
-    from backfill_assets.lakehouse import campaign_journal as journal
-
-    campaign, storage = undone.publication.provenance.campaign, lake.storage
-    if journal.entries(storage, campaign):
-        entry = journal.JournalEntry(
-            kind="restored" if undone.publication.kind == "rollback" else "rolled back",
-            at=datetime.now(UTC),
-            by=getpass.getuser(),
-            reason=f"{undone.publication.id} was undone by {publication}",
-        )
-        journal.write(storage, campaign, entry)
 
 
 def _say_undo(plan: UndoPlan) -> None:
@@ -149,17 +133,6 @@ def _how_long(plan: UndoPlan) -> str:
         return "It takes about a second: no day has to be staged again."
     timed = "a time that nobody has measured yet" if plan.seconds is None else f"about {plan.seconds:.0f} s"
     return f"{len(plan.again)} day(s) are staged again first, which takes {timed} and the start of Spark."
-
-
-def _refuse(plan: UndoPlan) -> None:
-    from backfill_assets.errors import PublicationRefused
-
-    if plan.refused:
-        first = plan.refused[0]
-        raise PublicationRefused(
-            f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
-            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
-        )
 
 
 def _undo_json(plan: UndoPlan) -> dict[str, Any]:

@@ -14,8 +14,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.errors import InvalidRequest
-
 if TYPE_CHECKING:
     from backfill_assets.datasets.contract_model import Contract
 
@@ -115,21 +113,6 @@ def struct_type(contract: type[Contract]) -> T.StructType:
     """The Spark schema that ``contract`` declares, with its nullability and column descriptions."""
     columns = contract.to_schema().columns.items()
     return T.StructType([_struct_field(name, column) for name, column in columns])
-
-
-def require_translatable(contract: type[Contract]) -> None:
-    """Raise :class:`InvalidRequest` if ``contract`` asks for something that :func:`violations` would not notice."""
-    schema = contract.to_schema()
-    unknown = [
-        f"{name}: {c.name}" for name, column in schema.columns.items() for c in column.checks if c.name not in CHECKS
-    ]
-    unknown += [f"whole table: {check.name}" for check in schema.checks]
-    unknown += ["unique (the table's key is checked by a gate)"] if schema.unique else []
-    if unknown:
-        raise InvalidRequest(
-            f"The contract {contract.__name__} uses checks that cannot be evaluated on rows: {'; '.join(unknown)}.",
-            hint=f"Use pandera's built-in {', '.join(sorted(CHECKS))}, or add a translation and its test.",
-        )
 
 
 def violations(

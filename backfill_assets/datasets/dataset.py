@@ -120,11 +120,6 @@ class Table:
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
 
-    def __post_init__(self) -> None:
-        from backfill_assets.datasets.contract import require_translatable
-
-        require_translatable(self.contract)
-
 
 @dataclass(frozen=True)
 class Version:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import pandera.pyspark as pa
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.landed import BronzeColumns
 
 
 class TypedFxRates(Contract):
     """A sound reference rate."""
 
-    currency: T.StringType = pa.Field(str_matches="^[A-Z]{3}$", description="ISO 4217 code.")
-    rate_day: T.DateType = pa.Field(description="The day of publication; the same as `day`.")
-    rate: Annotated[T.DecimalType, 18, 6] = pa.Field(gt=0, description="Units of `currency` per euro.")
-    updated_at: T.TimestampType = pa.Field(description="When the source wrote this version.")
+    currency: T.StringType = Field(str_matches="^[A-Z]{3}$", description="ISO 4217 code.")
+    rate_day: T.DateType = Field(description="The day of publication; the same as `day`.")
+    rate: Annotated[T.DecimalType, 18, 6] = Field(gt=0, description="Units of `currency` per euro.")
+    updated_at: T.TimestampType = Field(description="When the source wrote this version.")
 
 
 class BronzeFxRates(BronzeColumns, TypedFxRates):

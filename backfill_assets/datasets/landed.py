@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any
 
-import pandera.pyspark as pa
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field, once
 from backfill_assets.datasets.dataset import Source, Step, Table, Version
 from backfill_assets.datasets.day_rules import (
     ArrivedWithin,
@@ -36,34 +34,34 @@ _DAY = "The event day: the day that the row belongs to."
 class Kept(Contract):
     """What the declared fields do not hold is kept beside them."""
 
-    rescued: T.StringType = pa.Field(nullable=True, description="Unknown fields, as a JSON object.")
-    unparsed_line: T.StringType = pa.Field(nullable=True, description="The line, if it is not one JSON object.")
+    rescued: T.StringType = Field(nullable=True, description="Unknown fields, as a JSON object.")
+    unparsed_line: T.StringType = Field(nullable=True, description="The line, if it is not one JSON object.")
 
 
 class RawColumns(Kept):
     """What ingestion adds to the landed fields, and to the markers of newer versions that belong to another day."""
 
-    record_kind: T.StringType = pa.Field(isin=["received", "supersession"], description="A landed row, or a marker.")
-    source_file: T.StringType = pa.Field(nullable=True, description=f"{_FILE}; null for a marker.")
-    source_line: T.LongType = pa.Field(nullable=True, ge=1, description="Its line in the file, from 1.")
-    arrival_day: T.DateType = pa.Field(nullable=True, description="The day it was landed.")
-    day_is_arrival: T.BooleanType = pa.Field(description="The event day is unreadable or absurd.")
-    content_hash: T.LongType = pa.Field(description=_HASH)
-    superseded_by_day: T.DateType = pa.Field(nullable=True, description="Markers: the day of the newer version.")
-    day: T.DateType = pa.Field(description=_DAY)
+    record_kind: T.StringType = Field(isin=["received", "supersession"], description="A landed row, or a marker.")
+    source_file: T.StringType = Field(nullable=True, description=f"{_FILE}; null for a marker.")
+    source_line: T.LongType = Field(nullable=True, ge=1, description="Its line in the file, from 1.")
+    arrival_day: T.DateType = Field(nullable=True, description="The day it was landed.")
+    day_is_arrival: T.BooleanType = Field(description="The event day is unreadable or absurd.")
+    content_hash: T.LongType = Field(description=_HASH)
+    superseded_by_day: T.DateType = Field(nullable=True, description="Markers: the day of the newer version.")
+    day: T.DateType = Field(description=_DAY)
 
 
 class QuarantineColumns(Kept):
     """Where a rejected row was landed, and every reason why it was rejected."""
 
-    source_file: T.StringType = pa.Field(description=f"{_FILE}.")
-    source_line: T.LongType = pa.Field(ge=1, description="Its line in the file, from 1.")
-    arrival_day: T.DateType = pa.Field(description="The day it was landed.")
-    content_hash: T.LongType = pa.Field(description=_HASH)
-    reasons: T.ArrayType(T.StringType()) = pa.Field(  # type: ignore[valid-type]
+    source_file: T.StringType = Field(description=f"{_FILE}.")
+    source_line: T.LongType = Field(ge=1, description="Its line in the file, from 1.")
+    arrival_day: T.DateType = Field(description="The day it was landed.")
+    content_hash: T.LongType = Field(description=_HASH)
+    reasons: T.ArrayType(T.StringType()) = Field(  # type: ignore[valid-type]
         description="Everything that is wrong with it."
     )
-    day: T.DateType = pa.Field(description=_DAY)
+    day: T.DateType = Field(description=_DAY)
 
 
 class BronzeColumns(Contract):
@@ -72,23 +70,23 @@ class BronzeColumns(Contract):
     Name it before the typed contract, ``class BronzeSales(BronzeColumns, TypedSales)``: its columns then come last.
     """
 
-    content_hash: T.LongType = pa.Field(description="As computed from the landed text.")
-    source_file: T.StringType = pa.Field(description=f"{_FILE}.")
-    source_line: T.LongType = pa.Field(ge=1, description="Its line in the file, from 1.")
-    arrival_day: T.DateType = pa.Field(description="The day it was landed.")
-    deduplicated_rows: T.LongType = pa.Field(ge=0, description="Other sound rows of this key and day.")
-    deduplicated_hash: Annotated[T.DecimalType, 38, 0] = pa.Field(description="The sum of their content hashes.")
-    superseded_by_day: T.DateType = pa.Field(nullable=True, description="A newer version belongs to this day.")
-    day: T.DateType = pa.Field(description=_DAY)
+    content_hash: T.LongType = Field(description="As computed from the landed text.")
+    source_file: T.StringType = Field(description=f"{_FILE}.")
+    source_line: T.LongType = Field(ge=1, description="Its line in the file, from 1.")
+    arrival_day: T.DateType = Field(description="The day it was landed.")
+    deduplicated_rows: T.LongType = Field(ge=0, description="Other sound rows of this key and day.")
+    deduplicated_hash: Annotated[T.DecimalType, 38, 0] = Field(description="The sum of their content hashes.")
+    superseded_by_day: T.DateType = Field(nullable=True, description="A newer version belongs to this day.")
+    day: T.DateType = Field(description=_DAY)
 
 
-@cache
+@once
 def raw_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
     """Everything received: the landed fields as text, described as in ``typed``, then :class:`RawColumns`."""
     return _landed_contract("Raw", source, typed, RawColumns)
 
 
-@cache
+@once
 def quarantine_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
     """Rejected rows: the landed fields as text, described as in ``typed``, then :class:`QuarantineColumns`."""
     return _landed_contract("Quarantine", source, typed, QuarantineColumns)
@@ -153,7 +151,7 @@ def landed_steps(
 
 def _landed_contract(kind: str, source: Source, typed: type[Contract] | None, added: type[Contract]) -> type[Contract]:
     fields: dict[str, Any] = {
-        name: pa.Field(nullable=True, description=text) for name, text in _described(source, typed).items()
+        name: Field(nullable=True, description=text) for name, text in _described(source, typed).items()
     }
     annotations = dict.fromkeys(fields, T.StringType)
     name = "".join(part.capitalize() for part in source.name.split("_"))
@@ -162,7 +160,7 @@ def _landed_contract(kind: str, source: Source, typed: type[Contract] | None, ad
 
 
 def _described(source: Source, typed: type[Contract] | None) -> dict[str, str | None]:
-    columns = typed.to_schema().columns if typed else {}
+    columns = typed.fields() if typed else {}
     return {name: columns[name].description if name in columns else None for name in source.columns}
 
 

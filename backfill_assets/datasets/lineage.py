@@ -30,7 +30,7 @@ def column_lineage(step: Step, table: Table, table_named: Callable[[str], Table]
 
 
 def columns_of(table: Table) -> tuple[str, ...]:
-    return tuple(table.contract.to_schema().columns)
+    return tuple(table.contract.fields())
 
 
 def _origins(table: Table, column: str, upstream: Mapping[str, set[str]]) -> tuple[ColumnOf, ...]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pandera.pyspark as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from backfill_assets.datasets.bronze import Refinement, refined
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.dataset import Dataset, Reads, Source, Version
 from backfill_assets.datasets.fx_rates import FX_DATASET
 from backfill_assets.datasets.landed import BronzeColumns, landed_steps
@@ -37,15 +36,15 @@ PRODUCTS = Source(
 class TypedProducts(Contract):
     """A sound entry of the catalogue."""
 
-    product_id: T.StringType = pa.Field(str_length={"min_value": 1}, description="As on the lines of a receipt.")
-    manufacturer_id: T.StringType = pa.Field(nullable=True, description="Who makes it.")
-    department: T.StringType = pa.Field(str_length={"min_value": 1}, description="Where in a store it is sold.")
-    brand: T.StringType = pa.Field(nullable=True, description="National, or the store's own.")
-    product_category: T.StringType = pa.Field(nullable=True, description="Within the department.")
-    product_type: T.StringType = pa.Field(nullable=True, description="Within the category.")
-    package_size: T.StringType = pa.Field(nullable=True, description="As printed: `22 LB`.")
-    valid_from: T.DateType = pa.Field(description="The first day that this entry counts; the same as `day`.")
-    updated_at: T.TimestampType = pa.Field(description="When the source wrote this version.")
+    product_id: T.StringType = Field(str_length={"min_value": 1}, description="As on the lines of a receipt.")
+    manufacturer_id: T.StringType = Field(nullable=True, description="Who makes it.")
+    department: T.StringType = Field(str_length={"min_value": 1}, description="Where in a store it is sold.")
+    brand: T.StringType = Field(nullable=True, description="National, or the store's own.")
+    product_category: T.StringType = Field(nullable=True, description="Within the department.")
+    product_type: T.StringType = Field(nullable=True, description="Within the category.")
+    package_size: T.StringType = Field(nullable=True, description="As printed: `22 LB`.")
+    valid_from: T.DateType = Field(description="The first day that this entry counts; the same as `day`.")
+    updated_at: T.TimestampType = Field(description="When the source wrote this version.")
 
 
 class BronzeProducts(BronzeColumns, TypedProducts):

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated
 
-import pandera.pyspark as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.datasets.bronze import Refinement, refined
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.dataset import Dataset, Reads, Source, Step, Table, Version
 from backfill_assets.datasets.day_rules import TotalAgrees, VolumeWithin
 from backfill_assets.datasets.landed import BronzeColumns, landed_steps
@@ -32,10 +31,10 @@ SEA_TEMPERATURES = Source(
 class TypedSeaTemperatures(Contract):
     """A sound reading."""
 
-    sensor_id: T.StringType = pa.Field(str_matches="^[A-Z0-9]{1,12}$", description="Which sensor it is from.")
-    measured_at: T.TimestampType = pa.Field(description="When it was measured, in UTC.")
-    celsius: Annotated[T.DecimalType, 6, 3] = pa.Field(ge=-5, le=45, description="Of the sea surface.")
-    sent_at: T.TimestampType = pa.Field(description="When the buoy sent it; a correction is sent later.")
+    sensor_id: T.StringType = Field(str_matches="^[A-Z0-9]{1,12}$", description="Which sensor it is from.")
+    measured_at: T.TimestampType = Field(description="When it was measured, in UTC.")
+    celsius: Annotated[T.DecimalType, 6, 3] = Field(ge=-5, le=45, description="Of the sea surface.")
+    sent_at: T.TimestampType = Field(description="When the buoy sent it; a correction is sent later.")
 
 
 class BronzeSeaTemperatures(BronzeColumns, TypedSeaTemperatures):
@@ -45,12 +44,12 @@ class BronzeSeaTemperatures(BronzeColumns, TypedSeaTemperatures):
 class ReportSeaTemperature(Contract):
     """The temperatures of a day, in degrees Celsius."""
 
-    sensor_id: T.StringType = pa.Field(description="Which sensor it is from.")
-    mean_celsius: Annotated[T.DecimalType, 8, 4] = pa.Field(ge=-5, le=45, description="Of all readings, half up.")
-    min_celsius: Annotated[T.DecimalType, 6, 3] = pa.Field(description="The coldest reading.")
-    max_celsius: Annotated[T.DecimalType, 6, 3] = pa.Field(description="The warmest reading.")
-    readings: T.LongType = pa.Field(ge=1, description="How many there were; 48 on a day without gaps.")
-    day: T.DateType = pa.Field(description="The day of the readings, in UTC.")
+    sensor_id: T.StringType = Field(description="Which sensor it is from.")
+    mean_celsius: Annotated[T.DecimalType, 8, 4] = Field(ge=-5, le=45, description="Of all readings, half up.")
+    min_celsius: Annotated[T.DecimalType, 6, 3] = Field(description="The coldest reading.")
+    max_celsius: Annotated[T.DecimalType, 6, 3] = Field(description="The warmest reading.")
+    readings: T.LongType = Field(ge=1, description="How many there were; 48 on a day without gaps.")
+    day: T.DateType = Field(description="The day of the readings, in UTC.")
 
 
 REFINEMENT = Refinement(SEA_TEMPERATURES, BronzeSeaTemperatures, key=("sensor_id", "measured_at"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
+from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from backfill_assets.backfill.campaign_course import STEPS, CampaignStep, Move
 from backfill_assets.backfill.campaign_run import CampaignRun
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
     from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 GROUP, SENSOR = "campaign", "campaigns"
+PLANNED = dg.AssetKey([GROUP, "planned"])
 MOVE_TAG = "backfill/campaign_move"
 EVERY_SECONDS = 30
 _MOST_ATTEMPTS = 3
-_PARTITIONS = dg.DynamicPartitionsDefinition(name="campaigns")
+CAMPAIGNS = dg.DynamicPartitionsDefinition(name="campaigns")
 _DESCRIPTIONS = {
     CampaignStep.TELL_BEFORE: "People are told what is going to be rebuilt; `backfill status` says so on its tables.",
     CampaignStep.VERIFY_SOURCE: "What has landed is taken in, and every pinned input is read afresh.",
@@ -84,14 +86,14 @@ def _step_asset(
 ) -> dg.AssetsDefinition:
     spec = dg.AssetSpec(
         step_key(step),
-        deps=[step_key(before)] if before else [],
+        deps=[step_key(before) if before else PLANNED],
         group_name=GROUP,
         description=f"Step {STEPS.index(step) + 1} of {len(STEPS)}. {_DESCRIPTIONS[step]}",
         # A run that only judges a wave materializes nothing.
         skippable=step is CampaignStep.SHADOW,
     )
 
-    @dg.multi_asset(name=f"{GROUP}_{step.value}", specs=[spec], partitions_def=_PARTITIONS)
+    @dg.multi_asset(name=f"{GROUP}_{step.value}", specs=[spec], partitions_def=CAMPAIGNS)
     def do(
         context: dg.AssetExecutionContext, backfill: dg.ResourceParam[CarriesCampaigns]
     ) -> Iterator[dg.MaterializeResult[None]]:
@@ -163,9 +165,9 @@ def campaign_sensor() -> dg.SensorDefinition:
         if context.repository_def is None:
             raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
         names = backfill.campaigns()
-        if new := sorted(set(names) - set(context.instance.get_dynamic_partitions(str(_PARTITIONS.name)))):
+        if new := sorted(set(names) - set(context.instance.get_dynamic_partitions(str(CAMPAIGNS.name)))):
             # A run can only be asked for when its partition is there: that is the next tick.
-            return dg.SensorResult(dynamic_partitions_requests=[_PARTITIONS.build_add_request(new)])
+            return dg.SensorResult(dynamic_partitions_requests=[CAMPAIGNS.build_add_request(new)])
         graph = context.repository_def.asset_graph
         return _result(
             [_moved(context.instance, graph, backfill.campaign(name, None, context.log.info)) for name in names]
@@ -220,7 +222,7 @@ def _wave_backfill(
         graph,
         {"/".join(shadow_key(table).path): wanted for table, wanted in days.items()},
         title=f"{at.campaign}: {at.waves[wave].name}",
-        tags={TIMELINE_TAG: at.campaign, WAVE_TAG: str(wave)},
+        tags={SENSOR_NAME_TAG: SENSOR, TIMELINE_TAG: at.campaign, WAVE_TAG: str(wave)},
         backfill_id=backfill_id,
         description=f"Wave {wave + 1} of {len(at.waves)} of {at.plan.id}, staged where no reader sees it.",
     )

@@ -13,6 +13,7 @@ from backfill_assets.datasets.dataset import Dataset
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaign import campaign_assets, campaign_sensor
+from backfill_assets.defs.campaign_launch import launch_assets
 from backfill_assets.defs.landed_files import landed_file_sensor
 from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.defs.partition_statuses import partition_status_sensor
@@ -81,7 +82,7 @@ def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | N
 
 
 def _campaign_assets(datasets: Sequence[Dataset]) -> list[dg.AssetsDefinition]:
-    """The nine steps, and a shadow copy of everything that a campaign can stage."""
+    """The nine steps, where they begin and are undone, and a shadow copy of all that a campaign can stage."""
     with disable_dagster_warnings():
         shadows = [
             asset
@@ -90,7 +91,8 @@ def _campaign_assets(datasets: Sequence[Dataset]) -> list[dg.AssetsDefinition]:
                 [step for dataset in chain for step in dataset.steps], Chain(chain[0].first_day, name=_name(chain))
             )
         ]
-        return [*campaign_assets(table_partitions(datasets)), *shadows]
+        published_to = table_partitions(datasets)
+        return [*campaign_assets(published_to), *launch_assets(published_to), *shadows]
 
 
 def _name(chain: Sequence[Dataset]) -> str:

@@ -1,17 +1,20 @@
 """The Spark session that all steps of a run share, and the builder on top of it."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
+from backfill_assets.backfill.basis import MovedSince
 from backfill_assets.backfill.campaign import plan_of
 from backfill_assets.backfill.campaign_run import CampaignRun
 from backfill_assets.backfill.campaign_work import SituationOf
-from backfill_assets.backfill.plan import Plan
+from backfill_assets.backfill.kept_plans import look_again, plan_and_keep, plan_as_kept, require_carried_out
+from backfill_assets.backfill.plan import Asked, Plan
 from backfill_assets.backfill.situation_now import situation_of_plan
 from backfill_assets.build import Builder, RunInfo
 from backfill_assets.build.maintenance import Maintenance
@@ -21,7 +24,6 @@ from backfill_assets.defs.provenance import run_info
 from backfill_assets.lakehouse.campaign_journal import campaigns
 from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.outbox import Sender
-from backfill_assets.lakehouse.plans import kept_plan
 from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.published import anything_published
@@ -126,10 +128,19 @@ class Backfill(dg.ConfigurableResource[Any]):
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
         """Carries ``campaign`` on in ``run``; without one, for looking at where it is."""
-        plan, price = plan_of(campaign), self.settings.core_hour_price
-        kept = Plan.from_json(kept_plan(Storage(str(self.settings.lakehouse)), plan), id=plan)
+        price = self.settings.core_hour_price
+        kept = plan_as_kept(self.settings, plan_of(campaign))
         info = run_info(run) if run else RunInfo("")
         return CampaignRun(self.builder(), kept, info, progress, None if price is None else price / 3600)
+
+    def plan(self, asked: Asked, expected: Sequence[str]) -> tuple[Plan, datetime]:
+        return plan_and_keep(self.settings, asked, expected)
+
+    def plan_again(self, id: str) -> tuple[Plan, MovedSince, datetime]:
+        return look_again(self.settings, id)
+
+    def require_carried_out(self, plan: Plan, *, started: bool) -> None:
+        require_carried_out(self.settings, plan, started=started)
 
     def situation_of(self) -> SituationOf:
         return lambda plan: situation_of_plan(self.settings, plan)

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-import pandera.pyspark as pa
 import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.backfill.status import DayStatus, day_statuses, ranges_by_status
 from backfill_assets.build import decide
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.dataset import Reads, Source, Step, Table, Version
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse import fingerprints
@@ -27,7 +26,7 @@ BEFORE = D - timedelta(days=1)
 
 
 class Anything(Contract):
-    day: T.DateType = pa.Field()
+    day: T.DateType = Field()
 
 
 def _step(*tables: str, reads: tuple[Reads, ...] = (), source: bool = False) -> Step:

@@ -7,13 +7,12 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any
 
-import pandera.pyspark as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from backfill_assets.build.compare_rows import changed_rows, compared
 from backfill_assets.datasets.contract import struct_type
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.dataset import Table
 
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
@@ -22,12 +21,12 @@ FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 class Sold(Contract):
     """A sale, with a person in it."""
 
-    id: T.StringType = pa.Field()
-    currency: T.StringType = pa.Field(nullable=True)
-    person: T.StringType = pa.Field(nullable=True)
-    note: T.StringType = pa.Field(nullable=True)
-    amount: Annotated[T.DecimalType, 18, 2] = pa.Field(nullable=True)
-    day: T.DateType = pa.Field()
+    id: T.StringType = Field()
+    currency: T.StringType = Field(nullable=True)
+    person: T.StringType = Field(nullable=True)
+    note: T.StringType = Field(nullable=True)
+    amount: Annotated[T.DecimalType, 18, 2] = Field(nullable=True)
+    day: T.DateType = Field()
 
 
 TABLE = Table("sold", "fact", "", Sold, key=("id",), totals=("amount",), groups=("currency",))

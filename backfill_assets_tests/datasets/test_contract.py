@@ -1,42 +1,41 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
-import pandera.pyspark as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.contract import CHECKS, require_translatable, struct_type, violations
-from backfill_assets.datasets.contract_model import Contract
-from backfill_assets.datasets.dataset import Table
+from backfill_assets.datasets.contract import CHECKS, struct_type, violations
+from backfill_assets.datasets.contract_model import CHECKS as ARGUMENTS
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.errors import InvalidRequest
 
 
 class EveryCheck(Contract):
     """One column for every check that is translated, twice where it takes options."""
 
-    ge: Annotated[T.DecimalType, 9, 2] = pa.Field(nullable=True, ge=0)
-    gt: T.LongType = pa.Field(nullable=True, gt=3)
-    le: T.LongType = pa.Field(nullable=True, le=3)
-    lt: T.DateType = pa.Field(nullable=True, lt=date(2017, 3, 1))
-    closed: T.LongType = pa.Field(nullable=True, in_range={"min_value": 1, "max_value": 3})
-    opened: T.LongType = pa.Field(
+    ge: Annotated[T.DecimalType, 9, 2] = Field(nullable=True, ge=0)
+    gt: T.LongType = Field(nullable=True, gt=3)
+    le: T.LongType = Field(nullable=True, le=3)
+    lt: T.DateType = Field(nullable=True, lt=date(2017, 3, 1))
+    closed: T.LongType = Field(nullable=True, in_range={"min_value": 1, "max_value": 3})
+    opened: T.LongType = Field(
         nullable=True, in_range={"min_value": 1, "max_value": 3, "include_min": False, "include_max": False}
     )
-    eq: T.StringType = pa.Field(nullable=True, eq="a")
-    ne: T.StringType = pa.Field(nullable=True, ne="a")
-    isin: T.StringType = pa.Field(nullable=True, isin=["a", "b"])
-    notin: T.StringType = pa.Field(nullable=True, notin=["a", "b"])
-    matches: T.StringType = pa.Field(nullable=True, str_matches="[A-Z]{3}$")
-    least: T.StringType = pa.Field(nullable=True, str_length={"min_value": 2})
-    most: T.StringType = pa.Field(nullable=True, str_length={"max_value": 2})
-    present: T.StringType = pa.Field(nullable=False)
+    eq: T.StringType = Field(nullable=True, eq="a")
+    ne: T.StringType = Field(nullable=True, ne="a")
+    isin: T.StringType = Field(nullable=True, isin=["a", "b"])
+    notin: T.StringType = Field(nullable=True, notin=["a", "b"])
+    matches: T.StringType = Field(nullable=True, str_matches="[A-Z]{3}$")
+    least: T.StringType = Field(nullable=True, str_length={"min_value": 2})
+    most: T.StringType = Field(nullable=True, str_length={"max_value": 2})
+    present: T.StringType = Field(nullable=False)
 
 
 SOUND: Mapping[str, Any] = {
@@ -78,7 +77,7 @@ BREACHES: list[tuple[str, Any, str]] = [
 def _columns_that_pandera_rejects(spark: SparkSession, row: Mapping[str, Any]) -> set[str]:
     """Pandera runs a job for every check, and says which columns of a frame are broken, not which rows."""
     frame = spark.createDataFrame([tuple(row.values())], struct_type_without_nullability())
-    validated: Any = EveryCheck.validate(frame)  # type: ignore[arg-type]
+    validated: Any = EveryCheck.to_schema().validate(frame)
     kinds = [errors for by_kind in validated.pandera.errors.values() for errors in by_kind.values()]
     return {error["column"] for errors in kinds for error in errors}
 
@@ -124,23 +123,48 @@ def test_what_could_not_be_read_is_told_apart_from_what_is_missing(spark: SparkS
     assert [row.reasons for row in found] == [["ge: '12,3x' is not a decimal(9,2)"], []]
 
 
-def test_a_check_without_a_translation_cannot_be_declared() -> None:
-    """At import, not at the first run: a rule that is silently not checked is worse than none."""
+def _starts_with() -> type[Contract]:
+    class Declared(Contract):
+        name: T.StringType = Field(str_startswith="a")
 
-    class StartsWith(Contract):
-        name: T.StringType = pa.Field(str_startswith="a")
+    return Declared
 
-    class Unique(Contract):
-        name: T.StringType = pa.Field()
+
+def _unique() -> type[Contract]:
+    class Declared(Contract):
+        name: T.StringType = Field()
 
         class Config:
             unique: ClassVar = ["name"]
 
-    for contract in (StartsWith, Unique):
-        with pytest.raises(InvalidRequest, match=f"{contract.__name__}.*(str_startswith|unique)"):
-            Table("t", "fact", "", contract, ())
-        with pytest.raises(InvalidRequest):
-            require_translatable(contract)
+    return Declared
+
+
+def _without_field() -> type[Contract]:
+    class Declared(Contract):
+        name: T.StringType
+
+    return Declared
+
+
+@pytest.mark.parametrize(
+    ("declare", "what"), [(_starts_with, "name: str_startswith"), (_unique, "Config"), (_without_field, "name")]
+)
+def test_what_cannot_be_judged_on_rows_cannot_be_declared(declare: Callable[[], object], what: str) -> None:
+    """At import, not at the first run: a rule that is silently not checked is worse than none."""
+    with pytest.raises(InvalidRequest, match=f"The contract Declared .*{what}"):
+        declare()
+
+
+def test_every_contract_is_the_pandera_model_it_declares() -> None:
+    """What is read without pandera and what pandera makes of it are one: columns, order, nullability, words, checks."""
+    for table in registry.tables():
+        made, declared = table.contract.to_schema().columns, table.contract.fields()
+        assert list(made) == list(declared), table.name
+        for name, field in declared.items():
+            column = made[name]
+            assert (column.nullable, column.description) == (field.nullable, field.description)
+            assert {check.name for check in column.checks} == {ARGUMENTS[check] for check in field.checks}
 
 
 def test_every_declared_table_has_a_day_and_its_key_in_the_contract() -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from datetime import date
 
-import pandera.pyspark as pa
 from pyspark.sql.types import DecimalType, StringType
 
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.dataset import Dataset, Layer, Reads, Source, Step, Table, Version
 
 
 class Anything(Contract):
     """Any table's contract."""
 
-    transaction_id: StringType() = pa.Field(description="The key.")  # type: ignore[valid-type]
-    amount: DecimalType(18, 4) = pa.Field(ge=0, nullable=True)  # type: ignore[valid-type]
+    transaction_id: StringType() = Field(description="The key.")  # type: ignore[valid-type]
+    amount: DecimalType(18, 4) = Field(ge=0, nullable=True)  # type: ignore[valid-type]
 
 
 def _table(name: str, layer: Layer) -> Table:

@@ -151,6 +151,7 @@ def test_a_reversed_range_fails(location: dg.Definitions, dagster_instance: dg.D
             "dagster/asset_partition_range_start": "2017-03-05",
             "dagster/asset_partition_range_end": "2017-03-01",
         },
+        asset_selection=[dg.AssetKey("raw_sales")],
         raise_on_error=False,
     )
     assert not result.success

@@ -51,6 +51,8 @@ def defs() -> dg.Definitions:
 CAMPAIGN_GROUPS = {
     **{f"shadow/{table}": "shadow" for table in GROUPS if not table.startswith("raw_")},
     **{f"campaign/{step.value}": "campaign" for step in STEPS},
+    "campaign/planned": "campaign",
+    "campaign/rolled_back": "campaign",
 }
 
 

@@ -70,8 +70,10 @@ def _daily() -> dg.JobDefinition:
 
 
 def _everything(pool: str | None = None) -> dg.JobDefinition:
+    """All tables of the dataset, as a backfill of them."""
+    tables = {dg.AssetKey(table.name) for table in SMALL.tables}
     with disable_dagster_warnings():
-        return _location(pool).resolve_implicit_global_asset_job_def()
+        return _location(pool).resolve_implicit_global_asset_job_def().get_subset(asset_selection=tables)
 
 
 def _queued(

@@ -220,6 +220,20 @@ def _days(number: int) -> list[str]:
     return [DAYS[first]] if number % 2 else sorted({DAYS[first], DAYS[(first + 1) % len(DAYS)]})
 
 
+def _die_while_aborting(step: str, first: bool) -> None:
+    """Too rare to be left to chance: both tables are written to from outside, or only the second one."""
+    history = Lakehouse()
+    try:
+        for _ in range(2):
+            history.publisher(tables=["fact", "report"], days=0, stop="closed", dies=False)
+        for actor in history.world.alive():
+            actor.run_out()
+        history.caught_half_way(appends=False, how="add", first=first, stop=step, dies=True)
+        history.all_promises_hold()
+    finally:
+        history.teardown()
+
+
 @pytest.mark.protocol
 def test_every_promise_holds_whoever_works_and_dies() -> None:
     """All invariants of the publication protocol, at every moment of many histories, and after recovery.
@@ -239,6 +253,8 @@ def test_every_promise_holds_whoever_works_and_dies() -> None:
     )
     try:
         run_state_machine_as_test(machine, settings=chosen)
+        for step, first in (("abort decided", False), ("restored", False), ("fenced", True)):
+            _die_while_aborting(step, first)
     finally:
         print(f"seed {SEED}, {EXAMPLES} histories\n{report()}")
     assert not never_hit(), "steps that no history reached"

@@ -57,6 +57,21 @@ class DagsterDaemon:
                 return self.words[-1]
         raise AssertionError(f"Still moving after {most} ticks: {self.words[-3:]}")
 
+    def clicked(
+        self, key: dg.AssetKey, partition: str | None = None, config: Mapping[str, Any] | None = None
+    ) -> Mapping[str, Any]:
+        """What a person does in the UI: materialize one asset, with what was written into the launchpad."""
+        op = self.repository.assets_defs_by_key[key].op.name
+        with disable_dagster_warnings():
+            result = self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
+                run_config={"ops": {op: {"config": dict(config)}}} if config else None,
+                instance=self.instance,
+                partition_key=partition,
+                asset_selection=[key],
+            )
+        (told,) = result.asset_materializations_for_node(op)
+        return {name: value.value for name, value in told.metadata.items()}
+
     def _run(self, request: dg.RunRequest) -> None:
         self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
             instance=self.instance,

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
-import pandera.pyspark as pa
 import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.bronze import Refinement, refined
-from backfill_assets.datasets.contract_model import Contract
+from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.dataset import Dataset, Reads, Source, Version
 from backfill_assets.datasets.landed import BronzeColumns, landed_steps
 from backfill_assets.days import DayRange
@@ -41,11 +40,11 @@ SOURCE = Source(
 class TypedVisits(Contract):
     """A sound measurement."""
 
-    patient_token: T.StringType = pa.Field(str_matches="^[0-9a-f]{64}$", description="Whose it is.")
-    visit: T.StringType = pa.Field(description="Which visit of the patient.")
-    measured_at: T.TimestampType = pa.Field(description="When it was measured, in UTC.")
-    glucose: Annotated[T.DecimalType, 5, 1] = pa.Field(ge=20, le=600, description="In mg/dL.")
-    sent_at: T.TimestampType = pa.Field(description="When it was sent; a correction is sent later.")
+    patient_token: T.StringType = Field(str_matches="^[0-9a-f]{64}$", description="Whose it is.")
+    visit: T.StringType = Field(description="Which visit of the patient.")
+    measured_at: T.TimestampType = Field(description="When it was measured, in UTC.")
+    glucose: Annotated[T.DecimalType, 5, 1] = Field(ge=20, le=600, description="In mg/dL.")
+    sent_at: T.TimestampType = Field(description="When it was sent; a correction is sent later.")
 
 
 class BronzeVisits(BronzeColumns, TypedVisits):

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
-import pandera.pyspark as pa
 import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.bronze import accepted, rejected
+from backfill_assets.datasets.contract_model import Field
 from backfill_assets.datasets.dataset import Dataset, Step, Version
 from backfill_assets.datasets.sales_contracts import BronzeSales, FactSalesTransactions
 from backfill_assets.datasets.sales_transforms_v1 import REFINEMENT
@@ -37,13 +37,13 @@ AMOUNT = "sales_value: is not a decimal(18,2)"
 class GenerousSales(BronzeSales):
     """A discount may be a surcharge."""
 
-    retail_disc: Annotated[T.DecimalType, 18, 2] = pa.Field(ge=-10)
+    retail_disc: Annotated[T.DecimalType, 18, 2] = Field(ge=-10)
 
 
 class GenerousTransactions(FactSalesTransactions):
     """And stays one in euros."""
 
-    retail_disc: Annotated[T.DecimalType, 18, 2] = pa.Field(ge=-10)
+    retail_disc: Annotated[T.DecimalType, 18, 2] = Field(ge=-10)
 
 
 def land_and_build(workshop: Workshop) -> None:

@@ -14,6 +14,7 @@ from backfill_assets.backfill.breaker import Limits
 from backfill_assets.backfill.campaign_course import STEPS, CampaignStep
 from backfill_assets.backfill.campaign_run import CampaignRun, Options
 from backfill_assets.backfill.campaign_work import abandon
+from backfill_assets.backfill.kept_plans import plan_as_kept
 from backfill_assets.backfill.plan import Asked, Plan
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation_now import situation_now
@@ -21,13 +22,13 @@ from backfill_assets.backfill.waves import Shares
 from backfill_assets.build import RunInfo
 from backfill_assets.build.shadow import staged_in
 from backfill_assets.datasets.registry import datasets
-from backfill_assets.defs.campaign import SENSOR, step_key
+from backfill_assets.defs.campaign import PLANNED, SENSOR, step_key
+from backfill_assets.defs.campaign_launch import ROLLED_BACK
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.shadow import shadow_key
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
-from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
 from backfill_assets_tests.workshop import Workshop
@@ -80,14 +81,16 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     wrong: Workshop, daemon: DagsterDaemon, tmp_path: Path
 ) -> None:
     """Every step is a materialized partition; main's days become materialized at the cut-over; one notice is told."""
-    old, plan = checksums(wrong), planned(wrong)
-    at = campaign(wrong, plan)
-    at.start(Options(WAVES, daemon=True))
+    old = checksums(wrong)
+    asked = {"target": FACT, "days": str(DAYS), "version": "v2", "expect": ["rows unchanged"]}
+    plan = daemon.clicked(PLANNED, config={**asked, "start": True, "waves": str(WAVES)})
+    at = campaign(wrong, plan_as_kept(wrong.settings, plan["plan"]))
+    assert plan["campaign"] == at.campaign and f"{FACT} {DAYS} by v2" in plan["in full"]
 
     assert daemon.until_it_waits() == f"{at.campaign}: it waits for approval"
 
     assert checksums(wrong) == old, "nobody sees anything of it yet"
-    assert open_plan_ids(wrong.builder.lake.storage) == [plan.id]
+    assert open_plan_ids(wrong.builder.lake.storage) == [at.plan.id]
     titles = [backfill.title for backfill in daemon.instance.get_backfills()]
     assert sorted(map(str, titles)) == [f"{at.campaign}: 100 percent", f"{at.campaign}: 20 percent"]
     staged = daemon.instance.get_materialized_partitions(shadow_key(FACT))
@@ -95,7 +98,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
     assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:5])
 
-    at.approve()
+    daemon.clicked(step_key(CampaignStep.CUT_OVER), at.campaign)
     assert "is decommissioned then" in daemon.until_it_waits()
 
     new = checksums(wrong)
@@ -113,9 +116,15 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert not open_plan_ids(wrong.builder.lake.storage)
     assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:8])
 
-    lake = wrong.builder.lake
-    roll_back(lake.publisher, published, id=lake.new_id("undo"))
+    undone = daemon.clicked(ROLLED_BACK, at.campaign)
     assert checksums(wrong) == old
+    assert (undone["undoes"], undone["days staged again"]) == (published, 0)
+    newest = daemon.instance.get_latest_materialization_event(dg.AssetKey(FACT))
+    assert newest is not None and newest.asset_materialization is not None
+    assert newest.asset_materialization.metadata["publication"].value == undone["publication"]
+    assert at.next().reason == "it was rolled back; run its plan again to stage it again"
+    daemon.clicked(PLANNED, config={"target": at.plan.id, "start": True})
+    assert at.next().wave == 0, "it is staged again"
 
 
 def test_a_breaker_stops_a_campaign_after_its_canary(wrong: Workshop) -> None:

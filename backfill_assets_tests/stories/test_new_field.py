@@ -9,13 +9,13 @@ from decimal import Decimal
 from typing import Annotated
 
 import pandas as pd
-import pandera.pyspark as pa
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry, sea_temperatures
 from backfill_assets.datasets.bronze import Refinement, refined
+from backfill_assets.datasets.contract_model import Field
 from backfill_assets.datasets.dataset import Reads, Version
 from backfill_assets.datasets.landed import BronzeColumns, landed_steps
 from backfill_assets.days import DayRange
@@ -35,7 +35,7 @@ SOURCE = replace(
 class TypedWithSalinity(sea_temperatures.TypedSeaTemperatures):
     """A reading that may say how salty the water was."""
 
-    salinity: Annotated[T.DecimalType, 6, 3] = pa.Field(nullable=True, ge=0, description="Grams of salt a kilogram.")
+    salinity: Annotated[T.DecimalType, 6, 3] = Field(nullable=True, ge=0, description="Grams of salt a kilogram.")
 
 
 class BronzeWithSalinity(BronzeColumns, TypedWithSalinity):
