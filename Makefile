@@ -58,6 +58,7 @@ mutants: setup ## break each invariant once: every break must make a test fail
 screenshots: setup ## take the pictures of docs/ui.md again, in Chromium (CHROMIUM names another than /usr/bin/chromium)
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
 	@$(BIN)/python docs/screenshots/take.py
+	@$(BIN)/python docs/screenshots/take_campaign.py
 
 bench: setup $(PEERS) ## measure a backfill beside its goals, hand-written Spark, SQLMesh and DuckDB: hours
 	@$(BIN)/python -m benchmarks.backfill

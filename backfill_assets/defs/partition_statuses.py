@@ -91,7 +91,7 @@ def put_statuses_right(
     runs = {name: _run_behind(instance, log, name, now or datetime.now(UTC)) for name in sorted(differing)}
     under_way = {name for name, run in runs.items() if run.under_way}
     found = statuses_to_put_right(known, told, under_way, settled=settled)
-    for state in found.published:
+    for state in _inputs_first(found.published, tables):
         _tell_published(instance, state, runs[state.publication].run_id)
     for state in found.withdrawn:
         _tell_gates(instance, _withdrawn(state), runs[state.publication].run_id)
@@ -111,9 +111,15 @@ def tell_of_publication(
         for state in log.day_states(log.head(), tables).values()
         if state.publication == publication and tables[state.table].has_partition_key(state.day)
     ]
-    for state in states:
+    for state in _inputs_first(states, tables):
         _tell_published(instance, state, run_id, "the campaign that published it")
     return len(states)
+
+
+def _inputs_first(states: Iterable[DayState], tables: Iterable[str]) -> list[DayState]:
+    """In the order of ``tables``: Dagster takes a day for outdated that is older than what it was made of."""
+    order = {table: place for place, table in enumerate(tables)}
+    return sorted(states, key=lambda state: (order[state.table], state.day))
 
 
 def _told(instance: dg.DagsterInstance, table: str, states: Iterable[DayState]) -> Told:

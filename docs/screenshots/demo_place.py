@@ -33,7 +33,14 @@ _IS_ANYBODY_THERE = 0
 
 
 def fresh_home() -> dict[str, str]:
-    """Empty the demo's folder, land its days, and return the environment of every process that works on it."""
+    """The demo's folder with its landed days, of which the last is half wrong."""
+    environment = landed_home(DAYS)
+    _break_the_bad_day()
+    return environment
+
+
+def landed_home(days: str) -> dict[str, str]:
+    """Empty the demo's folder, land ``days``, and return the environment of every process that works on it."""
     if HOME.exists() and not (HOME / _MARK).exists():
         raise SystemExit(f"{HOME} is there and was not made by this script: move it away, then run it again.")
     shutil.rmtree(HOME, ignore_errors=True)
@@ -42,9 +49,13 @@ def fresh_home() -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "DAGSTER_"))}
     environment = {**inherited, "BACKFILL_HOME": str(HOME), "PYTHONUNBUFFERED": "1"}
     environment["DAGSTER_HOME"] = _said(sys.executable, "-m", "backfill_assets.cli.dagster_home", within=environment)
-    _said(str(Path(sys.executable).with_name("backfill")), "sample", "--days", DAYS, within=environment)
-    _break_the_bad_day()
+    backfill("sample", "--days", days, within=environment)
     return environment
+
+
+def backfill(*words: str, within: dict[str, str]) -> str:
+    """What a person types in a terminal; returns what it says."""
+    return _said(str(Path(sys.executable).with_name("backfill")), *words, within=within)
 
 
 def deliver_corrections() -> None:

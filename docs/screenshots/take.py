@@ -57,7 +57,7 @@ class Tour:
             )
         print(f"{name}.png", flush=True)
 
-    def asked(self, query: str, **variables: str) -> dict[str, Any]:
+    def asked(self, query: str, **variables: str | list[str]) -> dict[str, Any]:
         answer = self.page.request.post(
             f"{self.address}/graphql", data={"query": query, "variables": variables}, timeout=60_000
         ).json()
@@ -68,6 +68,12 @@ class Tour:
         """Newest first."""
         found: list[dict[str, str]] = self.asked(_BACKFILLS)["partitionBackfillsOrError"]["results"]
         return found
+
+    def wait_for_daemon(self) -> None:
+        self.wait_until(self._daemon_runs, "the daemon to begin")
+
+    def _daemon_runs(self) -> bool:
+        return bool(self.asked(_DAEMON)["instance"]["daemonHealth"]["daemonStatus"]["healthy"])
 
     def wait_until(self, true: Callable[[], bool], what: str) -> None:
         until = time.monotonic() + _PATIENCE
@@ -204,15 +210,11 @@ def main() -> None:
         graph(tour)
         table(tour)
         with daemon(environment):
-            tour.wait_until(lambda: _daemon_runs(tour), "the daemon to begin")
+            tour.wait_for_daemon()
             for scene in (good_days, bad_day, mended, one_day):
                 scene(tour)
         browser.close()
     print(f"The pictures are in {PICTURES.relative_to(REPOSITORY)}.")
-
-
-def _daemon_runs(tour: Tour) -> bool:
-    return bool(tour.asked(_DAEMON)["instance"]["daemonHealth"]["daemonStatus"]["healthy"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,149 @@
+"""``make screenshots`` too: a campaign by clicking, from its plan to its undoing, for ``docs/campaign-ui.md``.
+
+History is built by the old logic first, in a folder of its own. What a person clicks is clicked here; what the daemon
+does is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from demo_place import REPOSITORY, backfill, daemon, landed_home, webserver
+from playwright.sync_api import sync_playwright
+from take import PICTURES, TALL, Tour
+
+DAYS, RATED_DAYS, FIRST_DAY = "2017-03-01..2017-03-09", "2017-03-02..2017-03-09", "2017-03-01"
+"""The old logic takes the rate of the day before: it has none for the first day."""
+FACT = "fact_sales_transactions"
+_MADE = """query($path:[String!]!){assetNodeOrError(assetKey:{path:$path}){... on AssetNode{
+assetMaterializations(limit:9){partition}}}}"""
+
+
+def built_by_the_old_logic() -> dict[str, str]:
+    environment = landed_home(DAYS)
+    bronze = ("bronze_sales", "bronze_fx_rates", "bronze_products")
+    backfill("run", *bronze, "--upstream", "--days", DAYS, within=environment)
+    backfill("run", FACT, "--downstream", "--days", FIRST_DAY, within=environment)
+    backfill("run", FACT, "--downstream", "--version", "v1", "--days", RATED_DAYS, within=environment)
+    return environment
+
+
+class Campaign:
+    """What a person does with one campaign."""
+
+    def __init__(self, tour: Tour) -> None:
+        self.tour, self.page = tour, tour.page
+        self.plan = ""
+
+    @property
+    def partition(self) -> str:
+        return self.plan.replace("plan-", "campaign-")
+
+    def write(self, *lines: str) -> None:
+        """What the launchpad of ``campaign/planned`` is given."""
+        self.tour.open("/assets/campaign/planned?view=overview")
+        self.page.get_by_role("button", name="Materialize").first.click()
+        self.tour.settle()
+        self.page.locator(".CodeMirror").first.click()
+        self.page.keyboard.press("Control+a")
+        indented = [f"      {line}" for line in lines]
+        self.page.keyboard.insert_text("\n".join(["ops:", "  campaign__planned:", "    config:", *indented]))
+        self.tour.settle()
+
+    def press_materialize(self) -> None:
+        made = self.made("campaign/planned")
+        self.page.get_by_role("dialog").get_by_role("button", name="Materialize").click()
+        self.until("campaign/planned", made + 1)
+
+    def open_dialog(self, asset: str) -> None:
+        self.tour.open(f"/assets/{asset}?view=overview")
+        self.page.get_by_role("button", name="Materialize").first.click()
+        self.tour.settle()
+        self.page.get_by_text("Select a partition").click()
+        self.tour.settle(1.0)
+        self.page.get_by_title(self.partition).last.click()
+        self.page.get_by_text("Launch runs to materialize").click()  # the list of partitions closes
+        self.tour.settle(1.0)
+
+    def press_launch(self, asset: str) -> None:
+        made = self.made(asset)
+        self.page.get_by_role("dialog").get_by_role("button", name="Launch 1 run").click()
+        self.until(asset, made + 1)
+
+    def made(self, asset: str) -> int:
+        node: Mapping[str, Any] = self.tour.asked(_MADE, path=asset.split("/"))["assetNodeOrError"]
+        return len(node.get("assetMaterializations", ()))
+
+    def until(self, asset: str, times: int = 1) -> None:
+        self.tour.wait_until(lambda: self.made(asset) >= times, f"{asset} to be materialized")
+
+
+def plan(at: Campaign) -> None:
+    expected = 'expect: ["weekends unchanged", "rows unchanged"]'
+    at.write(f"target: {FACT}", f"days: {RATED_DAYS}", "version: v2", expected)
+    at.tour.picture("campaign-1-ask")
+    at.press_materialize()
+    at.tour.open("/assets/campaign/planned?view=events")
+    at.plan = at.page.get_by_text("plan-").first.inner_text()
+    at.page.get_by_text("[Show Markdown]").first.click()
+    at.tour.picture("campaign-2-plan")
+
+
+def start(at: Campaign) -> None:
+    at.write(f"target: {at.plan}", "start: true", "waves: 25%,100%")
+    at.tour.picture("campaign-3-start")
+    at.press_materialize()
+    at.until("campaign/validated")
+    at.tour.open("/asset-groups")
+    at.page.locator(".CodeMirror").first.click()
+    at.page.keyboard.type('group:"campaign"')
+    at.page.keyboard.press("Enter")
+    at.tour.settle(5.0)
+    at.tour.picture("campaign-4-steps")
+    at.tour.open("/runs?view=backfills")
+    at.tour.picture("campaign-5-waves")
+
+
+def difference(at: Campaign) -> None:
+    at.tour.open(f"/assets/campaign/validated?view=partitions&partition={at.partition}")
+    at.page.get_by_text("[Show Markdown]").first.click()
+    at.tour.picture("campaign-6-difference")
+
+
+def approve(at: Campaign) -> None:
+    at.open_dialog("campaign/cut_over")
+    at.tour.picture("campaign-7-approve")
+    at.press_launch("campaign/cut_over")
+    at.tour.open("/assets/fact_daily_revenue?view=partitions&partition=2017-03-07")
+    at.tour.picture("campaign-8-published")
+
+
+def undo(at: Campaign) -> None:
+    at.until("campaign/completion_told")
+    at.open_dialog("campaign/rolled_back")
+    at.press_launch("campaign/rolled_back")
+    at.tour.open(f"/assets/campaign/rolled_back?view=partitions&partition={at.partition}")
+    at.tour.picture("campaign-9-undone")
+
+
+def main() -> None:
+    environment = built_by_the_old_logic()
+    with sync_playwright() as playwright, webserver(environment) as address, daemon(environment):
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
+        )
+        at = Campaign(Tour(browser.new_page(viewport=TALL), address))
+        at.page.set_default_timeout(60_000)
+        at.tour.wait_for_daemon()
+        at.tour.open("/asset-groups")
+        at.page.get_by_text("Hide navigation").click()  # the browser remembers it
+        for scene in (plan, start, difference, approve, undo):
+            scene(at)
+        browser.close()
+    print(f"The pictures are in {PICTURES.relative_to(REPOSITORY)}.")
+
+
+if __name__ == "__main__":
+    main()
