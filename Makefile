@@ -78,7 +78,7 @@ $(UV): Makefile
 
 $(PACKAGES): pyproject.toml uv.lock $(UV)
 	@echo "Installing the locked packages into .venv ..."
-	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --python .cache/bootstrap/bin/python
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --compile-bytecode --python .cache/bootstrap/bin/python
 	@touch $@
 
 $(JARS): spark_conf/jars.lock $(PACKAGES)
@@ -89,5 +89,5 @@ $(JARS): spark_conf/jars.lock $(PACKAGES)
 $(PEERS): benchmarks/backfill/peers.txt $(UV)
 	@echo "Installing the benchmark's peers into .cache/bench/venv ..."
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) venv --quiet --clear --python .cache/bootstrap/bin/python .cache/bench/venv
-	@env -u VIRTUAL_ENV $(UV) pip sync --quiet --python .cache/bench/venv/bin/python benchmarks/backfill/peers.txt
+	@env -u VIRTUAL_ENV $(UV) pip sync --quiet --compile-bytecode --python .cache/bench/venv/bin/python benchmarks/backfill/peers.txt
 	@touch $@
