@@ -55,7 +55,7 @@ story-fx: setup ## the 90-day case on real data: plan, waves, difference, approv
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants
 
-screenshots: setup ## take the pictures of docs/ui.md again, in Chromium (CHROMIUM names another than /usr/bin/chromium)
+screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (CHROMIUM names another than /usr/bin/chromium)
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
 	@$(BIN)/python docs/screenshots/take.py
 	@$(BIN)/python docs/screenshots/take_campaign.py

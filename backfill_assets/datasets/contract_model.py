@@ -18,7 +18,7 @@ from backfill_assets.errors import InvalidRequest
 if TYPE_CHECKING:
     from pandera.api.pyspark.container import DataFrameSchema
 
-CHECKS: Mapping[str, str] = MappingProxyType(
+ARGUMENTS: Mapping[str, str] = MappingProxyType(
     {
         "ge": "greater_than_or_equal_to",
         "gt": "greater_than",
@@ -34,7 +34,6 @@ CHECKS: Mapping[str, str] = MappingProxyType(
     }
 )
 """The checks that a field may have, with pandera's names of them: those that can be judged row by row."""
-
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +54,7 @@ class DeclaredField:
 
 
 def Field(*, nullable: bool = False, description: str | None = None, **checks: Any) -> Any:  # noqa: N802
-    """A column of a contract, with the arguments of pandera's ``Field``; ``checks`` are those in :data:`CHECKS`."""
+    """A column of a contract, with the arguments of pandera's ``Field``; ``checks`` are those in :data:`ARGUMENTS`."""
     return DeclaredField(nullable, description, checks)
 
 
@@ -67,12 +66,12 @@ class Contract:
     """
 
     def __init_subclass__(cls) -> None:
-        unknown = [f"{name}: {check}" for name, field in _own(cls).items() for check in field.checks.keys() - CHECKS]
-        unknown += ["Config"] if "Config" in vars(cls) else []
+        unknown = [f"{name}: {check}" for name, field in _own(cls).items() for check in field.checks.keys() - ARGUMENTS]
+        unknown += [name for name in vars(cls) if name not in cls.fields() and not name.startswith("__")]
         if unknown:
             raise InvalidRequest(
                 f"The contract {cls.__name__} asks for what cannot be judged on rows: {', '.join(sorted(unknown))}.",
-                hint=f"A field may have {', '.join(CHECKS)}. Whether a key is unique is checked by a gate.",
+                hint=f"A field may have {', '.join(ARGUMENTS)}. Whether a key is unique is checked by a gate.",
             )
 
     @classmethod

@@ -23,7 +23,7 @@ from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partition_statuses import tell_of_publication
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.outbox import Sender, deliver
 from backfill_assets.lakehouse.plans import is_plan_id
 from backfill_assets.lakehouse.publication_log import PublicationLog
@@ -58,7 +58,9 @@ class PlanConfig(dg.Config):
     version: str = Field(default="", description="Of its logic; the current one if it is empty.")
     scope: Scope = Field(default=Scope.ONWARDS, description="ONWARDS: the table and what is computed from it.")
     force: bool = Field(default=False, description="Also days that nothing has changed for.")
-    expect: list[str] = Field(default=[], description='Of the difference: "weekends unchanged", "revenue_eur < 2%".')
+    expect: list[str] = Field(
+        default=[], description='Of the difference: "weekends unchanged", "revenue_eur < 2% a day".'
+    )
     start: bool = Field(default=False, description="Carry it out: the sensor `campaigns` moves it along.")
     waves: str = Field(default=str(Shares()), description="How many of the days are staged by the end of each wave.")
     limits: str = Field(default="", description='When it stops by itself: "deviation=2%,gates=20%,seconds=3600".')
@@ -101,6 +103,11 @@ def _planned() -> dg.AssetsDefinition:
 
 def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, MovedSince | None, datetime]:
     if is_plan_id(config.target):
+        if config.expect or config.days or config.version:
+            raise InvalidRequest(
+                f"{config.target} is kept and does not change.",
+                hint="Leave days, version and expect empty, or name the table as target to plan anew.",
+            )
         return backfill.plan_again(config.target)
     asked = Asked(
         target=config.target,

@@ -5,6 +5,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
+import pandera.pyspark as pandera
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -12,8 +13,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.contract import CHECKS, struct_type, violations
-from backfill_assets.datasets.contract_model import CHECKS as ARGUMENTS
-from backfill_assets.datasets.contract_model import Contract, Field
+from backfill_assets.datasets.contract_model import ARGUMENTS, Contract, Field
 from backfill_assets.errors import InvalidRequest
 
 
@@ -96,7 +96,7 @@ def test_a_breach_is_told_in_words_with_the_value(spark: SparkSession) -> None:
     found = _reasons(spark, [{**SOUND, column: value} for column, value, _ in BREACHES])
     assert found == [[reason] for _, _, reason in BREACHES]
     used = {check.name for column in EveryCheck.to_schema().columns.values() for check in column.checks}
-    assert used == set(CHECKS)
+    assert used == set(CHECKS) == set(ARGUMENTS.values())
 
 
 def test_verdicts_are_those_of_pandera(spark: SparkSession) -> None:
@@ -147,8 +147,33 @@ def _without_field() -> type[Contract]:
     return Declared
 
 
+def _without_type() -> type[Contract]:
+    class Declared(Contract):
+        name = Field(ge=0)
+
+    return Declared
+
+
+def _with_a_check_of_its_own() -> type[Contract]:
+    class Declared(Contract):
+        name: T.StringType = Field()
+
+        @pandera.check("name")
+        def is_short(self, column: object) -> bool:
+            return column is not None
+
+    return Declared
+
+
 @pytest.mark.parametrize(
-    ("declare", "what"), [(_starts_with, "name: str_startswith"), (_unique, "Config"), (_without_field, "name")]
+    ("declare", "what"),
+    [
+        (_without_type, "name"),
+        (_with_a_check_of_its_own, "is_short"),
+        (_starts_with, "name: str_startswith"),
+        (_unique, "Config"),
+        (_without_field, "name"),
+    ],
 )
 def test_what_cannot_be_judged_on_rows_cannot_be_declared(declare: Callable[[], object], what: str) -> None:
     """At import, not at the first run: a rule that is silently not checked is worse than none."""

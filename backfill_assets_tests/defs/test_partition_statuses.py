@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import dagster as dg
@@ -14,6 +15,7 @@ from backfill_assets.defs.partition_statuses import (
     TOLD_BY,
     partition_status_sensor,
     put_statuses_right,
+    tell_of_publication,
 )
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.rollback import roll_back
@@ -77,6 +79,25 @@ def test_published_days_without_an_event_become_materialized(
     assert gates.passed
     assert gates.target_materialization_data
     assert _put_right(dagster_instance, lakehouse) == 0
+
+
+@pytest.mark.parametrize("by", ["the sensor", "the campaign"])
+def test_inputs_are_told_of_before_what_is_made_of_them(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, by: str
+) -> None:
+    """Dagster shows a day as outdated that was materialized before its inputs were."""
+    tables = ("raw_sales", "bronze_sales", "fact_daily_revenue")
+    lakehouse.publish("p1", {table: dict.fromkeys(DAYS, (1,)) for table in reversed(tables)})
+    if by == "the sensor":
+        _put_right(dagster_instance, lakehouse)
+    else:
+        tell_of_publication(dagster_instance, lakehouse.publisher.log, PARTITIONS, "p1", "a-run")
+    told = {
+        table: [record.storage_id for record in dagster_instance.fetch_materializations(dg.AssetKey(table), 9).records]
+        for table in tables
+    }
+    assert all(max(told[made]) < min(told[of]) for made, of in pairwise(tables))
+    assert {len(ids) for ids in told.values()} == {len(DAYS)}
 
 
 def test_a_rollback_is_told_and_a_withdrawal_fails_the_gates(

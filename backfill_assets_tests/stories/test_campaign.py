@@ -123,6 +123,8 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert newest is not None and newest.asset_materialization is not None
     assert newest.asset_materialization.metadata["publication"].value == undone["publication"]
     assert at.next().reason == "it was rolled back; run its plan again to stage it again"
+    with pytest.raises(dg.Failure, match="is kept and does not change"):
+        daemon.clicked(PLANNED, config={"target": at.plan.id, "version": "v1", "start": True})
     daemon.clicked(PLANNED, config={"target": at.plan.id, "start": True})
     assert at.next().wave == 0, "it is staged again"
 
