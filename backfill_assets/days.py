@@ -55,7 +55,7 @@ class DayRange:
         return (self.last - self.first).days + 1
 
     def __iter__(self) -> Iterator[date]:
-        return (self.first + timedelta(days=n) for n in range(len(self)))
+        return map(date.fromordinal, range(self.first.toordinal(), self.last.toordinal() + 1))
 
     def __contains__(self, day: object) -> bool:
         return isinstance(day, date) and self.first <= day <= self.last
@@ -84,18 +84,28 @@ class Cadence(enum.StrEnum):
 
     def period(self, day: date) -> DayRange:
         """The period that ``day`` lies in."""
+        first = self.start(day)
         match self:
             case Cadence.DAILY:
                 return DayRange.of(day)
             case Cadence.WEEKLY:
-                monday = day - timedelta(days=day.weekday())
-                return DayRange(monday, monday + timedelta(days=6))
+                return DayRange(first, first + timedelta(days=6))
             case Cadence.MONTHLY:
-                return DayRange(day.replace(day=1), day.replace(day=calendar.monthrange(day.year, day.month)[1]))
+                return DayRange(first, day.replace(day=calendar.monthrange(day.year, day.month)[1]))
 
     def starts(self, days: Iterable[date]) -> list[date]:
         """The first days of the periods that ``days`` touch, ascending."""
-        return sorted(set(days) if self is Cadence.DAILY else {self.period(day).first for day in days})
+        return sorted(set(days) if self is Cadence.DAILY else set(map(self.start, days)))
+
+    def start(self, day: date) -> date:
+        """The first day of the period that ``day`` lies in."""
+        match self:
+            case Cadence.DAILY:
+                return day
+            case Cadence.WEEKLY:
+                return day - timedelta(days=day.weekday())
+            case Cadence.MONTHLY:
+                return day.replace(day=1)
 
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import accumulate
 
 from backfill_assets.backfill.plan import Cost, Estimate, PlannedStep
 from backfill_assets.backfill.plan_scope import Chosen
@@ -24,6 +26,7 @@ class Volumes:
         self._rows: dict[str, dict[int, int]] = {}
         self._bytes: dict[str, dict[int, int]] = {}
         self._timed: dict[str, list[tuple[int, int, int]]] = {}
+        self._between: dict[str, Callable[[int, int], int]] = {}
         for (table, day), state in situation.observed.states.items():
             if state.content is not None:
                 at = date.fromisoformat(day).toordinal()
@@ -38,6 +41,14 @@ class Volumes:
 
     def bytes(self, table: str) -> Volume:
         return self._bytes.get(table, {})
+
+    def bytes_between(self, table: str) -> Callable[[int, int], int]:
+        """Tells the bytes from one ordinal up to another one that is left out, however many days lie between."""
+        if table not in self._between:
+            ordered = sorted(self.bytes(table).items())
+            days, sums = [at for at, _ in ordered], [0, *accumulate(size for _, size in ordered)]
+            self._between[table] = lambda first, end: sums[bisect_left(days, end)] - sums[bisect_left(days, first)]
+        return self._between[table]
 
     def timed(self, table: str) -> dict[date, float]:
         """Seconds of the newest days that were timed."""
@@ -116,8 +127,8 @@ def _seconds(step: Step, days: Sequence[date], samples: Mapping[date, float], vo
 def _bytes_read(step: Step, days: Iterable[date], volumes: Volumes) -> Iterator[int]:
     """The bytes that each day reads, by itself."""
     reads = () if step.source else step.version().reads
-    windows = [(volumes.bytes(read.table), read.first, read.last + 1) for read in reads]
+    windows = [(volumes.bytes_between(read.table), read.first, read.last + 1) for read in reads]
     for day in days:
         first = day.toordinal()
         last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()
-        yield sum(sum(volume.get(at, 0) for at in range(first + a, last + b)) for volume, a, b in windows)
+        yield sum(between(first + a, last + b) for between, a, b in windows)

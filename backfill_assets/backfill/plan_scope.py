@@ -76,7 +76,7 @@ def _reach(situation: Situation, given: Mapping[str, set[date]]) -> DayRange:
                 first, last = ends[read.table]
                 days += [first - timedelta(days=read.last), last - timedelta(days=read.first)]
         if days:
-            built = step.cadence.period(min(days)).first, step.cadence.period(max(days)).last
+            built = step.cadence.start(min(days)), step.cadence.period(max(days)).last
             ends |= dict.fromkeys((table.name for table in step.tables), built)
             read_ends += [built[0] + timedelta(days=read.first) for read in reads]
     everything = [*read_ends, *(day for pair in ends.values() for day in pair)]

@@ -103,9 +103,12 @@ def _inputs_published(seen: Preflight) -> Iterator[Finding]:
         for each in step.tables:
             there.setdefault(each.name, set()).update((each.name, str(day)) for day in days)
         read = seen.chosen.reads(step)
-        published = set().union(*(there.get(table, set()) for table in read))
-        absent = {table: [day for day in found if (table, str(day)) not in published] for table, found in read.items()}
+        known = {table: there.get(table, set()) for table in read}
+        absent = {
+            table: [day for day in found if (table, str(day)) not in known[table]] for table, found in read.items()
+        }
         suspects = sorted(reading(step, absent) & set(days))
+        published = set().union(*known.values()) if suspects else set()
         if suspects and (held := decide.without_inputs(step, step.version(), suspects, published)):
             needed = next(iter(held.values()))[0]
             message = f"{step.name} cannot be built on {_named(held)}: {needed} was never published."

@@ -84,5 +84,5 @@ class Situation:
 
     def begun(self, step: Step, starts: Iterable[date]) -> set[date]:
         """Those of ``starts`` whose periods have begun. Days have to be over; weeks and months need not."""
-        first = step.cadence.period(self.begins).first
+        first = step.cadence.start(self.begins)
         return {day for day in starts if first <= day < self.today}

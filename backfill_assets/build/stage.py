@@ -200,12 +200,12 @@ def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Conte
 
 def with_verdict(content: DayContent, rules: Sequence[RuleOutcome]) -> DayContent:
     """``content`` with how many rules held: known without judging again when the day is reused."""
-    return content.model_copy(update={"metrics": {**content.metrics, **summary.recorded(rules)}})
+    return replace(content, metrics={**content.metrics, **summary.recorded(rules)})
 
 
 def with_cost(content: DayContent, seconds: float) -> DayContent:
     """``content`` with what staging it took: plans estimate by it."""
-    return content.model_copy(update={"staged_ms": round(seconds * 1000)})
+    return replace(content, staged_ms=round(seconds * 1000))
 
 
 _FROM = "from."

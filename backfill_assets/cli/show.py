@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +41,13 @@ class _Day:
 
     def facts(self) -> dict[str, Any]:
         content = self.state.content if self.state else None
-        known = content.model_dump(exclude={"metrics"}) if content else {}
+        known = asdict(content) if content else {}
         return {
             "status": self.status,
             "publication": self.state.publication if self.state else None,
             "table_version": self.version,
             **known,
-            "metrics": dict(content.metrics) if content else {},
+            "metrics": known.get("metrics", {}),
             "files": [{"path": file.path, "bytes": file.size, "rows": file.rows} for file in self.files],
         }
 

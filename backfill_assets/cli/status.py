@@ -72,14 +72,16 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.observed import observe
     from backfill_assets.lakehouse.plans import under_way
+    from backfill_assets.lakehouse.standing import uncollected
 
     if table is not None:
         registry.table(table)
     settings = current_settings()
     steps = registry.steps()
     storage = open_storage(settings)
-    observed = observe(storage, [t.name for t in registry.tables()])
-    statuses = day_statuses(steps, observed, days)
+    with uncollected():
+        observed = observe(storage, [t.name for t in registry.tables()])
+        statuses = day_statuses(steps, observed, days)
     return _Found(
         lakehouse=str(settings.lakehouse),
         statuses={name: by_day for name, by_day in statuses.items() if table in (None, name)},
@@ -156,5 +158,7 @@ def _as_json(found: _Found, table: str | None) -> Mapping[str, Any]:
 
 def _day_json(found: _Found, table: str, day: date) -> Mapping[str, Any]:
     content, publication = _content(found.observed, table, day)
-    known = content.model_dump(include={"rows", "checksum", "code_version"}) if content else {}
-    return {"status": found.statuses[table][day].value, "publication": publication or None, **known}
+    found_day = {"status": found.statuses[table][day].value, "publication": publication or None}
+    if content is None:
+        return found_day
+    return {**found_day, "rows": content.rows, "checksum": content.checksum, "code_version": content.code_version}

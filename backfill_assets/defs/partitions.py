@@ -44,7 +44,7 @@ class Chain:
 
 def _partitions(cadence: Cadence, start: date) -> Partitions:
     """The week and the month that are not over yet are partitions too: their reports say that they are incomplete."""
-    first = cadence.period(start).first.isoformat()
+    first = cadence.start(start).isoformat()
     match cadence:
         case Cadence.DAILY:
             return dg.DailyPartitionsDefinition(first, fmt=PARTITION_FORMAT, timezone="UTC")

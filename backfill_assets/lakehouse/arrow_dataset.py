@@ -7,10 +7,14 @@ all its work was done: seen in 2 of 300 short processes beside 7 others, in none
 
 from __future__ import annotations
 
-import pyarrow.dataset as ds
+from typing import TYPE_CHECKING
+
 from deltalake import DeltaTable
 
 from backfill_assets.lakehouse.storage import Storage
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 def arrow_dataset(storage: Storage, path: str, version: int | None = None) -> ds.Dataset:

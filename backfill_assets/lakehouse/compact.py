@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.days import parse_day
@@ -23,6 +23,9 @@ from backfill_assets.lakehouse.publication import (
 )
 from backfill_assets.lakehouse.publish import Moved, Pin, Published, Publisher
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 def compact(

@@ -17,10 +17,14 @@ from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.storage import Storage
 
 _COMMIT = re.compile(r"(\d{20})\.json$")
+_CHECKPOINT_COLUMNS = [
+    *(f"add.{name}" for name in ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")),
+    *(f"remove.{name}" for name in ("path", "deletionTimestamp")),
+]
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class AddedFile:
     """One data file as a Delta ``add`` action names it; ``path`` is relative to its table, ``day`` its partition."""
 
@@ -157,8 +161,8 @@ def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[i
 
 
 def _checkpoint_actions(storage: Storage, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = storage.read_parquet(name, ["add", "remove"]).to_pylist()
-    return rows
+    actions = storage.read_parquet(name, _CHECKPOINT_COLUMNS)
+    return [{kind: action} for kind in ("remove", "add") for action in actions.column(kind).drop_null().to_pylist()]
 
 
 def _apply(state: LogState, actions: Iterable[dict[str, Any]]) -> None:
@@ -184,7 +188,7 @@ def _added(add: dict[str, Any]) -> AddedFile:
         )
     partition = dict(add["partitionValues"] or {})
     return AddedFile(
-        path=unquote(add["path"]),
+        path=unquote(add["path"]) if "%" in add["path"] else add["path"],
         day=str(partition.get("day", "")),
         size=int(add["size"]),
         modified_ms=int(add["modificationTime"]),

@@ -23,10 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
@@ -35,6 +34,9 @@ from backfill_assets.lakehouse.log_rows import DAY_COLUMNS, day_state
 from backfill_assets.lakehouse.publication import DayState
 from backfill_assets.lakehouse.publication_log import LOG_TABLE, PublicationLog, utc_now
 from backfill_assets.lakehouse.storage import Storage
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
 @dataclass(frozen=True)

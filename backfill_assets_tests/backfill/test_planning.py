@@ -187,8 +187,8 @@ def test_time_and_cost_come_from_earlier_publications_or_are_unknown(world: Worl
     for day in ("2017-03-01", "2017-03-02"):
         state = world.states["fact", day]
         assert state.content is not None
-        timed = state.content.model_copy(update={"staged_ms": 3000})
-        world.states["fact", day] = state.model_copy(update={"content": timed})
+        timed = replace(state.content, staged_ms=3000)
+        world.states["fact", day] = replace(state, content=timed)
     sizes = {"bronze": {str(day): 1000 for day in WINDOW} | {str(D): 2000}}
     machine = Machine(cores=2, core_hour_price=Decimal("0.5"))
     plan = make_plan(asked("fact", force=True), situation_of(world, bytes=sizes, machine=machine))
@@ -247,7 +247,7 @@ def test_other_code_moves_a_plan_and_the_same_content_in_other_files_does_not(wo
     """A compaction between planning and carrying it out is nobody's concern."""
     plan = make_plan(asked("daily", force=True), situation_of(world))
     state = world.states["fact", str(D)]
-    world.states["fact", str(D)] = state.model_copy(update={"physical": "compacted", "publication": "q"})
+    world.states["fact", str(D)] = replace(state, physical="compacted", publication="q")
     world.pinned["fact"][str(D)] = world.newest["fact"][str(D)] = "compacted"
     assert not moved_since(plan, situation_of(world))
     other = [replace(step, current="v3", versions=(Version("v3", "", step.version().reads, dict),))

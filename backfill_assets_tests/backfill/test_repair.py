@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
 import pytest
@@ -178,7 +178,7 @@ def test_a_failed_watchdog_forces_its_day_until_something_was_published(world: W
     (repair,) = _decide(world, failed_watches=[failed]).launch
     assert repair.force
     assert {table: set(days) for table, days in repair.days.items()} == _of({D}, "fact", "revenue", weeks={MONDAY})
-    world.states["fact", str(D)] = world.states["fact", str(D)].model_copy(update={"publication": "p2"})
+    world.states["fact", str(D)] = replace(world.states["fact", str(D)], publication="p2")
     assert _decide(world, failed_watches=[failed]).launch == ()
 
 
@@ -257,7 +257,7 @@ def test_reasons_on_the_same_tables_take_turns(world: World) -> None:
 def test_what_a_person_rolled_back_stays_rolled_back(world: World) -> None:
     """Its inputs are newer than its content, which would be a reason to build it. Repairs upstream pass it by."""
     world.publish("bronze", D, checksum="8")
-    world.states["fact", str(D)] = world.states["fact", str(D)].model_copy(update={"publication": "undo"})
+    world.states["fact", str(D)] = replace(world.states["fact", str(D)], publication="undo")
     decision = _decide(world, rollbacks=lambda: {"undo"})
     assert decision.launch == ()
     assert [str(each) for each in decision.for_people] == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import pytest
@@ -170,7 +170,7 @@ def test_other_parameters_count_as_code(world: World) -> None:
     """A day that was computed with parameters nobody uses any more is not what the current code gives."""
     state = world.states["fact", str(D)]
     assert state.content is not None
-    world.put("fact", D, state.content.model_copy(update={"parameters": "{}"}), state.physical)
+    world.put("fact", D, replace(state.content, parameters="{}"), state.physical)
     assert world.statuses() == _but(fact=CODE)
 
 

@@ -61,7 +61,7 @@ def test_a_day_that_was_published_again_is_staged_again() -> None:
 
 def test_a_day_that_somebody_has_brought_back_stands() -> None:
     """Main has just what the old logic gives now, and will give when its inputs are back."""
-    back = OLD.model_copy(update={"inputs": "j"})
+    back = replace(OLD, inputs="j")
     assert way(replace(MOVED, now=now(back, "more")), CHANGED)[0] is Way.STANDS
     assert way(replace(MOVED, now=now(back, "more")), CHANGED, "fact 2017-03-01")[0] is Way.STAGE_AGAIN
     foreign = replace(MOVED, now=now(back, "more"), now_files=frozenset({"more", "foreign"}))

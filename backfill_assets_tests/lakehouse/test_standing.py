@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def test_the_time_that_staging_took_is_kept_and_older_logs_have_none() -> None:
     row = {**dict.fromkeys(DAY_COLUMNS, ""), "sequence": 3, **_content_columns(content)}
     assert day_state(row).content == content
     before = {**row, "metrics": '{"rows_of_a_kind": 2}'}
-    assert day_state(before).content == content.model_copy(update={"staged_ms": None})
+    assert day_state(before).content == replace(content, staged_ms=None)
     assert content.plus(content).staged_ms == 900
 
 

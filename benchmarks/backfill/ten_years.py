@@ -6,7 +6,7 @@ import sys
 
 from backfill_assets.datasets import registry
 from backfill_assets.lakehouse.storage import Storage
-from benchmarks.plan import chain, write_metadata
+from benchmarks.generated_history import chain, write_metadata
 
 
 def main() -> None:
