@@ -21,11 +21,17 @@ def table_sentence(table: TableCompared) -> str:
     days = [day.day for day in table.days]
     if not days:
         return "No days."
-    held = sum(day.how == "held back" for day in table.days)
-    back = f", {counted(held, _PERIODS[table.cadence])} held back" if held else ""
+    back = "".join(
+        f", {counted(number, unit(table))} {how}"
+        for how in ("held back", "not staged")
+        if (number := sum(day.how == how for day in table.days))
+    )
+    known = counted(len(table.known), unit(table))
+    if not table.known:
+        return f"{period(days, table.cadence)}: nothing is staged yet."
     if not table.differing:
-        return f"{period(days, table.cadence)}: nothing changes on {counted(len(days), unit(table))}{back}."
-    parts = [_main_change(table), f"{len(table.differing)} of {counted(len(days), unit(table))}"]
+        return f"{period(days, table.cadence)}: nothing changes on {known}{back}."
+    parts = [_main_change(table), f"{len(table.differing)} of {known}"]
     parts += [text for found in table.groups if (text := _groups(found))]
     return f"{period(days, table.cadence)}: {', '.join(parts)}{back}."
 

@@ -10,7 +10,10 @@ from backfill_assets.backfill.plan import as_ranges
 from backfill_assets.backfill.verdicts import Deviation, ExpectationVerdict
 from backfill_assets.build.compared import ROWS, ChangedRow, GroupsCompared, Sums, TableCompared
 
-COUNT_COLUMNS = ("table", "periods", "differ", "held back", "added", "removed", "changed", "unchanged", "which differ")
+COUNT_COLUMNS = (
+    *("table", "periods", "differ", "held back", "not staged"),
+    *("added", "removed", "changed", "unchanged", "which differ"),
+)
 COUNT_NUMBERS = COUNT_COLUMNS[1:-1]
 SUM_COLUMNS = ("table", "measure", "before", "after", "change")
 SUM_NUMBERS = SUM_COLUMNS[2:]
@@ -27,15 +30,15 @@ _MARKDOWN_GROUPS, _MARKDOWN_SAMPLE = 5, 3
 
 def count_row(table: TableCompared) -> tuple[str, ...]:
     rows, differing = table.rows, table.differing
-    held = sum(day.how == "held back" for day in table.days)
-    numbers = (len(table.days), len(differing), held, rows.added, rows.removed, rows.changed, rows.unchanged)
+    held, absent = _held_back(table), len(table.days) - len(table.known)
+    numbers = (len(table.days), len(differing), held, absent, rows.added, rows.removed, rows.changed, rows.unchanged)
     ranges = as_ranges(day.day for day in differing)
     more = f" and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else ""
     return (table.table, *(f"{number:,}" for number in numbers), ", ".join(ranges[:_MOST_RANGES]) + more)
 
 
 def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
-    """The measures of all planned days, ``rows`` among them."""
+    """The measures of the days of which they are known, ``rows`` among them."""
     found = [(measure, table.total(measure)) for measure in (ROWS, *table.measures)]
     return [(table.table, measure, *_sums(sums)) for measure, sums in found]
 
@@ -78,15 +81,20 @@ def where_not(verdict: ExpectationVerdict) -> str:
 
 def notes(table: TableCompared) -> list[str]:
     """What a reader of the numbers has to know."""
-    held = sum(day.how == "held back" for day in table.days)
     found = []
-    if held:
+    if held := _held_back(table):
         found.append(f"{counted(held, unit(table))} failed the gates and would not be published.")
+    if absent := len(table.days) - len(table.known):
+        found.append(f"Not staged yet: {counted(absent, unit(table))}. No sum or count here includes them.")
     if table.whole_rows and table.differing:
         found.append(
             "Rows are compared as a whole: there is no key that stands for one row, so none counts as changed."
         )
     return found
+
+
+def _held_back(table: TableCompared) -> int:
+    return sum(day.how == "held back" for day in table.days)
 
 
 def difference_markdown(difference: Difference) -> str:

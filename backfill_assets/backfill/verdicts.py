@@ -55,7 +55,7 @@ def _is_about(expectation: Expectation, table: TableCompared) -> bool:
 
 
 def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Deviation]:
-    days = [day for day in table.days if expectation.is_about(day.day, table.cadence)]
+    days = [day for day in table.known if expectation.is_about(day.day, table.cadence)]
     if expectation.value is not None:
         yield from _of_group(expectation, table)
     elif expectation.subject == EVERYTHING:

@@ -61,8 +61,8 @@ class RowCounts(Record):
         )
 
 
-DayIs = Literal["compared", "equal", "left", "held back"]
-"""``equal`` is known from checksums; ``left`` is not staged, or not yet; ``held back`` failed its gates."""
+DayIs = Literal["compared", "equal", "not staged", "held back"]
+"""``equal`` is known from checksums; ``not staged`` may just not be staged yet; ``held back`` failed its gates."""
 
 
 class DayCompared(Record):
@@ -77,6 +77,11 @@ class DayCompared(Record):
     @property
     def differs(self) -> bool:
         return self.rows.differing > 0
+
+    @property
+    def known(self) -> bool:
+        """Is it known what would become of the day?"""
+        return self.how != "not staged"
 
     def of(self, measure: str) -> Sums | None:
         return self.rows.sums if measure == ROWS else self.sums.get(measure)
@@ -135,14 +140,20 @@ class TableCompared(Record):
 
     @property
     def rows(self) -> RowCounts:
-        return sum((day.rows for day in self.days), RowCounts())
+        """Of the days of which it is known."""
+        return sum((day.rows for day in self.known), RowCounts())
+
+    @property
+    def known(self) -> tuple[DayCompared, ...]:
+        return tuple(day for day in self.days if day.known)
 
     @property
     def differing(self) -> tuple[DayCompared, ...]:
         return tuple(day for day in self.days if day.differs)
 
     def total(self, measure: str) -> Sums:
-        return added_up(day.of(measure) for day in self.days)
+        """Of the days of which it is known: a canary's change is told as a share of the canary."""
+        return added_up(day.of(measure) for day in self.known)
 
 
 def added_up(sums: Iterable[Sums | None]) -> Sums:

@@ -107,7 +107,7 @@ class _Beside:
         for day in self.days:
             published, logical = self._in_main(day)
             if str(day) not in staged:
-                told.append(_as_it_is(self.table, day, "held back" if str(day) in failed else "left", published))
+                told.append(_as_it_is(self.table, day, "held back" if str(day) in failed else "not staged", published))
             elif _same(staged[str(day)].content, logical):
                 told.append(_as_it_is(self.table, day, "equal", published))
             else:

@@ -12,7 +12,7 @@ import pytest
 from backfill_assets.backfill.change_text import percent, period, plural, table_sentence
 from backfill_assets.backfill.difference import Difference, difference_of
 from backfill_assets.backfill.difference_page import difference_page
-from backfill_assets.backfill.difference_text import difference_markdown
+from backfill_assets.backfill.difference_text import count_row, difference_markdown, notes
 from backfill_assets.backfill.expectations import Expectation
 from backfill_assets.backfill.plan import Asked, Plan
 from backfill_assets.build.compared import (
@@ -90,6 +90,17 @@ def test_sentences_without_a_change_of_a_sum() -> None:
     assert table_sentence(month(0, days=held)) == "March 2017: nothing changes on 3 days, 1 day held back."
     moved = a_day(MARCH.first, "100").model_copy(update={"rows": RowCounts(changed=1)})
     assert table_sentence(month(0, days=[moved])) == "2017-03-01: 1 row changes although no sum does, 1 of 1 day."
+
+
+def test_a_canary_is_told_as_a_canary() -> None:
+    """Days that are not staged yet are in no sum, share, count or verdict, and the sentence says how many they are."""
+    waiting = tuple(a_day(day, "100", "not staged") for day in MARCH if day.day > 2)
+    canary = month(0, days=(a_day(MARCH.first, "99.43"), a_day(date(2017, 3, 2), "100"), *waiting))
+    assert table_sentence(canary) == "March 2017: revenue eur -0.28 %, 1 of 2 days, 29 days not staged."
+    assert count_row(canary)[1:9] == ("31", "1", "0", "29", "0", "0", "3", "7")
+    assert notes(canary) == ["Not staged yet: 29 days. No sum or count here includes them."]
+    assert [each.held for each in difference(canary, expected=("revenue_eur < 0.1%",)).verdicts] == [False]
+    assert table_sentence(month(0, days=waiting)) == "March 2017: nothing is staged yet."
 
 
 def test_the_whole_campaign_is_told_by_the_table_that_was_asked_for() -> None:
@@ -171,7 +182,7 @@ def test_markdown_shows_values_as_text() -> None:
     assert "<script" not in page
     assert "| held |" in page and "| 2017-03-01 | id row-0 | household\\_token | (personal, differs) |" in page
     rows = [re.sub(r"\\\|", "", line) for line in page.splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in rows} <= {4, 6, 7, 10}
+    assert {line.count("|") for line in rows} <= {4, 6, 7, 11}
 
 
 def test_the_page_shows_values_as_text_and_needs_no_network() -> None:

@@ -66,7 +66,9 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     tables = {table.table: table for table in found.tables}
     assert set(tables) == {FACT, REVENUE, *REPORTS}
     assert {day.day: day.how for day in tables[FACT].days if day.day in WEEKEND} == dict.fromkeys(WEEKEND, "equal")
-    assert {day.day: day.how for day in tables[REVENUE].days if day.day in WEEKEND} == dict.fromkeys(WEEKEND, "left")
+    assert {day.day: day.how for day in tables[REVENUE].days if day.day in WEEKEND} == dict.fromkeys(
+        WEEKEND, "not staged"
+    )
     (currencies,) = [each for each in tables[FACT].groups if each.column == "currency"]
     assert {each.value for each in currencies.most if not each.rows.differing} == {"EUR"}
     assert [each.expectation for each in found.verdicts] == list(expected)
