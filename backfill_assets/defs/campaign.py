@@ -49,6 +49,13 @@ _DESCRIPTIONS = {
     CampaignStep.TELL_AFTER: "The notice that was written with the publication is delivered.",
     CampaignStep.DECOMMISSION: "The rollback window is over: the timelines are closed.",
 }
+_WITH_SPARK = {
+    CampaignStep.VERIFY_SOURCE,
+    CampaignStep.SHADOW,
+    CampaignStep.VALIDATE,
+    CampaignStep.CUT_OVER,
+    CampaignStep.DOWNSTREAM,
+}
 
 
 class CarriesCampaigns(Protocol):
@@ -71,18 +78,21 @@ def step_key(step: CampaignStep) -> dg.AssetKey:
     return dg.AssetKey([GROUP, step.value])
 
 
-def campaign_assets(tables: Mapping[str, Partitions]) -> list[dg.AssetsDefinition]:
-    """One asset for each of the nine steps, each after the one before. ``tables`` are those that are published to."""
+def campaign_assets(tables: Mapping[str, Partitions], pool: str | None = None) -> list[dg.AssetsDefinition]:
+    """One asset for each of the nine steps, each after the one before. ``tables`` are those that are published to.
+
+    Steps that may need Spark are in ``pool``.
+    """
     before: CampaignStep | None = None
     found = []
     for step in STEPS:
-        found.append(_step_asset(step, before, tables))
+        found.append(_step_asset(step, before, tables, pool if step in _WITH_SPARK else None))
         before = step
     return found
 
 
 def _step_asset(
-    step: CampaignStep, before: CampaignStep | None, tables: Mapping[str, Partitions]
+    step: CampaignStep, before: CampaignStep | None, tables: Mapping[str, Partitions], pool: str | None
 ) -> dg.AssetsDefinition:
     spec = dg.AssetSpec(
         step_key(step),
@@ -93,7 +103,7 @@ def _step_asset(
         skippable=step is CampaignStep.SHADOW,
     )
 
-    @dg.multi_asset(name=f"{GROUP}_{step.value}", specs=[spec], partitions_def=CAMPAIGNS)
+    @dg.multi_asset(name=f"{GROUP}_{step.value}", specs=[spec], partitions_def=CAMPAIGNS, pool=pool)
     def do(
         context: dg.AssetExecutionContext, backfill: dg.ResourceParam[CarriesCampaigns]
     ) -> Iterator[dg.MaterializeResult[None]]:

@@ -67,9 +67,12 @@ class PlanConfig(dg.Config):
     roll_back_if_wrong: bool = Field(default=False, description="If a published day is not as it was staged.")
 
 
-def launch_assets(tables: Mapping[str, Partitions]) -> list[dg.AssetsDefinition]:
-    """``campaign/planned``, and ``campaign/rolled_back`` for each campaign. ``tables`` are those published to."""
-    return [_planned(), _rolled_back(tables)]
+def launch_assets(tables: Mapping[str, Partitions], pool: str | None = None) -> list[dg.AssetsDefinition]:
+    """``campaign/planned``, and ``campaign/rolled_back`` for each campaign. ``tables`` are those published to.
+
+    Putting back may stage days again, with Spark: it is in ``pool``.
+    """
+    return [_planned(), _rolled_back(tables, pool)]
 
 
 def _planned() -> dg.AssetsDefinition:
@@ -127,12 +130,13 @@ def _start(found: Plan, config: PlanConfig, context: dg.AssetExecutionContext, b
     at.start(Options(shares, limits, daemon=True, roll_back_if_wrong=config.roll_back_if_wrong))
 
 
-def _rolled_back(tables: Mapping[str, Partitions]) -> dg.AssetsDefinition:
+def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.AssetsDefinition:
     @dg.asset(
         key=ROLLED_BACK,
         deps=[step_key(CampaignStep.CUT_OVER)],
         group_name=GROUP,
         partitions_def=CAMPAIGNS,
+        pool=pool,
         description="Undo. Puts back all tables of the campaign at once; days that moved since its cut-over are staged "
         "again first. Can be undone itself: `backfill rollback` with the publication that it names.",
     )

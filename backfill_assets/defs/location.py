@@ -40,7 +40,7 @@ def code_location(
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
     watch, maintain = watchdog_job(datasets), maintenance_job()
     return dg.Definitions(
-        assets=[*_assets(datasets, days_per_run, pool), *_campaign_assets(datasets), maintenance_asset],
+        assets=[*_assets(datasets, days_per_run, pool), *_campaign_assets(datasets, pool), maintenance_asset],
         jobs=[*jobs.values(), watch, maintain],
         schedules=[
             *(daily_schedule(name, job) for name, job in jobs.items()),
@@ -81,18 +81,20 @@ def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | N
         ]
 
 
-def _campaign_assets(datasets: Sequence[Dataset]) -> list[dg.AssetsDefinition]:
+def _campaign_assets(datasets: Sequence[Dataset], pool: str | None) -> list[dg.AssetsDefinition]:
     """The nine steps, where they begin and are undone, and a shadow copy of all that a campaign can stage."""
     with disable_dagster_warnings():
         shadows = [
             asset
             for chain in chains(datasets)
             for asset in shadow_assets(
-                [step for dataset in chain for step in dataset.steps], Chain(chain[0].first_day, name=_name(chain))
+                [step for dataset in chain for step in dataset.steps],
+                Chain(chain[0].first_day, name=_name(chain)),
+                pool,
             )
         ]
         published_to = table_partitions(datasets)
-        return [*campaign_assets(published_to), *launch_assets(published_to), *shadows]
+        return [*campaign_assets(published_to, pool), *launch_assets(published_to, pool), *shadows]
 
 
 def _name(chain: Sequence[Dataset]) -> str:

@@ -43,18 +43,20 @@ def shadow_key(table: str) -> dg.AssetKey:
     return dg.AssetKey([SHADOW, table])
 
 
-def shadow_assets(steps: Sequence[Step], chain: Chain) -> list[dg.AssetsDefinition]:
+def shadow_assets(steps: Sequence[Step], chain: Chain, pool: str | None = None) -> list[dg.AssetsDefinition]:
     """For each cadence of a chain one definition with a copy of every table that is rebuilt: raw is never staged."""
     rebuilt = [step for step in steps if step.source is None]
     found = []
     for cadence in Cadence:
         of_cadence = [step for step in rebuilt if step.cadence is cadence]
         if of_cadence:
-            found.append(_shadow_of(cadence, of_cadence, rebuilt, chain))
+            found.append(_shadow_of(cadence, of_cadence, rebuilt, chain, pool))
     return found
 
 
-def _shadow_of(cadence: Cadence, steps: Sequence[Step], rebuilt: Sequence[Step], chain: Chain) -> dg.AssetsDefinition:
+def _shadow_of(
+    cadence: Cadence, steps: Sequence[Step], rebuilt: Sequence[Step], chain: Chain, pool: str | None
+) -> dg.AssetsDefinition:
     cadences = {table.name: step.cadence for step in rebuilt for table in step.tables}
 
     @dg.multi_asset(
@@ -63,6 +65,7 @@ def _shadow_of(cadence: Cadence, steps: Sequence[Step], rebuilt: Sequence[Step],
         partitions_def=chain.partitions[cadence],
         backfill_policy=dg.BackfillPolicy.single_run(),
         can_subset=True,
+        pool=pool,
     )
     def stage_days(
         context: dg.AssetExecutionContext, backfill: dg.ResourceParam[CarriesCampaigns]

@@ -60,6 +60,19 @@ def test_fewer_runs_with_a_jvm_of_their_own_work_at_once(instance: dg.DagsterIns
     assert len(_next(instance)) == MOST_EMBEDDED
 
 
+def test_whatever_may_start_a_jvm_is_in_the_pool() -> None:
+    """Campaigns fan out too: what is left out needs the logs alone."""
+    with disable_dagster_warnings():
+        assets = [asset for asset in _location(EMBEDDED_SPARK).assets or () if isinstance(asset, dg.AssetsDefinition)]
+    pools = {key.to_user_string(): asset.op.pool for asset in assets for key in asset.keys}
+    assert {name for name, pool in pools.items() if pool != EMBEDDED_SPARK} == {
+        "maintenance",
+        "campaign/planned",
+        *(f"campaign/{step}" for step in ("announced", "watermarks_pinned", "completion_told", "decommissioned")),
+    }
+    assert f"shadow/{SMALL.tables[-1].name}" in pools
+
+
 def _location(pool: str | None = None) -> dg.Definitions:
     return code_location([SMALL], {"backfill": FakeBackfill(fake=FakeBuilder())}, pool=pool)
 
