@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 
 
@@ -26,7 +27,6 @@ class CampaignStep(enum.StrEnum):
 
 
 STEPS = tuple(CampaignStep)
-_BEFORE_SHADOW = STEPS[: STEPS.index(CampaignStep.SHADOW)]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Course:
     approved: JournalEntry | None = None
     rolled_back: JournalEntry | None = None
     resumes: int = 0
+    approvals: int = 0
 
     @property
     def cut_over_at(self) -> datetime | None:
@@ -88,20 +89,44 @@ def _after(now: Course, entry: JournalEntry) -> Course:
         case "stopped":
             found = replace(now, stopped=entry)
         case "approved":
-            found = replace(now, approved=entry, options={**now.options, **entry.told})
+            options = {**now.options, **entry.told}
+            found = replace(now, approved=entry, approvals=now.approvals + 1, options=options)
         case "rolled back" | "restored":
             found = replace(now, rolled_back={"rolled back": entry}.get(entry.kind))
     return found
 
 
 def _resumed(now: Course, entry: JournalEntry) -> Course:
-    """What is published stays done; before that, the shadow backfill begins again and adopts what is still right."""
+    """What is published stays done; before that, the shadow backfill begins again and adopts what is still right.
+
+    An entry with a ``step`` begins again there, whatever was done of it and of what follows.
+    """
     options = {**now.options, **entry.told}
     again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)
-    if CampaignStep.CUT_OVER in now.done and not now.rolled_back:
-        return again
-    kept = {step: done for step, done in now.done.items() if step in _BEFORE_SHADOW}
-    return replace(again, done=kept, waves_done=0, approved=None, rolled_back=None)
+    if published(now):
+        return replace(again, done=_before(CampaignStep(entry.step), now)) if entry.step else again
+    first = CampaignStep(entry.step) if entry.step else CampaignStep.SHADOW
+    waves = now.waves_done if CampaignStep.SHADOW in (kept := _before(first, now)) else 0
+    return replace(again, done=kept, waves_done=waves, approved=None, rolled_back=None)
+
+
+def published(now: Course) -> bool:
+    """Was it cut over, and not rolled back since?"""
+    return CampaignStep.CUT_OVER in now.done and not now.rolled_back
+
+
+def require_beginning(now: Course, step: CampaignStep) -> None:
+    """Raise :class:`InvalidRequest` if the campaign cannot be carried on from ``step``."""
+    if published(now) and STEPS.index(step) <= STEPS.index(CampaignStep.CUT_OVER):
+        raise InvalidRequest(
+            f"{now.campaign} is published: it cannot begin again at {step.value}.", hint="backfill rollback undoes it."
+        )
+    if absent := [each.value for each in STEPS[: STEPS.index(step)] if each not in now.done]:
+        raise InvalidRequest(f"{now.campaign} cannot begin at {step.value}: {absent[0]} is not done yet.")
+
+
+def _before(step: CampaignStep, now: Course) -> dict[CampaignStep, JournalEntry]:
+    return {each: done for each, done in now.done.items() if STEPS.index(each) < STEPS.index(step)}
 
 
 def next_move(now: Course, waves: Sequence[str], window: timedelta, at: datetime) -> Move:

@@ -14,8 +14,12 @@ from typing import Any
 
 from backfill_assets.backfill.breaker import Exceeded, Limits, judge
 from backfill_assets.backfill.campaign import campaign_of
-from backfill_assets.backfill.campaign_course import CampaignStep, Course, Move, course, next_move
+from backfill_assets.backfill.campaign_course import CampaignStep, Course, Move, course, next_move, require_beginning
+from backfill_assets.backfill.campaign_days import HELD_BACK_DAYS, held_back_days
 from backfill_assets.backfill.campaign_evidence import held_back_lines, seen, staged_contents
+from backfill_assets.backfill.difference import Difference
+from backfill_assets.backfill.difference_text import difference_markdown
+from backfill_assets.backfill.find_difference import find_difference
 from backfill_assets.backfill.plan import Plan, PlannedStep
 from backfill_assets.backfill.shadow_steps import rebuilt_steps, shadow_steps
 from backfill_assets.backfill.waves import Shares, Wave, daily_days, days_of_wave, waves
@@ -23,7 +27,7 @@ from backfill_assets.build import Builder, RunInfo
 from backfill_assets.build.lake import Progress
 from backfill_assets.build.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
 from backfill_assets.days import Cadence
-from backfill_assets.errors import CampaignStopped
+from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.publication import DayContent
@@ -97,11 +101,28 @@ class CampaignRun:
     def waves(self) -> list[Wave]:
         return waves(daily_days(self.steps) or {day for each in self.steps for day in each.days}, self.options.shares)
 
-    def start(self, options: Options) -> None:
-        """Begin, or take up again what was stopped or rolled back."""
-        self.write(JournalEntry(kind="resumed" if self.course.started else "started", told=options.to_told(), at=now()))
+    def start(self, options: Options, first: CampaignStep | None = None) -> None:
+        """Begin, or take up again what was stopped or rolled back; at ``first`` if that is given.
+
+        Raises :class:`InvalidRequest` for a limit on money without a price, and where ``first`` cannot be the next.
+        """
+        if options.limits.money is not None and self.price_per_core_second is None:
+            hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
+            raise InvalidRequest("Money cannot be limited: nobody knows what a core hour costs.", hint=hint)
+        found, told = self.course, options.to_told()
+        if first is not None:
+            require_beginning(found, first)
+        kind: journal.Kind = "resumed" if found.started else "started"
+        self.write(JournalEntry(kind=kind, step=first.value if first else "", told=told, at=now()))
 
     def approve(self, *, without_held_back: bool = False) -> None:
+        """Raises :class:`InvalidRequest` if days are held back, unless it is meant to be published without them."""
+        validated = self.course.done.get(CampaignStep.VALIDATE)
+        held = list(validated.told.get("held_back", ())) if validated else []
+        if held and not without_held_back:
+            more = f", and {len(held) - 1} more" if len(held) > 1 else ""
+            hint = f"Mend them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
+            raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
         told = {"without_held_back": True} if without_held_back else {}
         self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
 
@@ -152,14 +173,20 @@ class CampaignRun:
     def judge_wave(self, number: int, done: Sequence[ShadowedStep]) -> list[Exceeded]:
         """Tell the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
         found = self.judged(done)
-        stops = [each for each in found if each.stops]
+        stops = [each.sentence for each in found if each.stops] or self._not_as_expected(number, done)
         if stops:
-            raise self.stop(CampaignStep.SHADOW, f"wave {self.waves[number].name}: {stops[0].sentence}")
+            raise self.stop(CampaignStep.SHADOW, f"wave {self.waves[number].name}: {stops[0]}")
         for each in found:
             self.progress(f"Warning: {each.sentence}")
         told = {**shadow_told(done), "warnings": [each.sentence for each in found]}
         self.write(JournalEntry(kind="wave", wave=number, told=told, at=now()))
         return found
+
+    def _not_as_expected(self, number: int, done: Sequence[ShadowedStep]) -> list[str]:
+        """What the plan expects is judged after each wave but the last: the next step does it for all days."""
+        if not self.plan.expectations or number == len(self.waves) - 1 or not any(each.staged for each in done):
+            return []
+        return not_as_expected(find_difference(self.builder.lake, self.plan, self.progress), self.progress)
 
     def judged(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
         started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
@@ -200,7 +227,17 @@ def shadow_told(done: Iterable[ShadowedStep]) -> Told:
         }
         for each in steps
     }
-    return {"days": counts, "held_back": held_back_lines(held for each in steps for held in each.held_back)}
+    held = [each for step in steps for each in step.held_back]
+    return {"days": counts, "held_back": held_back_lines(held), HELD_BACK_DAYS: held_back_days(held)}
+
+
+def not_as_expected(difference: Difference, progress: Progress) -> list[str]:
+    """Why a campaign stops at ``difference``; it is shown in full then."""
+    if not difference.broken:
+        return []
+    progress(difference_markdown(difference))
+    shown = f"backfill diff {difference.plan} --kept shows it"
+    return [f"{difference.sentence} Not as expected: {difference.broken[0].expectation} ({shown})."]
 
 
 def now() -> datetime:

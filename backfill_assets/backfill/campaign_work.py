@@ -9,13 +9,14 @@ from backfill_assets.backfill.campaign import changes
 from backfill_assets.backfill.campaign_course import CampaignStep, Move
 from backfill_assets.backfill.campaign_evidence import held_back_lines
 from backfill_assets.backfill.campaign_notice import begins, completed, reports
-from backfill_assets.backfill.campaign_run import CampaignRun, Told, now, shadow_told
+from backfill_assets.backfill.campaign_run import CampaignRun, Told, not_as_expected, now, shadow_told
 from backfill_assets.backfill.difference_page import difference_page
 from backfill_assets.backfill.difference_text import difference_markdown
 from backfill_assets.backfill.find_difference import find_difference
 from backfill_assets.backfill.plan import Plan, Scope, as_ranges, days_of
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation import Situation
+from backfill_assets.backfill.undo_campaign import tell_journal
 from backfill_assets.build.cutover import cut_over
 from backfill_assets.build.undo import undo
 from backfill_assets.build.watch import Watch, WatchedDay
@@ -34,6 +35,7 @@ SituationOf = Callable[[Plan], Situation]
 
 def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> Told:
     """Do ``step`` and enter it in the journal. Raises :class:`CampaignStopped` when it must not go on."""
+    _require_in_force(at)
     work: Mapping[CampaignStep, Callable[[], Told]] = {
         CampaignStep.TELL_BEFORE: lambda: tell_before(at, sender),
         CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
@@ -41,11 +43,21 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
         CampaignStep.SHADOW: lambda: shadow_all(at),
         CampaignStep.VALIDATE: lambda: validate(at),
         CampaignStep.CUT_OVER: lambda: bring_into_main(at),
-        CampaignStep.DOWNSTREAM: lambda: check_and_rebuild_downstream(at, situation),
+        CampaignStep.DOWNSTREAM: lambda: check_and_rebuild_downstream(at, sender, situation),
         CampaignStep.TELL_AFTER: lambda: tell_after(at, sender),
         CampaignStep.DECOMMISSION: lambda: decommission(at),
     }
     return at.done(step, work[step]())
+
+
+def _require_in_force(at: CampaignRun) -> None:
+    """An undo whose process died before the journal knew ends the campaign all the same."""
+    was = at.course.rolled_back
+    tell_journal(at.builder.lake.publisher, at.campaign, at.run.launched_by)
+    if (back := at.course.rolled_back) and not was:
+        raise CampaignStopped(
+            f"{at.campaign} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
+        )
 
 
 def carry_on(at: CampaignRun, sender: Sender, situation: SituationOf) -> Move:
@@ -122,8 +134,8 @@ def validate(at: CampaignRun) -> Told:
         raise at.stop(CampaignStep.VALIDATE, _nothing_staged(at))
     difference = find_difference(at.builder.lake, at.plan, at.progress)
     report = keep_page(storage, at.plan.id, difference_page(difference))
-    if broken := difference.broken:
-        raise at.stop(CampaignStep.VALIDATE, f"{difference.sentence} Not as expected: {broken[0].expectation}")
+    if broken := not_as_expected(difference, at.progress):
+        raise at.stop(CampaignStep.VALIDATE, broken[0])
     return {
         **shadow_told(at.shadowed),
         "warnings": [each.sentence for each in found],
@@ -162,17 +174,22 @@ def bring_into_main(at: CampaignRun) -> Told:
     }
 
 
-def check_and_rebuild_downstream(at: CampaignRun, situation: SituationOf) -> Told:
-    """Read what was published afresh; put it back if it is wrong and that was asked for; build what is made of it."""
+def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> Told:
+    """Read what was published afresh; put it back if it is wrong and that was asked for; build what is made of it.
+
+    Not what the campaign itself was to bring: a day that was held back stays as it is, with all that reads it.
+    """
     watched = [day for table, days in _days(at) for day in _watch(at).look([registry.table(table)], days)]
     if wrong := [day for day in watched if not day.passed]:
-        raise _wrong_after_cut_over(at, wrong)
+        raise _wrong_after_cut_over(at, wrong, sender)
     asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
+    own = {each.name: set(each.days) for each in at.steps}
     rebuilt: Told = {}
     for each in make_plan(asked, situation(at.plan)).steps:
-        if each.kind == "rebuild" and each.days:
-            at.builder.build(registry.step(each.name), each.days, run=at.run, progress=at.progress)
-            rebuilt[each.name] = list(as_ranges(each.days))
+        days = [day for day in each.days if day not in own.get(each.name, ())]
+        if each.kind == "rebuild" and days:
+            at.builder.build(registry.step(each.name), days, run=at.run, progress=at.progress)
+            rebuilt[each.name] = list(as_ranges(days))
     return {"checked": len(watched), "rebuilt": rebuilt}
 
 
@@ -228,13 +245,14 @@ def _wrong(days: Sequence[WatchedDay]) -> str:
     return f"{first.table} {first.day} is not as it was published ({broken}){others}."
 
 
-def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay]) -> CampaignStopped:
+def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay], sender: Sender) -> CampaignStopped:
     publication = str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
     reason = f"after the cut-over, {_wrong(wrong)}"
     if not at.options.roll_back_if_wrong:
         return at.stop(CampaignStep.DOWNSTREAM, f"{reason} To put all of it back: backfill rollback {publication}")
     back = undo(at.builder.lake, publication, at.run, at.progress, reason=reason).published.publication
     at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, told={"publication": back}))
+    deliver(at.builder.lake.publisher, sender)
     return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {back}.")
 
 

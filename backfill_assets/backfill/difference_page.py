@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from backfill_assets.backfill.change_text import amount, change, counted, named, table_sentence, unit
+from backfill_assets.backfill.change_text import counted, named, table_sentence, unit
 from backfill_assets.backfill.difference import Difference
 from backfill_assets.backfill.difference_charts import change_chart, rows_chart, sums_chart
 from backfill_assets.backfill.difference_text import (
@@ -18,6 +18,8 @@ from backfill_assets.backfill.difference_text import (
     SUM_NUMBERS,
     WITHHELD,
     count_row,
+    day_columns,
+    day_row,
     group_rows,
     more_groups,
     notes,
@@ -174,23 +176,7 @@ def _beside(before: str, after: str) -> str:
 
 def _days(table: TableCompared) -> Iterator[str]:
     """Every day as numbers, for whoever wants to look one up."""
-    names = ("added", "removed", "changed", "unchanged")
-    measures = [name for name in (*table.measures, ROWS) if table.total(name).change][:1] or [ROWS]
-    columns = (
-        unit(table),
-        "is",
-        *names,
-        *(f"{named(m)} {side}" for m in measures for side in ("before", "after")),
-        "change",
-    )
-    rows = []
-    for day in table.days:
-        sums = [day.of(measure) for measure in measures]
-        texts = [
-            text for found in sums for text in ((amount(found.before), amount(found.after)) if found else ("", ""))
-        ]
-        counts = [f"{getattr(day.rows, name):,}" for name in names]
-        rows.append((str(day.day), day.how, *counts, *texts, change(sums[0]) if sums[0] else ""))
+    columns, rows = day_columns(table), [day_row(table, day) for day in table.days]
     shown = _rows(columns, rows, columns[2:])
     yield f"<details><summary>{counted(len(table.days), unit(table))} as numbers</summary>{shown}</details>"
 

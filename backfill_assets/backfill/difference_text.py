@@ -8,7 +8,7 @@ from backfill_assets.backfill.change_text import amount, change, counted, named,
 from backfill_assets.backfill.difference import Difference
 from backfill_assets.backfill.plan import as_ranges
 from backfill_assets.backfill.verdicts import Deviation, ExpectationVerdict
-from backfill_assets.build.compared import ROWS, ChangedRow, GroupsCompared, Sums, TableCompared
+from backfill_assets.build.compared import ROWS, ChangedRow, DayCompared, GroupsCompared, Sums, TableCompared
 
 COUNT_COLUMNS = (
     *("table", "periods", "differ", "held back", "not staged"),
@@ -25,7 +25,8 @@ WITHHELD = "(personal, differs)"
 _NO_VALUE = "(none)"
 _MOST_RANGES = 3
 _MOST_DEVIATIONS = 3
-_MARKDOWN_GROUPS, _MARKDOWN_SAMPLE = 5, 3
+_MARKDOWN_DAYS, _MARKDOWN_GROUPS, _MARKDOWN_SAMPLE = 31, 5, 3
+_COUNTS = ("added", "removed", "changed", "unchanged")
 
 
 def count_row(table: TableCompared) -> tuple[str, ...]:
@@ -41,6 +42,23 @@ def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
     """The measures of the days of which they are known, ``rows`` among them."""
     found = [(measure, table.total(measure)) for measure in (ROWS, *table.measures)]
     return [(table.table, measure, *_sums(sums)) for measure, sums in found]
+
+
+def day_columns(table: TableCompared) -> tuple[str, ...]:
+    """What :func:`day_row` tells of a day; numbers from the third on."""
+    measure = named(_told_by_day(table))
+    return (unit(table), "is", *_COUNTS, f"{measure} before", f"{measure} after", "change")
+
+
+def day_row(table: TableCompared, day: DayCompared) -> tuple[str, ...]:
+    counts = [f"{getattr(day.rows, name):,}" for name in _COUNTS]
+    sums = day.of(_told_by_day(table))
+    return (str(day.day), day.how, *counts, *(_sums(sums) if sums else ("", "", "")))
+
+
+def _told_by_day(table: TableCompared) -> str:
+    """The first measure that changes; rows if none does."""
+    return next((name for name in (*table.measures, ROWS) if table.total(name).change), ROWS)
 
 
 def group_rows(table: TableCompared, most: int) -> list[tuple[str, ...]]:
@@ -115,6 +133,11 @@ def _table_parts(table: TableCompared) -> Iterator[str]:
     yield f"### {table.table}"
     yield _escaped(table_sentence(table))
     yield from notes(table)
+    days = [day_row(table, day) for day in table.differing[:_MARKDOWN_DAYS]]
+    columns = day_columns(table)
+    yield _table(columns, days, columns[2:])
+    if more := len(table.differing) - len(days):
+        yield f"and {counted(more, unit(table))} more"
     if groups := group_rows(table, _MARKDOWN_GROUPS):
         yield _table(GROUP_COLUMNS[1:], [row[1:] for row in groups], GROUP_NUMBERS)
     if sample := sample_rows(table, _MARKDOWN_SAMPLE):

@@ -166,7 +166,7 @@ def _under_way(seen: Preflight) -> Iterator[Finding]:
         for step, days in seen.planned():
             if common_days := set(plan.rebuilds.get(step.name, ())) & set(days):
                 message = f"{plan.id} is being carried out and rebuilds {step.name} on {_named(common_days)}."
-                hint = "Whoever publishes first wins these days; the other one stages them again."
+                hint = "Whoever publishes first wins these days; the other one is refused, and is planned again."
                 yield finding("warns", "overlapping plan", message, hint, step.name, common_days)
 
 

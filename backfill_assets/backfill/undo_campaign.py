@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from backfill_assets.backfill.campaign_course import CampaignStep, course
 from backfill_assets.build.lake import Lake, Progress
 from backfill_assets.build.outcome import RunInfo
 from backfill_assets.build.undo import Undone, UndoPlan, undo
-from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.publish import Publisher
+from backfill_assets.lakehouse.rollback import newest
 
 
 def require_undoable(plan: UndoPlan) -> None:
@@ -25,20 +28,18 @@ def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress)
     """Undo what ``plan`` says, and write it into the campaign's journal. Raises like :func:`undo`."""
     require_undoable(plan)
     done = undo(lake, plan.publication, run, progress)
-    _tell_journal(lake, plan, done.published.publication, run.launched_by)
+    tell_journal(lake.publisher, plan.campaign, run.launched_by)
     return done
 
 
-def _tell_journal(lake: Lake, plan: UndoPlan, publication: str, by: str) -> None:
-    """A campaign that was cut over is rolled back now; one that was rolled back is in force again."""
-    found = lake.publisher.log.find_prepared(plan.publication)
-    if found is None:
-        raise InvalidRequest(f"The publication {plan.publication} is not on the log.")
-    if journal.entries(lake.storage, plan.campaign):
-        entry = journal.JournalEntry(
-            kind="restored" if found[0].publication.kind == "rollback" else "rolled back",
-            at=datetime.now(UTC),
-            by=by,
-            reason=f"{plan.publication} was undone by {publication}",
-        )
-        journal.write(lake.storage, plan.campaign, entry)
+def tell_journal(publisher: Publisher, campaign: str, by: str) -> None:
+    """Write into the journal whether the log has ``campaign`` as rolled back, or in force again; nothing if it knows.
+
+    A process that dies between the publication of an undo and the journal is followed by one that asks for this.
+    """
+    known, now = course(campaign, journal.entries(publisher.storage, campaign)), newest(publisher, campaign)
+    if now is None or CampaignStep.CUT_OVER not in known.done or bool(known.rolled_back) == now.undoes:
+        return
+    kind: journal.Kind = "rolled back" if now.undoes else "restored"
+    entry = journal.JournalEntry(kind=kind, at=datetime.now(UTC), by=by, reason=f"by {now.publication}")
+    journal.write(publisher.storage, campaign, entry)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
+from backfill_assets.cli.campaign_table import campaign_json, campaign_table
 from backfill_assets.cli.foreground import foreground_builder, run_info, tell
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -82,6 +83,7 @@ def approve(plan: str, without_held_back: bool, as_json: bool) -> None:
 def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     """How far the campaign of PLAN is: its nine steps, what each told, and what it waits for; or a list of all."""
     from backfill_assets.backfill.campaign import campaign_of
+    from backfill_assets.backfill.campaign_days import campaign_days
     from backfill_assets.backfill.kept_plans import plan_as_kept
     from backfill_assets.lakehouse import campaign_journal as journal
 
@@ -90,15 +92,18 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     if plan is None:
         _say_campaigns({name: journal.entries(storage, name) for name in journal.campaigns(storage)}, as_json)
         return
-    plan_as_kept(settings, plan)
+    kept = plan_as_kept(settings, plan)
     if abandon:
         _abandon(plan)
     entries = journal.entries(storage, campaign_of(plan))
     if as_json:
-        say_json({"plan": plan, "entries": [entry.model_dump(mode="json") for entry in entries]})
+        told = [entry.model_dump(mode="json") for entry in entries]
+        say_json({"plan": plan, "entries": told, "days": campaign_json(campaign_days(storage, kept))})
         return
     with ExitStack() as stack:
         _say_campaign(_carried(plan, "backfill campaign", stack), entries)
+    if days := campaign_days(storage, kept):
+        say(campaign_table(days))
 
 
 def _abandon(plan: str) -> None:
@@ -108,14 +113,15 @@ def _abandon(plan: str) -> None:
         abandon(_carried(plan, "backfill campaign --abandon", stack))
 
 
-def stage_plan(plan: str, options: Options, as_json: bool) -> None:
-    """Carry ``plan`` up to where somebody has to approve it, and show what it would change."""
+def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) -> None:
+    """Carry ``plan`` up to where somebody has to approve it, and show what it would change; from ``first`` on."""
+    from backfill_assets.backfill.campaign_course import CampaignStep
     from backfill_assets.backfill.kept_plans import require_carried_out
 
     with ExitStack() as stack:
         at = _carried(plan, "backfill run", stack)
         require_carried_out(current_settings(), at.plan, started=at.course.started)
-        at.start(options)
+        at.start(options, CampaignStep(first) if first else None)
         if options.daemon:
             say(f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it.")
             return

@@ -30,6 +30,7 @@ Examples:
   backfill diff plan-0123456789abcdef
   backfill diff plan-0123456789abcdef --html           the same with charts, for a browser
   backfill diff plan-0123456789abcdef --html march.html --sample 50
+  backfill diff plan-0123456789abcdef --by-day         a line for each day that differs
   backfill diff plan-0123456789abcdef --kept           as it was found last, without Spark
 """
 
@@ -47,9 +48,10 @@ Examples:
     metavar="FILE",
     help="Write a page with charts that needs no network.  [default: <home>/differences/<plan>.html]",
 )
+@click.option("--by-day", is_flag=True, help="Also a line for each day that differs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | None, as_json: bool) -> None:
+def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | None, by_day: bool, as_json: bool) -> None:
     """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
 
     Rows added, removed and changed by key, sums of measures, the groups that differ most, and changed rows side by
@@ -64,7 +66,7 @@ def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | Non
     if as_json:
         say_json(_as_json(found))
     else:
-        _say(found, sample)
+        _say(found, sample, by_day)
     if found.broken:
         ctx.exit(1)
 
@@ -107,7 +109,7 @@ def _as_json(found: Difference) -> dict[str, Any]:
     return {"sentence": found.sentence, "sentences": sentences, "broken": len(found.broken), **told}
 
 
-def _say(found: Difference, sample: int) -> None:
+def _say(found: Difference, sample: int, by_day: bool) -> None:
     from backfill_assets.backfill import difference_text as text
     from backfill_assets.backfill.change_text import table_sentence
 
@@ -117,6 +119,10 @@ def _say(found: Difference, sample: int) -> None:
     _say_rows(text.COUNT_COLUMNS, [text.count_row(table) for table in found.tables], text.COUNT_NUMBERS)
     sums = [row for table in found.tables for row in text.sum_rows(table)]
     _say_rows(text.SUM_COLUMNS, sums, text.SUM_NUMBERS)
+    for table in found.tables if by_day else ():
+        columns = text.day_columns(table)
+        say(*([Text(table.table, "bold")] if table.differing else []))
+        _say_rows(columns, [text.day_row(table, day) for day in table.differing], columns[2:])
     groups = [row for table in found.tables for row in text.group_rows(table, _SHOWN_GROUPS)]
     _say_rows(text.GROUP_COLUMNS, groups, text.GROUP_NUMBERS)
     _say_rows(text.SAMPLE_COLUMNS, [row for table in found.tables for row in text.sample_rows(table, sample)])

@@ -58,14 +58,17 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
 def _publication(publisher: Publisher, what: str) -> str:
     """A plan and a campaign stand for what they have brought into main."""
     from backfill_assets.backfill.campaign import campaign_of
+    from backfill_assets.backfill.undo_campaign import tell_journal
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.published import anything_published
     from backfill_assets.lakehouse.rollback import newest_of
     from backfill_assets.lakehouse.timelines import CAMPAIGN
 
     campaign = campaign_of(what) if is_plan_id(what) else what
-    known = campaign.startswith(CAMPAIGN) and anything_published(publisher.storage)
-    return newest_of(publisher, campaign) if known else what
+    if not campaign.startswith(CAMPAIGN) or not anything_published(publisher.storage):
+        return what
+    tell_journal(publisher, campaign, "backfill rollback")
+    return newest_of(publisher, campaign)
 
 
 def _roll_back_publication(

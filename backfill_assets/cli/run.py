@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from backfill_assets.cli.campaign import stage_plan
 from backfill_assets.cli.foreground import foreground_builder, run_info, tell
@@ -37,6 +38,12 @@ Examples:
   backfill run fact_sales_transactions --days 2017-03-01..2017-05-29 --dry-run
   backfill run plan-0123456789abcdef
 """
+
+_STEPS = (
+    *("announced", "source_verified", "watermarks_pinned", "shadow_backfilled", "validated"),
+    *("downstream_rebuilt", "completion_told"),
+)
+"""Of a campaign, those that it can begin again at; written down so that help needs no imports."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +80,11 @@ class Ran:
 @click.option("--limits", default="", metavar="NAME=VALUE,..", help="Of a plan: what stops it, such as deviation=2%.")
 @click.option("--daemon", is_flag=True, help="Of a plan: let Dagster's daemon carry it out.")
 @click.option("--roll-back-if-wrong", is_flag=True, help="Of a plan: undo it if the checks after the cut-over fail.")
+@click.option("--from", "first", type=click.Choice(_STEPS), help="Of a plan: begin again at this step.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
 def run(
+    context: click.Context,
     tables: tuple[str, ...],
     days_texts: tuple[str, ...],
     upstream: bool,
@@ -86,6 +96,7 @@ def run(
     limits: str,
     daemon: bool,
     roll_back_if_wrong: bool,
+    first: str | None,
     as_json: bool,
 ) -> None:
     """Build days of TABLES here and now, step by step, each published as it passes its gates.
@@ -97,8 +108,10 @@ def run(
     waves, until a limit stops it or it waits for approval; `backfill approve` publishes all of its tables at once.
     """
     if _is_plan(tables):
-        stage_plan(tables[0], _options(waves, limits, daemon, roll_back_if_wrong), as_json)
+        _require_options_of(context, "plan", ("days_texts", "upstream", "downstream", "version", "force", "dry_run"))
+        stage_plan(tables[0], _options(waves, limits, daemon, roll_back_if_wrong), first, as_json)
         return
+    _require_options_of(context, "table", ("waves", "limits", "daemon", "roll_back_if_wrong", "first"))
     if not days_texts:
         raise click.UsageError("--days A..B is missing: which days of the tables?")
     settings = current_settings()
@@ -120,6 +133,15 @@ def run(
         say_json({**told, "steps": [asdict(step) for step in ran]})
     else:
         _say_ran(ran)
+
+
+def _require_options_of(context: click.Context, what: str, others: Sequence[str]) -> None:
+    """A kept plan does not change, and a table has no waves: what would be ignored is refused."""
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
+        if option.name in others and given:
+            reason = "a kept plan does not change; plan anew" if what == "plan" else "it is about carrying out a plan"
+            raise click.UsageError(f"{option.opts[0]} cannot be given with a {what}: {reason}.")
 
 
 def _options(waves: str, limits: str, daemon: bool, roll_back_if_wrong: bool) -> Options:

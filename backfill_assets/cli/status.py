@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.campaign_table import campaign_json, campaign_table
 from backfill_assets.cli.output import moment, range_text, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
 
 if TYPE_CHECKING:
+    from backfill_assets.backfill.campaign_days import CampaignDays
     from backfill_assets.backfill.status import DayStatus, Statuses
     from backfill_assets.lakehouse.observed import Observed
     from backfill_assets.lakehouse.plans import UnderWay
     from backfill_assets.lakehouse.publication import DayContent
+    from backfill_assets.lakehouse.storage import Storage
 
 _COLOURS = {"fresh": "green", "missing": "red", "foreign write": "magenta"}
 _EPILOG = """
@@ -40,6 +43,8 @@ class _Found:
     statuses: Statuses
     observed: Observed
     under_way: Sequence[UnderWay]
+    campaigns: Mapping[str, Sequence[CampaignDays]]
+    """By plan: what has become of the days that it is to bring."""
 
 
 @click.command(epilog=_EPILOG)
@@ -57,7 +62,7 @@ def status(table: str | None, days_text: str | None, as_json: bool) -> None:
         say_json(_as_json(found, table))
         return
     _say_open(found.observed)
-    _say_under_way(found.under_way)
+    _say_under_way(found.under_way, found.campaigns)
     if not any(found.statuses.values()):
         say(f"Nothing was published in {found.lakehouse} yet.")
     elif table is None:
@@ -82,12 +87,23 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
     with uncollected():
         observed = observe(storage, [t.name for t in registry.tables()])
         statuses = day_statuses(steps, observed, days)
+    plans = [each for each in under_way(storage) if table is None or table in each.tables]
     return _Found(
         lakehouse=str(settings.lakehouse),
         statuses={name: by_day for name, by_day in statuses.items() if table in (None, name)},
         observed=observed,
-        under_way=[each for each in under_way(storage) if table is None or table in each.tables],
+        under_way=plans,
+        campaigns={each.plan: _campaign_days(storage, each.plan, table) for each in plans},
     )
+
+
+def _campaign_days(storage: Storage, plan: str, table: str | None) -> list[CampaignDays]:
+    from backfill_assets.backfill.campaign_days import campaign_days
+    from backfill_assets.backfill.plan import Plan
+    from backfill_assets.lakehouse.plans import kept_plan
+
+    found = campaign_days(storage, Plan.from_json(kept_plan(storage, plan), id=plan))
+    return [each for each in found if table in (None, each.table)]
 
 
 def _say_open(observed: Observed) -> None:
@@ -96,10 +112,12 @@ def _say_open(observed: Observed) -> None:
         say(Text(f"Under way: {names}. The next run or rollback finishes what a dead process left.", "yellow"))
 
 
-def _say_under_way(found: Sequence[UnderWay]) -> None:
+def _say_under_way(found: Sequence[UnderWay], campaigns: Mapping[str, Sequence[CampaignDays]]) -> None:
     for each in found:
         tables = ", ".join(each.tables)
         say(Text(f"A campaign is under way since {moment(each.since)} on {tables}: {each.plan}.", "yellow"))
+        if days := campaigns.get(each.plan):
+            say(campaign_table(days))
 
 
 def _say_summary(statuses: Statuses) -> None:
@@ -147,7 +165,15 @@ def _as_json(found: _Found, table: str | None) -> Mapping[str, Any]:
         }
     if table is not None:
         tables[table]["by_day"] = {str(day): _day_json(found, table, day) for day in found.statuses[table]}
-    campaigns = [{"plan": each.plan, "tables": each.tables, "since": moment(each.since)} for each in found.under_way]
+    campaigns = [
+        {
+            "plan": each.plan,
+            "tables": each.tables,
+            "since": moment(each.since),
+            "days": campaign_json(found.campaigns[each.plan]),
+        }
+        for each in found.under_way
+    ]
     return {
         "lakehouse": found.lakehouse,
         "open_publications": list(found.observed.open),

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
-from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
 from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from backfill_assets.backfill.campaign_course import STEPS, CampaignStep, Move
@@ -24,9 +23,9 @@ from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partition_statuses import tell_of_publication
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.shadow import TIMELINE_TAG, WAVE_TAG, shadow_key
-from backfill_assets.defs.under_way import is_alive
+from backfill_assets.defs.under_way import is_alive, is_backfill_alive
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.lakehouse.outbox import Sender
+from backfill_assets.lakehouse.outbox import Delivery, Sender
 from backfill_assets.lakehouse.publication_log import PublicationLog
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 GROUP, SENSOR = "campaign", "campaigns"
 PLANNED = dg.AssetKey([GROUP, "planned"])
 MOVE_TAG = "backfill/campaign_move"
+WITHOUT_HELD_BACK_TAG = "backfill/without_held_back"
+"""On a run of `cut_over` that is launched by hand: ``true`` publishes the good days although others are held back."""
 EVERY_SECONDS = 30
 _MOST_ATTEMPTS = 3
 CAMPAIGNS = dg.DynamicPartitionsDefinition(name="campaigns")
@@ -70,6 +71,8 @@ class CarriesCampaigns(Protocol):
     def situation_of(self) -> SituationOf: ...
 
     def sender(self, write: Callable[[str], None]) -> Sender: ...
+
+    def deliver_due(self, write: Callable[[str], None]) -> Delivery: ...
 
     def publications(self) -> PublicationLog | None: ...
 
@@ -151,7 +154,7 @@ def _done_in_order(
     if step in course.done and not course.rolled_back:
         return dict(course.done[step].told)
     if step is CampaignStep.CUT_OVER and CampaignStep.VALIDATE in course.done and not course.approved:
-        at.approve()
+        at.approve(without_held_back=context.run.tags.get(WITHOUT_HELD_BACK_TAG) == "true")
     move = at.next()
     if move.step is not step:
         raise InvalidRequest(f"{at.campaign}: {step.value} has to wait: {move.reason}.")
@@ -164,7 +167,8 @@ def campaign_sensor() -> dg.SensorDefinition:
     @dg.sensor(
         name=SENSOR,
         asset_selection=dg.AssetSelection.groups(GROUP),
-        description="Moves campaigns along: their steps, and the waves of their shadow backfill, one at a time.",
+        description="Moves campaigns along: their steps, and the waves of their shadow backfill, one at a time. "
+        "Delivers the notices that are due.",
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
@@ -174,14 +178,14 @@ def campaign_sensor() -> dg.SensorDefinition:
         require_own_lakehouse(context.instance, backfill.lakehouse())
         if context.repository_def is None:
             raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
+        undelivered = backfill.deliver_due(context.log.info).failed
         names = backfill.campaigns()
         if new := sorted(set(names) - set(context.instance.get_dynamic_partitions(str(CAMPAIGNS.name)))):
             # A run can only be asked for when its partition is there: that is the next tick.
             return dg.SensorResult(dynamic_partitions_requests=[CAMPAIGNS.build_add_request(new)])
         graph = context.repository_def.asset_graph
-        return _result(
-            [_moved(context.instance, graph, backfill.campaign(name, None, context.log.info)) for name in names]
-        )
+        moves = [_moved(context.instance, graph, backfill.campaign(name, None, context.log.info)) for name in names]
+        return _result([*moves, *(_Moved(f"notice {key}", f"not delivered: {why}") for key, why in undelivered)])
 
     return campaigns
 
@@ -218,15 +222,18 @@ def _moved(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", at: Campa
 def _wave_backfill(
     instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", at: CampaignRun, wave: int
 ) -> str | None:
-    """Launch the shadow backfill of a wave; None once it has ended, however it did: the judge looks at the days."""
+    """Launch the shadow backfill of a wave; None once it has ended, however it did: the judge looks at the days.
+
+    A backfill whose run was killed never ends in Dagster. After an hour without a word the judge stages the rest.
+    """
     backfill_id = f"{at.campaign}-w{wave}r{at.course.resumes}"
     days = at.days_of(wave)
     if not days:
         return None
     found = instance.get_backfill(backfill_id)
     if found is not None:
-        ended = found.status in BULK_ACTION_TERMINAL_STATUSES
-        return None if ended else f"wave {wave + 1} is under way: the backfill {backfill_id}"
+        alive = is_backfill_alive(instance, found, datetime.now(UTC))
+        return f"wave {wave + 1} is under way: the backfill {backfill_id}" if alive else None
     launch_backfill(
         instance,
         graph,
@@ -241,7 +248,7 @@ def _wave_backfill(
 
 def _requested(instance: dg.DagsterInstance, at: CampaignRun, move: Move) -> _Moved:
     """A run for the move, unless one is under way. One that died without a word is followed by another."""
-    key = f"{at.campaign}-{move.step or f'wave{move.wave}'}-r{at.course.resumes}"
+    key = f"{at.campaign}-{move.step or f'wave{move.wave}'}-r{at.course.resumes}a{at.course.approvals}"
     earlier = instance.get_run_records(filters=dg.RunsFilter(tags={MOVE_TAG: key}))
     now = datetime.now(UTC)
     if any(not record.dagster_run.is_finished and is_alive(instance, record, now) for record in earlier):

@@ -23,7 +23,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.defs.provenance import run_info
 from backfill_assets.lakehouse.campaign_journal import campaigns
 from backfill_assets.lakehouse.landing import LandingZone
-from backfill_assets.lakehouse.outbox import Sender
+from backfill_assets.lakehouse.outbox import Delivery, Sender, deliver
 from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.published import anything_published
@@ -147,6 +147,10 @@ class Backfill(dg.ConfigurableResource[Any]):
 
     def sender(self, write: Callable[[str], None]) -> Sender:
         return sender_of(self.settings.notices, write)
+
+    def deliver_due(self, write: Callable[[str], None]) -> Delivery:
+        """Send the notices that are due: those that could not be sent before, and those whose deliverer died."""
+        return deliver(Publisher(Storage(str(self.settings.lakehouse))), self.sender(write))
 
     def maintenance(self) -> Maintenance:
         publisher = Publisher(Storage(str(self.settings.lakehouse)), retention_days=self.settings.rollback_window_days)

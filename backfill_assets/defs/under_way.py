@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
-from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
+from dagster._core.execution.backfill import (
+    BULK_ACTION_TERMINAL_STATUSES,
+    BulkActionsFilter,
+    BulkActionStatus,
+    PartitionBackfill,
+)
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 
@@ -24,12 +29,26 @@ def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: date
     busy = {table: f"the run {run.run_id[:8]}" for run in runs for table in _of_run(run, tables)}
     unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
-        started = datetime.fromtimestamp(backfill.backfill_timestamp, UTC)
-        has_run = any(run.tags.get(BACKFILL_ID_TAG) == backfill.backfill_id for run in runs)
-        if has_run or moment - started < PATIENCE:
+        if _goes_on(backfill, runs, moment):
             keys = {key.to_user_string() for key in backfill.asset_selection or ()}
             busy |= dict.fromkeys(keys & set(tables), f"the backfill {backfill.backfill_id}")
     return busy
+
+
+def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
+    """Not ended, and somebody still works on it: a daemon that has just begun, or a run that is alive."""
+    if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
+        return False
+    records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
+    runs = [each.dagster_run for each in records if not each.dagster_run.is_finished and is_alive(instance, each, now)]
+    ended = [each.end_time for each in records if each.end_time is not None]
+    lately = any(now - datetime.fromtimestamp(at, UTC) < PATIENCE for at in ended)
+    return lately or _goes_on(backfill, runs, now)
+
+
+def _goes_on(backfill: PartitionBackfill, alive: Sequence[dg.DagsterRun], now: datetime) -> bool:
+    has_run = any(run.tags.get(BACKFILL_ID_TAG) == backfill.backfill_id for run in alive)
+    return has_run or now - datetime.fromtimestamp(backfill.backfill_timestamp, UTC) < PATIENCE
 
 
 def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import timedelta
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
@@ -52,20 +53,35 @@ def roll_back(
     return result
 
 
+@dataclass(frozen=True)
+class Newest:
+    """The last publication of a campaign, and whether it took away what the campaign had brought."""
+
+    publication: str
+    undoes: bool
+
+
+def newest(publisher: Publisher, campaign: str) -> Newest | None:
+    """What the log says of ``campaign``; None when it has published nothing."""
+    events = publisher.log.rows("closed", columns=["sequence", "publication", "campaign", "event", "outcome"])
+    done = [row["publication"] for row in events if (row["campaign"], row["outcome"]) == (campaign, "done")]
+    return Newest(done[-1], _undoes(publisher, done[-1])) if done else None
+
+
 def newest_of(publisher: Publisher, campaign: str) -> str:
     """The publication that brought what main has of ``campaign`` now: its cut-over, or the undoing of an undoing.
 
     Raises :class:`InvalidRequest` when it has published nothing, and when that was undone.
     """
-    events = publisher.log.rows("closed", columns=["sequence", "publication", "campaign", "event", "outcome"])
-    done = [row["publication"] for row in events if (row["campaign"], row["outcome"]) == (campaign, "done")]
-    if not done:
+    found = newest(publisher, campaign)
+    if found is None:
         raise InvalidRequest(f"{campaign} has published nothing.", hint="backfill history lists the publications.")
-    if _undoes(publisher, done[-1]):
+    if found.undoes:
         raise InvalidRequest(
-            f"{campaign} is undone already: {done[-1]} did it.", hint=f"To bring it back: backfill rollback {done[-1]}"
+            f"{campaign} is undone already: {found.publication} did it.",
+            hint=f"To bring it back: backfill rollback {found.publication}",
         )
-    return str(done[-1])
+    return found.publication
 
 
 def _undoes(publisher: Publisher, publication: str) -> bool:

@@ -14,6 +14,8 @@ from backfill_assets.backfill.breaker import Limits
 from backfill_assets.backfill.campaign_course import STEPS, CampaignStep
 from backfill_assets.backfill.campaign_run import CampaignRun, Options
 from backfill_assets.backfill.campaign_work import abandon
+from backfill_assets.backfill.expectations import Expectation
+from backfill_assets.backfill.find_difference import last_difference
 from backfill_assets.backfill.kept_plans import plan_as_kept
 from backfill_assets.backfill.plan import Asked, Plan
 from backfill_assets.backfill.planning import make_plan
@@ -28,7 +30,9 @@ from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.shadow import shadow_key
 from backfill_assets.errors import CampaignStopped
+from backfill_assets.lakehouse.outbox import announce, delivered_keys, due_notices
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
+from backfill_assets.lakehouse.publication import Notice
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
 from backfill_assets_tests.workshop import Workshop
@@ -81,7 +85,8 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     wrong: Workshop, daemon: DagsterDaemon, tmp_path: Path
 ) -> None:
     """Every step is a materialized partition; main's days become materialized at the cut-over; one notice is told."""
-    old = checksums(wrong)
+    old, publisher = checksums(wrong), wrong.builder.lake.publisher
+    announce(publisher.storage, "left-over", Notice(title="somebody died before it was sent"))
     asked = {"target": FACT, "days": str(DAYS), "version": "v2", "expect": ["rows unchanged"]}
     plan = daemon.clicked(PLANNED, config={**asked, "start": True, "waves": str(WAVES)})
     at = campaign(wrong, plan_as_kept(wrong.settings, plan["plan"]))
@@ -90,6 +95,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert daemon.until_it_waits() == f"{at.campaign}: it waits for approval"
 
     assert checksums(wrong) == old, "nobody sees anything of it yet"
+    assert "left-over" in delivered_keys(publisher)
     assert open_plan_ids(wrong.builder.lake.storage) == [at.plan.id]
     titles = [backfill.title for backfill in daemon.instance.get_backfills()]
     assert sorted(map(str, titles)) == [f"{at.campaign}: 100 percent", f"{at.campaign}: 20 percent"]
@@ -110,7 +116,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert {str(r.asset_materialization.metadata["publication"].value) for r in told if r.asset_materialization} == {
         published
     }
-    assert published in at.course.done[CampaignStep.TELL_AFTER].told["delivered"]
+    assert delivered_keys(publisher).count(published) == 1 and not due_notices(publisher)
     notices = daemon.instance.fetch_observations(dg.AssetKey("report_monthly_close"), limit=10).records
     assert len(notices) == 2, "before it began, and when it was published"
     assert not open_plan_ids(wrong.builder.lake.storage)
@@ -127,6 +133,23 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
         daemon.clicked(PLANNED, config={"target": at.plan.id, "version": "v1", "start": True})
     daemon.clicked(PLANNED, config={"target": at.plan.id, "start": True})
     assert at.next().wave == 0, "it is staged again"
+
+
+def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> None:
+    """What the plan expects is judged after each wave, and what was seen is kept for whoever looks."""
+    old, asked = checksums(wrong), Asked(target=FACT, days=str(DAYS), version="v2")
+    plan = make_plan(asked, situation_now(wrong.settings, FACT, DAYS), (Expectation.parse("everything unchanged"),))
+    keep_plan(wrong.builder.lake.storage, plan.id, plan.to_json())
+    at = campaign(wrong, plan)
+    at.start(Options(WAVES))
+    with pytest.raises(
+        CampaignStopped, match=r"wave 20 percent: .* not staged.* Not as expected: everything"
+    ):
+        at.judge_wave(0, at.stage_wave(0))
+    kept = last_difference(wrong.builder.lake.storage, plan.id)
+    assert kept is not None and kept.broken
+    assert any(message.startswith(f"## Difference of {plan.id}") for message in wrong.messages)
+    assert checksums(wrong) == old
 
 
 def test_a_breaker_stops_a_campaign_after_its_canary(wrong: Workshop) -> None:
