@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev connect story-fx test test-fast check format mutants screenshots bench bench-quick clean
+.PHONY: help setup demo dev connect story-fx kills test test-fast check format mutants screenshots bench bench-quick clean
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -51,6 +51,9 @@ format: setup ## put the code into shape
 
 story-fx: setup ## the 90-day case on real data: plan, waves, difference, approval, undo; against pandas
 	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_fx.py
+
+kills: setup ## the cut-over killed at every step and at 100 random moments
+	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s backfill_assets_tests/stories/test_killed_cut_over.py
 
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants

@@ -16,11 +16,13 @@ from backfill_assets.backfill.find_difference import find_difference
 from backfill_assets.backfill.plan import Plan, Scope, as_ranges, days_of
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation import Situation
+from backfill_assets.backfill.status import DayStatus
 from backfill_assets.backfill.undo_campaign import tell_journal
 from backfill_assets.build.cutover import cut_over
 from backfill_assets.build.undo import undo
 from backfill_assets.build.watch import Watch, WatchedDay
 from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.kept_differences import keep_page
@@ -179,8 +181,8 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
 
     Not what the campaign itself was to bring: a day that was held back stays as it is, with all that reads it.
     """
-    watched = [day for table, days in _days(at) for day in _watch(at).look([registry.table(table)], days)]
-    if wrong := [day for day in watched if not day.passed]:
+    watched = [day for table, days in _published_days(at) for day in _watch(at).look([registry.table(table)], days)]
+    if wrong := _wrong_and_not_stale(at, [day for day in watched if not day.passed], situation):
         raise _wrong_after_cut_over(at, wrong, sender)
     asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
     own = {each.name: set(each.days) for each in at.steps}
@@ -232,8 +234,22 @@ def _watch(at: CampaignRun) -> Watch:
     return Watch(lake.storage, lake.publisher.log, lake.spark)
 
 
-def _days(at: CampaignRun) -> list[tuple[str, tuple[date, ...]]]:
-    return [(table, each.days) for each in at.steps for table in each.tables]
+def _published_days(at: CampaignRun) -> list[tuple[str, tuple[date, ...]]]:
+    """What the campaign's publication brought: a day that was held back holds what it held."""
+    publication = str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+    found = at.builder.lake.publisher.log.find_prepared(publication)
+    changes = found[0].publication.tables if found else ()
+    return [(each.table, tuple(date.fromisoformat(day.day) for day in each.days)) for each in changes]
+
+
+def _wrong_and_not_stale(at: CampaignRun, failed: Sequence[WatchedDay], situation: SituationOf) -> Sequence[WatchedDay]:
+    """Rows that came since the cut-over make a day stale, not wrong: it is built again like any other."""
+    if not failed:
+        return ()
+    asked, days = at.plan.asked, [day.day for day in failed]
+    now = situation(at.plan).with_version(asked.target, asked.version)
+    statuses = now.statuses(DayRange(min(days), max(days)))
+    return [day for day in failed if statuses[day.table].get(day.day) is not DayStatus.INPUT_CHANGED]
 
 
 def _wrong(days: Sequence[WatchedDay]) -> str:

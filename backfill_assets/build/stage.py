@@ -87,15 +87,15 @@ def stage_chunk(
 
 
 def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
-    """The metrics of every day, from one ``groupBy(day)`` over the staged files; days without rows have zeros.
+    """The metrics of every day, from ``groupBy(day)`` over the staged files; days without rows have zeros.
 
     No files, no job: a quarantine table is mostly empty.
     """
     zero = measures.zero_metrics(table)
-    found: dict[date, Metrics] = {}
+    found: Mapping[date, Metrics] = {}
     if filled := timeline.days_with_files() & {str(day) for day in days}:
-        measured = measures.measure(staged_rows(spark, timeline, filled), table).collect()
-        found = {row["day"]: measures.as_metrics(row.asDict()) for row in measured}
+        count = sum(file.rows for file in timeline.files(filled))
+        found = measures.measured(staged_rows(spark, timeline, filled), table, count)
     return {day: found.get(day, zero) for day in days}
 
 

@@ -117,14 +117,16 @@ class Watch:
         for name, table in tables.items():
             wanted = set(days.get(name, ()))
             gone = {day for day in wanted if self._missing(sight, name, day)}
-            found = self._readable(table, sight.logs[name].version, sorted(wanted - gone))
+            readable = {day: _rows_of(sight, name, day) for day in sorted(wanted - gone)}
+            found = self._readable(table, sight.logs[name].version, readable)
             zero = measures.zero_metrics(table)
             self._measured |= {(name, day): found.get(day, zero) for day in wanted}
 
-    def _readable(self, table: Table, version: int, days: Sequence[date]) -> dict[date, Metrics]:
+    def _readable(self, table: Table, version: int, rows: Mapping[date, int]) -> dict[date, Metrics]:
         """The metrics of all days that can be read: a damaged file is searched for, and does not hide other days."""
+        days = list(rows)
         try:
-            return self._pass(table, version, days)
+            return self._pass(table, version, days, sum(rows.values()))
         except (PySparkException, Py4JJavaError) as error:
             if _DAMAGED not in str(error):
                 raise
@@ -132,15 +134,16 @@ class Watch:
                 self._damaged[table.name, days[0]] = _first_line(str(error))
                 return {}
         half = len(days) // 2
-        return self._readable(table, version, days[:half]) | self._readable(table, version, days[half:])
+        parts = ({day: rows[day] for day in part} for part in (days[:half], days[half:]))
+        return {day: found for part in parts for day, found in self._readable(table, version, part).items()}
 
-    def _pass(self, table: Table, version: int, days: Collection[date]) -> dict[date, Metrics]:
-        """The metrics of every day that has rows, from one ``groupBy(day)`` over what is published."""
+    def _pass(self, table: Table, version: int, days: Collection[date], count: int) -> dict[date, Metrics]:
+        """The metrics of every day that has rows, from ``groupBy(day)`` over what is published."""
         if version < 0 or not days:
             return {}
         read = InputRead(table=table.name, version=version, days={str(day): "" for day in days})
         rows = published_rows(self.spark(), self.storage, read, struct_type(table.contract))
-        return {row["day"]: measures.as_metrics(row.asDict()) for row in measures.measure(rows, table).collect()}
+        return measures.measured(rows, table, count)
 
     def _judge(self, table: Table, day: date, sight: Sight, columns: Mapping[tuple[str, str], set[str]]) -> WatchedDay:
         state = sight.states.get((table.name, str(day)))
@@ -191,6 +194,11 @@ def _published(sight: Sight, table: str, day: date) -> bool:
     """Rows of a day that nobody ever published are a foreign write, and watched."""
     state = sight.states.get((table, str(day)))
     return bool(state and state.content) or bool(sight.files(table, str(day)))
+
+
+def _rows_of(sight: Sight, table: str, day: date) -> int:
+    state = sight.states.get((table, str(day)))
+    return state.content.rows if state and state.content else 0
 
 
 def _days_to_measure(tables: Sequence[Table], watched: Mapping[str, Sequence[date]]) -> dict[str, set[date]]:

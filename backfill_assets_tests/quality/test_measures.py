@@ -11,7 +11,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.datasets.conversion import half_up_quotient
 from backfill_assets.datasets.dataset import DayFacts, Metrics
 from backfill_assets.quality.gates import judge
-from backfill_assets.quality.measures import as_metrics, measure, measurement, zero_metrics
+from backfill_assets.quality.measures import measure, measured, measurement, zero_metrics
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 NEXT_DAY = date(2017, 3, 2)
@@ -29,8 +29,12 @@ DEFECTS: list[dict[str, Any]] = [
 
 
 def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
+    """In one query, as few rows are, and in several, as many are: it comes to the same."""
     declared = registry.table(table)
-    return {row.day: as_metrics(row.asDict()) for row in measure(rows, declared).collect()}
+    few, many = (measured(rows, declared, count) for count in (1, 10**9))
+    assert few == many
+    assert all(list(metrics) == list(measurement(declared)) for metrics in many.values())
+    return few
 
 
 def _chain(spark: SparkSession, raw: DataFrame, bronze_from: DataFrame | None = None) -> dict[str, DataFrame]:

@@ -142,9 +142,7 @@ def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> No
     keep_plan(wrong.builder.lake.storage, plan.id, plan.to_json())
     at = campaign(wrong, plan)
     at.start(Options(WAVES))
-    with pytest.raises(
-        CampaignStopped, match=r"wave 20 percent: .* not staged.* Not as expected: everything"
-    ):
+    with pytest.raises(CampaignStopped, match=r"wave 20 percent: .* not staged.* Not as expected: everything"):
         at.judge_wave(0, at.stage_wave(0))
     kept = last_difference(wrong.builder.lake.storage, plan.id)
     assert kept is not None and kept.broken
