@@ -49,8 +49,8 @@ format: setup ## put the code into shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-story-fx: setup ## the 90-day case on real data: plan, waves, difference, approval, undo; against pandas
-	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_fx.py
+story-fx: setup ## the 90-day case on real data: plan, waves, difference, approval, undo; against pandas; then in several currencies
+	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_fx.py backfill_assets_tests/stories/test_difference.py
 
 kills: setup ## the cut-over killed at every step and at 100 random moments
 	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s backfill_assets_tests/stories/test_killed_cut_over.py
