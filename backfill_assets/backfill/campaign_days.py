@@ -56,16 +56,15 @@ def _of_table(
     storage: Storage, table: str, planned: Sequence[date], now: Course, entries: Sequence[JournalEntry]
 ) -> CampaignDays:
     passed = {} if published(now) else _newest_verdicts(storage, table, now.campaign)
-    brought = now.done[CampaignStep.CUT_OVER].told.get("days", {}) if published(now) else {}
-    failed = {day for day, good in passed.items() if not good}
-    told = _last_told(entries).get(table, ())
-    held = failed | ({*days_of(tuple(told))} - {day for day, good in passed.items() if good})
+    brought = now.done[CampaignStep.CUT_OVER].told["days"] if published(now) else {}
+    held = {day for day, good in passed.items() if not good} | {*days_of(_last_told(entries).get(table, ()))}
     return CampaignDays(
         table=table,
         planned=tuple(planned),
-        staged=_among(planned, {day for day, good in passed.items() if good}),
+        # One that passed before a day that it reads was held back is not published either.
+        staged=_among(planned, passed.keys() - held),
         held_back=_among(planned, held),
-        published=_among(planned, {*days_of(tuple(brought.get(table, ())))}),
+        published=_among(planned, {*days_of(brought.get(table, ()))}),
     )
 
 

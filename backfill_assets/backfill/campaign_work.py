@@ -158,7 +158,8 @@ def bring_into_main(at: CampaignRun) -> Told:
     lake.publisher.recover()
     if (publication := _published_untold(at)) is not None:
         close_plan(lake.storage, at.plan.id)
-        return {"publication": publication, "days": {}, "staged again": {}}
+        days = {table: list(as_ranges(found)) for table, found in _brought(at, publication)}
+        return {"publication": publication, "days": days, "staged again": {}}
     done = cut_over(
         lake,
         at.campaign,
@@ -181,7 +182,8 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
 
     Not what the campaign itself was to bring: a day that was held back stays as it is, with all that reads it.
     """
-    watched = [day for table, days in _published_days(at) for day in _watch(at).look([registry.table(table)], days)]
+    brought = _brought(at, _publication(at))
+    watched = [day for table, days in brought for day in _watch(at).look([registry.table(table)], days)]
     if wrong := _wrong_and_not_stale(at, [day for day in watched if not day.passed], situation):
         raise _wrong_after_cut_over(at, wrong, sender)
     asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
@@ -234,16 +236,21 @@ def _watch(at: CampaignRun) -> Watch:
     return Watch(lake.storage, lake.publisher.log, lake.spark)
 
 
-def _published_days(at: CampaignRun) -> list[tuple[str, tuple[date, ...]]]:
-    """What the campaign's publication brought: a day that was held back holds what it held."""
-    publication = str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+def _publication(at: CampaignRun) -> str:
+    return str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+
+
+def _brought(at: CampaignRun, publication: str) -> list[tuple[str, tuple[date, ...]]]:
+    """The days of each table that the publication brought: one that was held back holds what it held."""
     found = at.builder.lake.publisher.log.find_prepared(publication)
-    changes = found[0].publication.tables if found else ()
-    return [(each.table, tuple(date.fromisoformat(day.day) for day in each.days)) for each in changes]
+    if found is None:
+        raise InvalidRequest(f"The publication {publication} is not on the log.", hint="backfill history lists them.")
+    tables = found[0].publication.tables
+    return [(each.table, tuple(date.fromisoformat(day.day) for day in each.days)) for each in tables]
 
 
 def _wrong_and_not_stale(at: CampaignRun, failed: Sequence[WatchedDay], situation: SituationOf) -> Sequence[WatchedDay]:
-    """Rows that came since the cut-over make a day stale, not wrong: it is built again like any other."""
+    """Rows that came since the cut-over make a day stale, not wrong: a later run or repair builds it again."""
     if not failed:
         return ()
     asked, days = at.plan.asked, [day.day for day in failed]
@@ -262,7 +269,7 @@ def _wrong(days: Sequence[WatchedDay]) -> str:
 
 
 def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay], sender: Sender) -> CampaignStopped:
-    publication = str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+    publication = _publication(at)
     reason = f"after the cut-over, {_wrong(wrong)}"
     if not at.options.roll_back_if_wrong:
         return at.stop(CampaignStep.DOWNSTREAM, f"{reason} To put all of it back: backfill rollback {publication}")

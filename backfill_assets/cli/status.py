@@ -100,8 +100,10 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
 def _campaign_days(storage: Storage, plan: str, table: str | None) -> list[CampaignDays]:
     from backfill_assets.backfill.campaign_days import campaign_days
     from backfill_assets.backfill.plan import Plan
-    from backfill_assets.lakehouse.plans import kept_plan
+    from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 
+    if plan not in plan_ids(storage):
+        return []  # somebody has removed it: what is published can be told all the same
     found = campaign_days(storage, Plan.from_json(kept_plan(storage, plan), id=plan))
     return [each for each in found if table in (None, each.table)]
 

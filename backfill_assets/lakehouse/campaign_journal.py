@@ -28,7 +28,7 @@ class JournalEntry(Record):
     at: datetime
     by: str = ""
     step: str = ""
-    """Of a step that is done, or that was under way when the campaign stopped."""
+    """Of a step that is done, that was under way when the campaign stopped, or that it was begun again at."""
     wave: int = -1
     reason: str = ""
     told: Mapping[str, Any] = Field(default_factory=dict)

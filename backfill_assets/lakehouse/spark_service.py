@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -112,9 +112,12 @@ def _start(
 
 
 def stop_service(settings: Settings) -> SparkService | None:
-    """Stop what is noted and still runs, and forget it; None when there was nothing."""
+    """Stop what is noted and still runs, wait until its port is free, and forget it; None when there was nothing."""
     noted = _noted(settings)
     stopped = [_end(process) for process in noted.processes] if noted else []
+    if noted and any(stopped):
+        # The kernel empties the command line of a process that ends some time before it closes its sockets.
+        _wait_while(lambda: reachable(noted))
     record_file(settings).unlink(missing_ok=True)
     return noted if any(stopped) else None
 
@@ -130,10 +133,14 @@ def _end(process: SparkProcess) -> bool:
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while process.runs() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        _wait_while(process.runs)
     return True
+
+
+def _wait_while(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while condition() and time.monotonic() < deadline:
+        time.sleep(0.1)
 
 
 def _note(settings: Settings, service: SparkService) -> None:

@@ -42,10 +42,9 @@ def measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
     if count <= _TOGETHER:
         return _collected(measure(rows, table))
     every = measurement(table)
-    sets = {name for name in every if name == KEYS or name.endswith(EXAMPLE)}
-    found = _collected(_of(rows, {name: column for name, column in every.items() if name not in sets}))
+    found = _collected(measure_without_sets(rows, table))
     keys = _collected(_of(rows, {KEYS: every[KEYS]})) if KEYS in every else {}
-    examples = {name: every[name] for name in sets - {KEYS}}
+    examples = {name: column for name, column in every.items() if name.endswith(EXAMPLE)}
     shown = [day for day, metrics in found.items() if any(_has_example(name, metrics) for name in examples)]
     texts = _collected(_of(rows.where(F.col("day").isin(shown)), examples)) if shown else {}
     without = dict.fromkeys(examples, "")
@@ -58,6 +57,12 @@ def measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
 def measure(rows: DataFrame, table: Table) -> DataFrame:
     """One row per ``day`` that has rows, with every metric of ``table``; one pass, one shuffle of one row a day."""
     return _of(rows, measurement(table))
+
+
+def measure_without_sets(rows: DataFrame, table: Table) -> DataFrame:
+    """The metrics that Spark can aggregate by hashing, without an object for each row: all but keys and examples."""
+    every = measurement(table).items()
+    return _of(rows, {name: column for name, column in every if name != KEYS and not name.endswith(EXAMPLE)})
 
 
 def measurement(table: Table) -> Mapping[str, Column]:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from backfill_assets.backfill.campaign_course import STEPS, CampaignStep
+from backfill_assets.cli.run import _STEPS
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.strategies.landed_sales import land
 
@@ -71,3 +73,24 @@ def test_a_landing_zone_that_cannot_be_listed_is_told_and_stops_nothing(backfill
     (backfill.home / "landing" / "sales" / "notes").mkdir(parents=True)
     told = backfill("run", "bronze_sales", "--days", WEEK, "--dry-run").stdout
     assert "raw_sales: sales/notes is not the folder of a day." in told
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["plan-0123456789abcdef", "--version", "v1"], "--version cannot be given with a plan"),
+        (["plan-0123456789abcdef", "--days", WEEK], "--days cannot be given with a plan"),
+        (["plan-0123456789abcdef", "--force"], "--force cannot be given with a plan"),
+        (["fact_daily_revenue", "--days", WEEK, "--waves", "100%"], "--waves cannot be given with a table"),
+        (["fact_daily_revenue", "--days", WEEK, "--from", "validated"], "--from cannot be given with a table"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(backfill: Backfill, words: list[str], option: str) -> None:
+    """A kept plan does not change, and a table has no waves."""
+    assert option in backfill("run", *words, exit_code=2).stderr
+
+
+def test_the_steps_that_a_plan_can_begin_again_at_are_those_of_a_campaign() -> None:
+    """They are written down for the help; cutting over needs an approval, and decommissioning its time."""
+    others = {CampaignStep.CUT_OVER, CampaignStep.DECOMMISSION}
+    assert list(_STEPS) == [step.value for step in STEPS if step not in others]

@@ -23,20 +23,22 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield found
 
 
-def _backfill(status: BulkActionStatus = BulkActionStatus.REQUESTED) -> PartitionBackfill:
+def _backfill(
+    status: BulkActionStatus = BulkActionStatus.REQUESTED, begun: timedelta = timedelta(0)
+) -> PartitionBackfill:
     return PartitionBackfill(
         backfill_id="campaign-x-w1r0",
         status=status,
         from_failure=False,
         tags={},
-        backfill_timestamp=datetime.now(UTC).timestamp(),
+        backfill_timestamp=(datetime.now(UTC) - begun).timestamp(),
         asset_selection=[dg.AssetKey(["shadow", "fact"])],
     )
 
 
-def _run(instance: dg.DagsterInstance, status: DagsterRunStatus) -> None:
+def _run(instance: dg.DagsterInstance, status: DagsterRunStatus) -> dg.DagsterRun:
     tags = {BACKFILL_ID_TAG: "campaign-x-w1r0"}
-    instance.add_run(dg.DagsterRun(job_name="j", run_id=make_new_run_id(), status=status, tags=tags))
+    return instance.add_run(dg.DagsterRun(job_name="j", run_id=make_new_run_id(), status=status, tags=tags))
 
 
 def _alive(instance: dg.DagsterInstance, after: timedelta, backfill: PartitionBackfill | None = None) -> bool:
@@ -65,3 +67,11 @@ def test_one_that_the_daemon_has_not_begun_is_waited_for(instance: dg.DagsterIns
     """But not for ever."""
     assert _alive(instance, SOON)
     assert not _alive(instance, LATE)
+
+
+def test_one_whose_last_run_has_just_ended_is_waited_for(instance: dg.DagsterInstance) -> None:
+    """A long range has several runs, one after the other; the daemon may be about to start the next."""
+    instance.report_run_failed(_run(instance, DagsterRunStatus.STARTED))
+    old = _backfill(begun=LATE)
+    assert _alive(instance, SOON, old)
+    assert not _alive(instance, LATE, old)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.errors import PublicationRefused
@@ -85,6 +87,20 @@ def test_deletion_vectors_are_refused(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"]}})
     commit = lake.root / _log_file(lake, 1)
     commit.write_text(commit.read_text().replace('"dataChange":true', '"dataChange":true,"deletionVector":{"a":1}'))
+    with pytest.raises(PublicationRefused, match="deletion vector"):
+        read_log(lake.storage, "t", 1)
+
+
+def test_deletion_vectors_in_a_checkpoint_are_refused_too(lake: Lake) -> None:
+    """Of a checkpoint only some columns are read."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.table("t").create_checkpoint()
+    (checkpoint,) = (lake.root / "t" / "_delta_log").glob("*.checkpoint.parquet")
+    actions = pq.read_table(checkpoint)
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "offset": None, "sizeInBytes": 1, "cardinality": 1}
+    adds = [add and {**add, "deletionVector": vector} for add in actions["add"].to_pylist()]
+    place = actions.column_names.index("add")
+    pq.write_table(actions.set_column(place, "add", pa.array(adds, actions["add"].type)), checkpoint)
     with pytest.raises(PublicationRefused, match="deletion vector"):
         read_log(lake.storage, "t", 1)
 

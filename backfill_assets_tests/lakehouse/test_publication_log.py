@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable
+from pydantic import ValidationError
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse import publication_log
-from backfill_assets.lakehouse.publication import DayContent, Publication
+from backfill_assets.lakehouse.publication import DayChange, DayContent, Publication
 from backfill_assets.lakehouse.publication_log import LOG_TABLE, Head, HeadState, PublicationLog
 from backfill_assets.lakehouse.publish import Published
 from backfill_assets.lakehouse.steps import Step
@@ -194,3 +195,12 @@ def test_contents_add_up() -> None:
     assert first.plus(second) == DayContent(
         rows=5, checksum="18446744073709551622", code_version="v2", metrics={"a": 5, "b": "x", "c": 7}
     )
+
+
+def test_what_a_day_holds_is_validated_when_it_is_read_as_json() -> None:
+    """It is a plain record in memory; in the log unknown fields and wrong types are refused as everywhere."""
+    day = DayChange(day="2017-03-01", content=DayContent(rows=2, checksum="5"))
+    assert DayChange.model_validate_json(day.model_dump_json()) == day
+    for wrong in ({"rows": "many", "checksum": "5"}, {"rows": 2, "checksum": "5", "colour": "red"}):
+        with pytest.raises(ValidationError):
+            DayChange.model_validate({"day": "2017-03-01", "content": wrong})

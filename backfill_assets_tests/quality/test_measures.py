@@ -11,7 +11,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.datasets.conversion import half_up_quotient
 from backfill_assets.datasets.dataset import DayFacts, Metrics
 from backfill_assets.quality.gates import judge
-from backfill_assets.quality.measures import measure, measured, measurement, zero_metrics
+from backfill_assets.quality.measures import measure, measure_without_sets, measured, measurement, zero_metrics
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 NEXT_DAY = date(2017, 3, 2)
@@ -190,6 +190,16 @@ def test_everything_is_measured_in_one_pass(spark: SparkSession) -> None:
         plan = _physical_plan(measure(flat.repartition(2), registry.table(name)))
         assert plan.count("Exchange hashpartitioning(day") == 1, plan
         assert "Expand" not in plan
+
+
+def test_many_rows_are_aggregated_by_hashing_alone(spark: SparkSession) -> None:
+    """One set, or one minimum of texts, beside the sums would make Spark aggregate or sort object by object."""
+    for name, rows in _chain(spark, raw_sales(spark, [{"currency": "EUR"}])).items():
+        if name == "bronze_fx_rates":
+            continue
+        plan = _physical_plan(measure_without_sets(spark.createDataFrame([], rows.schema), registry.table(name)))
+        assert "HashAggregate" in plan
+        assert "ObjectHashAggregate" not in plan and "SortAggregate" not in plan, plan
 
 
 def _physical_plan(rows: DataFrame) -> str:

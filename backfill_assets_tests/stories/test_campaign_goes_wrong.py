@@ -17,8 +17,10 @@ from backfill_assets.backfill.situation import Situation
 from backfill_assets.backfill.situation_now import situation_of_plan
 from backfill_assets.backfill.waves import Shares
 from backfill_assets.build.shadow import shadow
+from backfill_assets.days import DayRange
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.senders import LogSender
+from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import FACT, RUN, steps
 from backfill_assets_tests.stories.test_campaign import campaign, checksums, planned
 from backfill_assets_tests.workshop import Workshop
@@ -102,7 +104,8 @@ def test_a_publication_that_nobody_told_of_is_found_and_a_wrong_one_is_put_back(
     journal = wrong.settings.lakehouse / "_campaigns" / story.at.campaign
     before = {entry.name for entry in journal.iterdir()}
     story.do(CampaignStep.CUT_OVER)
-    published = str(story.at.course.done[CampaignStep.CUT_OVER].told["publication"])
+    published, brought = (story.at.course.done[CampaignStep.CUT_OVER].told[name] for name in ("publication", "days"))
+    assert brought[FACT] == ["2017-03-01..2017-03-09"]
     (told,) = [entry for entry in journal.iterdir() if entry.name not in before]
     told.unlink()
     new = checksums(wrong)
@@ -110,7 +113,8 @@ def test_a_publication_that_nobody_told_of_is_found_and_a_wrong_one_is_put_back(
 
     story.do(CampaignStep.CUT_OVER)
 
-    assert story.at.course.done[CampaignStep.CUT_OVER].told["publication"] == published
+    again = story.at.course.done[CampaignStep.CUT_OVER].told
+    assert (again["publication"], again["days"]) == (published, brought)
     assert checksums(wrong) == new != old
     damage(wrong, "report_monthly_close", date(2017, 3, 1))
     with pytest.raises(CampaignStopped, match=r"report_monthly_close 2017-03-01 .* All of it was put back by"):
@@ -119,3 +123,21 @@ def test_a_publication_that_nobody_told_of_is_found_and_a_wrong_one_is_put_back(
     assert story.at.course.rolled_back is not None
     story.do(CampaignStep.TELL_AFTER)
     assert sum(published in notice for notice in story.notices) == 1
+
+
+def test_rows_that_come_after_the_cut_over_make_a_day_stale_and_not_wrong(wrong: Workshop) -> None:
+    """The stream goes on: between the publication and the look at it, a campaign's day gets a row more."""
+    story = Carried(wrong, roll_back_if_wrong=True)
+    story.up_to_cut_over()
+    story.do(CampaignStep.CUT_OVER)
+    new = checksums(wrong)
+    land_lines(wrong.settings.landing, BAD_DAY, "late", 1)
+    wrong.build("raw_sales", DayRange.of(BAD_DAY))
+    wrong.build("bronze_sales", DayRange.of(BAD_DAY))
+
+    story.do(CampaignStep.DOWNSTREAM)
+
+    assert story.at.course.rolled_back is None and checksums(wrong) == new
+    damage(wrong, FACT, date(2017, 3, 3))
+    with pytest.raises(CampaignStopped, match=rf"{FACT} 2017-03-03 is not as it was published"):
+        story.do(CampaignStep.DOWNSTREAM)
