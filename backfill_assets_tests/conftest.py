@@ -27,6 +27,8 @@ SMALL_SPARK = {
     # compiled code would be so small that it is thrown away and compiled again all the time.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 }
+CHILDREN_OF_TESTS = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
+"""The same for the JVMs of commands and runs that tests start as processes of their own."""
 INTERPRETED = {
     # Code for every query is generated for millions of rows; a test has tens. The Connect server of the tests
     # generates it, so that both ways are tried.
@@ -44,6 +46,12 @@ _CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "cluster_spark
 
 hypothesis.settings.register_profile("backfill", deadline=None, print_blob=True, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "backfill"))
+
+
+def pytest_configure() -> None:
+    """Before anything starts a process."""
+    for name, value in CHILDREN_OF_TESTS.items():
+        os.environ.setdefault(name, value)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets.canonical import parsed
-from backfill_assets.datasets.contract import all_of, as_declared, struct_type, violations
+from backfill_assets.datasets.contract import all_of, as_declared, sound, struct_type, violations
 from backfill_assets.datasets.dataset import Source
 from backfill_assets.datasets.landed import quarantine_contract
 
@@ -18,8 +18,17 @@ if TYPE_CHECKING:
     from backfill_assets.datasets.contract_model import Contract
 
 _PROVENANCE = ("content_hash", "source_file", "source_line", "arrival_day")
+_NO_OBJECT = "line: is not one JSON object with distinct fields"
+_SOUND = "is_sound"
 _PARSED = "parsed"
 _NEWEST = "newest"
+
+
+class _Judged(TypedDict):
+    """What of a row is judged by its contract."""
+
+    texts: Mapping[str, Column]
+    columns: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -46,31 +55,33 @@ def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
     What it won over is counted and summed in it, so that nothing received is unaccounted for; if a marker in the
     same day stands for a still newer version, it says which day that one belongs to.
     """
-    judged = _judged(raw, refinement)
-    relevant = judged.where((F.col("record_kind") == "supersession") | (F.size("reasons") == 0))
+    typed = _typed(raw, refinement)
+    relevant = typed.where((F.col("record_kind") == "supersession") | F.col(_SOUND))
     return _winners(relevant.repartition("day"), refinement).select(*struct_type(refinement.contract).names)
 
 
 def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
-    judged = _judged(raw, refinement).where((F.col("record_kind") == "received") & (F.size("reasons") > 0))
+    typed = _typed(raw.where(F.col("record_kind") == "received"), refinement)
+    broken = typed.where(~F.col(_SOUND)).withColumn("reasons", _reasons(refinement))
     fields = struct_type(quarantine_contract(refinement.source, refinement.contract)).fields
     columns = [as_declared(_as_landed(field.name), field) for field in fields]
-    return judged.select(*columns).repartition("day")
+    return broken.select(*columns).repartition("day")
 
 
 def _as_landed(name: str) -> Column:
     return F.col(name if name == "reasons" else f"landed.{name}")
 
 
-def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
+def _typed(raw: DataFrame, refinement: Refinement) -> DataFrame:
+    """Every raw row as it was ``landed``, its fields typed, the derived columns, and whether it keeps the contract."""
     source = refinement.source
     typed = raw.select(
         F.struct(*raw.columns).alias("landed"),
         *(F.col(name) for name in ("day", "record_kind", *_PROVENANCE, "superseded_by_day")),
         *(parsed(F.col(name), source.type_of(name)).alias(name) for name in source.columns if name != "day"),
     )
-    return typed.select("*", *_derived(refinement)).withColumn("reasons", _reasons(refinement))
+    return typed.select("*", *_derived(refinement)).withColumn(_SOUND, _sound(refinement))
 
 
 def _derived(refinement: Refinement) -> list[Column]:
@@ -83,18 +94,34 @@ def _none_empty(columns: tuple[str, ...]) -> Column:
     return all_of(F.length(name) > 0 for name in columns)
 
 
+def _sound(refinement: Refinement) -> Column:
+    """Nearly all rows are: the reasons, with all their words, are left to those that are not."""
+    source = refinement.source
+    implausible = F.col("landed.day_is_arrival") & F.col(source.event_day_field).isNotNull()
+    return ~_unparsed() & ~implausible & sound(refinement.contract, **_judged(refinement))
+
+
 def _reasons(refinement: Refinement) -> Column:
+    broken = violations(refinement.contract, **_judged(refinement))
+    implausible = F.array_compact(F.array(_implausible(refinement.source)))
+    return F.when(_unparsed(), F.array(F.lit(_NO_OBJECT))).otherwise(F.concat(broken, implausible))
+
+
+def _judged(refinement: Refinement) -> _Judged:
     source = refinement.source
     texts = {name: F.col(f"landed.{name}") for name in source.columns}
-    broken = violations(refinement.contract, texts, (*source.columns, *refinement.derived))
-    event_day = F.col(f"landed.{source.event_day_field}")
-    absurd = F.concat(F.lit(f"{source.event_day_field}: '"), event_day, F.lit("' is no plausible day"))
-    readable = F.col(source.event_day_field).isNotNull()
-    nothing = F.array().cast("array<string>")
-    implausible = F.when(F.col("landed.day_is_arrival") & readable, F.array(absurd)).otherwise(nothing)
-    not_an_object = F.array(F.lit("line: is not one JSON object with distinct fields"))
-    unparsed = F.col("landed.unparsed_line").isNotNull()
-    return F.when(unparsed, not_an_object).otherwise(F.concat(broken, implausible))
+    return {"texts": texts, "columns": (*source.columns, *refinement.derived)}
+
+
+def _unparsed() -> Column:
+    return F.col("landed.unparsed_line").isNotNull()
+
+
+def _implausible(source: Source) -> Column:
+    """The reason to reject a row whose day is that of its arrival although it names one; null for any other."""
+    name = source.event_day_field
+    absurd = F.concat(F.lit(f"{name}: '"), F.col(f"landed.{name}"), F.lit("' is no plausible day"))
+    return F.when(F.col("landed.day_is_arrival") & F.col(name).isNotNull(), absurd)
 
 
 def _winners(rows: DataFrame, refinement: Refinement) -> DataFrame:

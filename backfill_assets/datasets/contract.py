@@ -132,9 +132,23 @@ def violations(
     return F.when(F.coalesce(*reasons).isNull(), sound).otherwise(F.array_compact(F.array(*reasons)))
 
 
-def first_violation(contract: type[Contract]) -> Column:
-    """The first of the :func:`violations` of a typed row, null for a sound row; never interpreted."""
-    reasons = _all_reasons(contract)
+def sound(
+    contract: type[Contract], texts: Mapping[str, Column] | None = None, columns: Iterable[str] | None = None
+) -> Column:
+    """Whether a row has none of the :func:`violations`: never null, and small enough for Java to compile.
+
+    Java leaves methods of more than 8,000 bytes to its interpreter, and the words of every reason would be in it.
+    """
+    declared = contract.to_schema().columns
+    names = list(declared if columns is None else columns)
+    return all_of(c for name in names for c in _soundness(name, declared[name], (texts or {}).get(name)))
+
+
+def first_violation(
+    contract: type[Contract], texts: Mapping[str, Column] | None = None, columns: Iterable[str] | None = None
+) -> Column:
+    """The first of the :func:`violations`, null for a sound row; never interpreted."""
+    reasons = _all_reasons(contract, texts, columns)
     return F.coalesce(*reasons) if reasons else F.lit(None).cast("string")
 
 
@@ -149,6 +163,14 @@ def _all_reasons(
 def _reasons(name: str, column: Any, text: Column | None) -> list[Column]:
     value = F.col(name)
     return [*_absence(name, column, text), *(_breach(name, value, check) for check in column.checks)]
+
+
+def _soundness(name: str, column: Any, text: Column | None) -> list[Column]:
+    value = F.col(name)
+    checks = [F.coalesce(CHECKS[check.name](value, check.statistics)[0], F.lit(True)) for check in column.checks]
+    if not column.nullable:
+        return [value.isNotNull(), *checks]
+    return [*([] if text is None else [value.isNotNull() | text.isNull()]), *checks]
 
 
 def _absence(name: str, column: Any, text: Column | None) -> list[Column]:

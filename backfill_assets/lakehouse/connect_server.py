@@ -27,7 +27,11 @@ exec 3<&0 </dev/null
 exec 3<&-
 exec "$@"
 """
-SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+"""Makes a Spark driver answer to Connect clients; it stands in the command line of a server."""
+_DRIVER = Path(__file__).parent / "submitted" / "connect_driver.py"
 
 
 @dataclass(frozen=True)
@@ -119,20 +123,28 @@ def spark_script(name: str) -> str:
 
 def daemon_environment(settings: Settings) -> dict[str, str]:
     """For a process of Spark's: the profile of ``settings``, and nothing that would point it to another Spark."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_REMOTE", "MASTER")}
-    return environment | {"SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile)}
+    elsewhere = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
+    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    return environment | {
+        "SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile),
+        "PYSPARK_PYTHON": sys.executable,
+    }
 
 
 def _launch(
     settings: Settings, port: int, options: Mapping[str, str], log: Path, *, outlives_starter: bool
 ) -> subprocess.Popen[bytes]:
-    address = {"spark.connect.grpc.binding.address": LOOPBACK, "spark.connect.grpc.binding.port": str(port)}
-    confs = [f"{key}={value}" for key, value in (embedded_options(settings, options) | address).items()]
+    serving = {
+        "spark.plugins": CONNECT_PLUGIN,
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    confs = [f"{key}={value}" for key, value in (embedded_options(settings, options) | serving).items()]
     command = [
         *(() if outlives_starter else ("sh", "-c", _ENDED_WITH_ITS_STARTER, "sh")),
         spark_script("spark-submit"),
-        *("--class", SERVER_CLASS, *(part for conf in confs for part in ("--conf", conf))),
-        "spark-internal",
+        *(part for conf in confs for part in ("--conf", conf)),
+        str(_DRIVER),
     ]
     with log.open("wb") as output:
         return subprocess.Popen(

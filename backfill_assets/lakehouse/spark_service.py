@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.connect_server import SERVER_CLASS, answers, start_connect_server
+from backfill_assets.lakehouse.connect_server import CONNECT_PLUGIN, answers, start_connect_server
 from backfill_assets.lakehouse.session import run_a_job
 from backfill_assets.lakehouse.standalone_cluster import start_standalone_cluster
 from backfill_assets.settings import Settings
@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class SparkProcess:
-    """``java_class`` is the main class, by which it is told from a later process with the same number."""
+    """``java_class`` stands in its command line, by which it is told from a later process with the same number."""
 
     pid: int
     java_class: str
@@ -100,7 +100,7 @@ def _start(
         profile=profile,
         log=str(server.log),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        processes=(SparkProcess(server.process.pid, SERVER_CLASS), *behind),
+        processes=(SparkProcess(server.process.pid, CONNECT_PLUGIN), *behind),
     )
     try:
         _note(settings, service)

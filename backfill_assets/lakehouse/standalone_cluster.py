@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -77,7 +76,6 @@ def _launch(settings: Settings, java_class: str, arguments: list[str], log: Path
     environment = daemon_environment(settings) | {
         "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_DAEMON_MEMORY": "256m",
-        "PYSPARK_PYTHON": sys.executable,
     }
     with log.open("wb") as output:
         return subprocess.Popen(

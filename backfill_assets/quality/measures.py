@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets.canonical import content_hash_of_values, raw_content_hash
-from backfill_assets.datasets.contract import first_violation, struct_type
+from backfill_assets.datasets.contract import first_violation, sound, struct_type
 from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Table
 from backfill_assets.datasets.day_rules import (
     ArrivedWithin,
@@ -190,12 +190,11 @@ def _has_example(example: str, metrics: Metrics) -> bool:
 
 
 def _of_every_table(table: Table) -> dict[str, Column]:
-    violation = first_violation(table.contract)
     found = {
         "rows": F.count("*"),
         "checksum": _sum_of(_row_hash(table)),
-        "violating": F.count(violation),
-        f"violating{EXAMPLE}": F.coalesce(_least(violation), F.lit("")),
+        "violating": F.count_if(~sound(table.contract)),
+        f"violating{EXAMPLE}": F.coalesce(_least(first_violation(table.contract)), F.lit("")),
     }
     if table.layer == "quarantine":
         found[f"rejected{EXAMPLE}"] = F.coalesce(_least(F.get("reasons", F.lit(0))), F.lit(""))

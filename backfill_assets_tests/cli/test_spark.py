@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.lakehouse.connect_server import SERVER_CLASS, answers, free_port
+from backfill_assets.lakehouse.connect_server import CONNECT_PLUGIN, answers, free_port
 from backfill_assets.settings import Settings
 from backfill_assets_tests.cli.command import Backfill
 
@@ -22,7 +22,7 @@ def _note(home: Path, pid: int) -> Path:
     """What ``start`` leaves, of a process with this number."""
     home.mkdir(parents=True, exist_ok=True)
     file = home / "spark-connect.json"
-    process = {"pid": pid, "java_class": SERVER_CLASS}
+    process = {"pid": pid, "java_class": CONNECT_PLUGIN}
     told = {"url": "sc://127.0.0.1:1", "profile": "connect", "log": "l", "started": "s", "processes": [process]}
     file.write_text(json.dumps(told))
     return file

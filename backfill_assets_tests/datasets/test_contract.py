@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.contract import CHECKS, struct_type, violations
+from backfill_assets.datasets.contract import CHECKS, sound, struct_type, violations
 from backfill_assets.datasets.contract_model import ARGUMENTS, Contract, Field
 from backfill_assets.errors import InvalidRequest
 
@@ -88,7 +88,9 @@ def struct_type_without_nullability() -> T.StructType:
 
 def _reasons(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], struct_type_without_nullability())
-    return [list(row.reasons) for row in frame.select(violations(EveryCheck).alias("reasons")).collect()]
+    judged = frame.select(violations(EveryCheck).alias("reasons"), sound(EveryCheck).alias("sound")).collect()
+    assert [row.sound for row in judged] == [not row.reasons for row in judged]
+    return [list(row.reasons) for row in judged]
 
 
 def test_a_breach_is_told_in_words_with_the_value(spark: SparkSession) -> None:

@@ -43,8 +43,10 @@ def _chain(spark: SparkSession, raw: DataFrame, bronze_from: DataFrame | None = 
     sources = {**tables, "raw_sales": raw if bronze_from is None else bronze_from}
     for name in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
         built = registry.step(name).version().transform(sources)
-        tables.update(built)
-        sources.update(built)
+        # As from a table: planning all layers as one query would take longer than everything else here.
+        stored = {table: spark.createDataFrame(rows.collect(), rows.schema) for table, rows in built.items()}
+        tables.update(stored)
+        sources.update(stored)
     return tables
 
 
