@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from backfill_assets.build import Builder, RunInfo, decide
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.session import spark_session
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.sample.defects import DEFECTS
 from backfill_assets.sample.synthetic_tally import SyntheticSpec, SyntheticTally
 from backfill_assets.settings import Settings
@@ -96,6 +99,18 @@ def test_every_line_becomes_what_the_tally_says(built: Built) -> None:
         for day in EASTER
     } == expected
     assert {name for name, count in built.tally.defects.items() if count != 14} == set()
+
+
+def test_a_day_of_a_computed_table_is_one_file(built: Built) -> None:
+    """Whatever the number of shuffle partitions; raw has a second one, for the markers of what it supersedes."""
+    lakehouse = built.workshop.settings.lakehouse
+    counts = {}
+    for table in ("raw_sales", "bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
+        version = DeltaTable(lakehouse / table).version()
+        by_day = read_log(Storage(str(lakehouse)), table, version).of_days(str(day) for day in EASTER)
+        counts[table] = max(len(files) for files in by_day.values())
+    assert counts.pop("raw_sales") <= 2
+    assert set(counts.values()) == {1}
 
 
 def test_amounts_are_published_to_the_cent(built: Built) -> None:
