@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,17 +18,9 @@ if TYPE_CHECKING:
     from backfill_assets.datasets.contract_model import Contract
 
 _PROVENANCE = ("content_hash", "source_file", "source_line", "arrival_day")
-_NO_OBJECT = "line: is not one JSON object with distinct fields"
 _SOUND = "is_sound"
 _PARSED = "parsed"
 _NEWEST = "newest"
-
-
-class _Judged(TypedDict):
-    """What of a row is judged by its contract."""
-
-    texts: Mapping[str, Column]
-    columns: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -96,21 +88,21 @@ def _none_empty(columns: tuple[str, ...]) -> Column:
 
 def _sound(refinement: Refinement) -> Column:
     """Nearly all rows are: the reasons, with all their words, are left to those that are not."""
-    source = refinement.source
-    implausible = F.col("landed.day_is_arrival") & F.col(source.event_day_field).isNotNull()
-    return ~_unparsed() & ~implausible & sound(refinement.contract, **_judged(refinement))
+    return ~_unparsed() & ~_implausible(refinement.source) & _by_contract(sound, refinement)
 
 
 def _reasons(refinement: Refinement) -> Column:
-    broken = violations(refinement.contract, **_judged(refinement))
-    implausible = F.array_compact(F.array(_implausible(refinement.source)))
-    return F.when(_unparsed(), F.array(F.lit(_NO_OBJECT))).otherwise(F.concat(broken, implausible))
+    name = refinement.source.event_day_field
+    absurd = F.concat(F.lit(f"{name}: '"), F.col(f"landed.{name}"), F.lit("' is no plausible day"))
+    nothing = F.array().cast("array<string>")
+    implausible = F.when(_implausible(refinement.source), F.array(absurd)).otherwise(nothing)
+    not_an_object = F.array(F.lit("line: is not one JSON object with distinct fields"))
+    return F.when(_unparsed(), not_an_object).otherwise(F.concat(_by_contract(violations, refinement), implausible))
 
 
-def _judged(refinement: Refinement) -> _Judged:
-    source = refinement.source
-    texts = {name: F.col(f"landed.{name}") for name in source.columns}
-    return {"texts": texts, "columns": (*source.columns, *refinement.derived)}
+def _by_contract(judge: Callable[..., Column], refinement: Refinement) -> Column:
+    texts = {name: F.col(f"landed.{name}") for name in refinement.source.columns}
+    return judge(refinement.contract, texts, (*refinement.source.columns, *refinement.derived))
 
 
 def _unparsed() -> Column:
@@ -118,10 +110,9 @@ def _unparsed() -> Column:
 
 
 def _implausible(source: Source) -> Column:
-    """The reason to reject a row whose day is that of its arrival although it names one; null for any other."""
-    name = source.event_day_field
-    absurd = F.concat(F.lit(f"{name}: '"), F.col(f"landed.{name}"), F.lit("' is no plausible day"))
-    return F.when(F.col("landed.day_is_arrival") & F.col(name).isNotNull(), absurd)
+    """Whether a row has the day of its arrival although it names one; never null, or it would be in neither table."""
+    named = F.col(source.event_day_field).isNotNull()
+    return F.coalesce(F.col("landed.day_is_arrival") & named, F.lit(False))
 
 
 def _winners(rows: DataFrame, refinement: Refinement) -> DataFrame:

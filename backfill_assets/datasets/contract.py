@@ -144,11 +144,9 @@ def sound(
     return all_of(c for name in names for c in _soundness(name, declared[name], (texts or {}).get(name)))
 
 
-def first_violation(
-    contract: type[Contract], texts: Mapping[str, Column] | None = None, columns: Iterable[str] | None = None
-) -> Column:
-    """The first of the :func:`violations`, null for a sound row; never interpreted."""
-    reasons = _all_reasons(contract, texts, columns)
+def first_violation(contract: type[Contract]) -> Column:
+    """The first of the :func:`violations` of a typed row, null for a sound row; never interpreted."""
+    reasons = _all_reasons(contract)
     return F.coalesce(*reasons) if reasons else F.lit(None).cast("string")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.backfill import campaign_days as campaign_days_of_log
 from backfill_assets.backfill.breaker import Limits
 from backfill_assets.backfill.campaign_course import CampaignStep
 from backfill_assets.backfill.campaign_days import HELD_BACK_DAYS, campaign_days, held_back_days
@@ -77,6 +78,17 @@ def test_the_days_of_a_campaign_are_staged_held_back_published_or_left(at: Campa
     at.start(Options())
     (found,) = campaign_days(storage, PLAN)
     assert found.left == (FIRST, BAD, LAST)
+
+
+def test_a_day_that_passed_before_it_was_held_back_is_not_staged(
+    at: CampaignRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each day is in one place: what it reads was held back after its own gates had passed."""
+    monkeypatch.setattr(campaign_days_of_log, "_newest_verdicts", lambda *_: {FIRST: True, BAD: True, LAST: False})
+    at.start(Options())
+    at.write(JournalEntry(kind="wave", wave=0, told=_told(), at=MADE))
+    (found,) = campaign_days(at.builder.lake.storage, PLAN)
+    assert (found.staged, found.held_back, found.left) == ((FIRST,), (BAD, LAST), ())
 
 
 def _told() -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 from backfill_assets.backfill.plan import Plan
 from backfill_assets.build import decide
@@ -74,6 +75,18 @@ def test_readers_see_that_a_campaign_is_under_way_on_their_tables_until_it_is_ov
     assert "A campaign is under way" not in backfill("status", "raw_fx_rates").output
     close_plan(backfill.lakehouse.storage, id)
     assert "A campaign is under way" not in backfill("status").output
+
+
+def test_a_campaign_whose_plan_somebody_removed_does_not_hide_the_status(backfill: Backfill) -> None:
+    """Its days are not known any more; what is published is."""
+    _publish(backfill)
+    id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"]
+    open_plan(backfill.lakehouse.storage, id)
+    (kept,) = Path(backfill.lakehouse.storage.root).rglob(f"{id}.json")
+    kept.unlink()
+    told = backfill.json("status")
+    assert [each["plan"] for each in told["under_way"]] == [id]
+    assert told["tables"]["raw_sales"]["counts"]["fresh"] > 0
 
 
 def test_nothing_to_do_is_no_failure(backfill: Backfill) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +55,25 @@ def test_a_damaged_note_is_no_server(backfill: Backfill, damaged: str) -> None:
 
 def test_a_port_that_something_else_has_is_named(backfill: Backfill) -> None:
     """Spark would take the next port without a word, and clients would talk to whoever has this one."""
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = backfill("spark", "start", "--port", taken.getsockname()[1], exit_code=1)
     assert "answers on 127.0.0.1" in told.stderr and "another port" in told.stderr
+
+
+def test_stopped_means_that_its_port_is_free(backfill: Backfill) -> None:
+    """A process that ends has no command line any more some time before its sockets are closed."""
+    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)", CONNECT_PLUGIN]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as still_open,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as ending,
+    ):
+        assert ending.stdout is not None and ending.stdout.readline() == "up\n", "a new process has no command line yet"
+        port = still_open.getsockname()[1]
+        file = _note(backfill.home, ending.pid)
+        file.write_text(file.read_text().replace("sc://127.0.0.1:1", f"sc://127.0.0.1:{port}"))
+        threading.Timer(1.5, still_open.close).start()
+        assert f":{port}" in backfill("spark", "stop").stdout
+        assert not answers(port)
 
 
 @pytest.mark.spark

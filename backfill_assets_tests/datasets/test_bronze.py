@@ -49,6 +49,8 @@ def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkS
         ({"sales_value": None}, ["sales_value: is missing"]),
         ({"currency": "usd"}, ["currency: does not match ^[A-Z]{3}$ (was usd)"]),
         ({"household_token": None}, ["household_token: is missing"]),
+        ({"household_token": "900"}, ["household_token: does not match ^[0-9a-f]{64}$ (was 900)"]),
+        ({"household_token": 64 * "x"}, [f"household_token: does not match ^[0-9a-f]{{64}}$ (was {64 * 'x'})"]),
         ({"updated_at": "yesterday"}, ["updated_at: 'yesterday' is not a timestamp"]),
         ({"basket_id": None}, ["basket_id: is missing", "transaction_id: is missing"]),
         ({"product_id": ""}, ["product_id: not 1.. characters long (was )", "transaction_id: is missing"]),
@@ -79,6 +81,12 @@ def test_a_row_that_breaks_the_contract_is_rejected_with_every_reason(
     assert found.reasons == reasons
     assert (found.source_file, found.source_line) == ("sales/2017-03-01/a.jsonl.gz", 1)
     assert accepted(raw, REFINEMENT).collect() == []
+
+
+def test_a_row_of_which_something_is_not_known_is_in_one_of_the_tables(spark: SparkSession) -> None:
+    """A condition that is neither true nor false would leave it out of both."""
+    raw = raw_sales(spark, [{}]).withColumn("day_is_arrival", F.lit(None).cast("boolean"))
+    assert [table(raw, REFINEMENT).count() for table in (accepted, rejected)] == [1, 0]
 
 
 def test_the_greatest_version_wins_and_accounts_for_the_others(spark: SparkSession) -> None:

@@ -121,8 +121,10 @@ def test_every_broken_column_gives_a_reason(spark: SparkSession) -> None:
 def test_what_could_not_be_read_is_told_apart_from_what_is_missing(spark: SparkSession) -> None:
     """Both are null when typed; whether the contract allows nulls decides about one, never about the other."""
     frame = spark.createDataFrame([("12,3x", None), (None, None)], "ge_text string, ge decimal(9,2)")
-    found = frame.select(violations(EveryCheck, {"ge": F.col("ge_text")}, ["ge"]).alias("reasons")).collect()
+    judged = (EveryCheck, {"ge": F.col("ge_text")}, ["ge"])
+    found = frame.select(violations(*judged).alias("reasons"), sound(*judged).alias("sound")).collect()
     assert [row.reasons for row in found] == [["ge: '12,3x' is not a decimal(9,2)"], []]
+    assert [row.sound for row in found] == [False, True]
 
 
 def _starts_with() -> type[Contract]:

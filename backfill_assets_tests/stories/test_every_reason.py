@@ -27,7 +27,7 @@ DAYS = DayRange.parse("2017-03-01..2017-03-01")
 ABSENT = None
 NO_OBJECT = "line: is not one JSON object with distinct fields"
 ABSURD = "transaction_timestamp: is no plausible day"
-CANNOT_BE_LANDED = {"household_token: not 64..64 characters long"}
+CANNOT_BE_LANDED = {"household_token: does not match ^[0-9a-f]{64}$"}
 """A token is computed while raw is taken in; what lands is the household."""
 
 # For each check of the contract, a value that a source might send and that breaks it.
