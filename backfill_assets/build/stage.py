@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -69,21 +70,37 @@ def stage_chunk(
 ) -> list[StagedTableDay]:
     """One write and one pass of measuring a table; verdicts are recorded in the timelines.
 
-    ``timelines`` has one for every table of the step. Nothing that is published is touched.
+    ``timelines`` has one for every table of the step. Nothing that is published is touched. The tables of a step are
+    written side by side: where one waits for the driver or has a core to spare, the other goes on.
     """
     started = time.monotonic()
     staged = {str(day): StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
     computed = chunk.version.transform(_inputs(spark, storage, chunk))
-    for table in chunk.step.tables:
+
+    def written_and_measured(table: Table) -> dict[date, Metrics]:
         stage(computed[table.name], timelines[table.name], staged)
         refuse_other_days(timelines[table.name])
-    measured = {
-        table.name: measured_days(spark, table, timelines[table.name], chunk.days) for table in chunk.step.tables
-    }
+        return measured_days(spark, table, timelines[table.name], chunk.days)
+
+    measured = _side_by_side(spark, written_and_measured, chunk.step.tables)
     seconds = (time.monotonic() - started) / len(chunk.days)
     return [
         day for table in chunk.step.tables for day in _judged(chunk, table, measured, timelines[table.name], seconds)
     ]
+
+
+def _side_by_side(
+    spark: SparkSession, work: Callable[[Table], dict[date, Metrics]], tables: Sequence[Table]
+) -> dict[str, dict[date, Metrics]]:
+    """The results by table; the first error, when all have come to an end."""
+    if len(tables) == 1:
+        return {tables[0].name: work(tables[0])}
+    from pyspark.util import inheritable_thread_target
+
+    with ThreadPoolExecutor(len(tables)) as pool:
+        # Wrapped once for each thread: two threads with one set of properties would tell Spark that they are one query.
+        futures = {table.name: pool.submit(inheritable_thread_target(spark)(work), table) for table in tables}
+    return {name: future.result() for name, future in futures.items()}
 
 
 def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:

@@ -116,14 +116,18 @@ def struct_type(contract: type[Contract]) -> T.StructType:
 
 
 def violations(
-    contract: type[Contract], texts: Mapping[str, Column] | None = None, columns: Iterable[str] | None = None
+    contract: type[Contract],
+    texts: Mapping[str, Column] | None = None,
+    columns: Iterable[str] | None = None,
+    value: Callable[[str], Column] = F.col,
 ) -> Column:
     """Every reason why a row breaks ``contract``, as array<string>, empty for a sound row.
 
     ``texts`` has the landed text of typed columns, so that a null can be told apart from what could not be read.
-    ``columns`` limits the judgement to some of the contract's columns. As in pandera, a null passes every check.
+    ``columns`` limits the judgement to some of the contract's columns. ``value`` finds the typed value of a column.
+    As in pandera, a null passes every check.
     """
-    reasons = _all_reasons(contract, texts, columns)
+    reasons = _all_reasons(contract, texts, columns, value)
     sound = F.array().cast("array<string>")
     if not reasons:
         return sound
@@ -133,7 +137,10 @@ def violations(
 
 
 def sound(
-    contract: type[Contract], texts: Mapping[str, Column] | None = None, columns: Iterable[str] | None = None
+    contract: type[Contract],
+    texts: Mapping[str, Column] | None = None,
+    columns: Iterable[str] | None = None,
+    value: Callable[[str], Column] = F.col,
 ) -> Column:
     """Whether a row has none of the :func:`violations`: never null, and small enough for Java to compile.
 
@@ -141,7 +148,7 @@ def sound(
     """
     declared = contract.to_schema().columns
     names = list(declared if columns is None else columns)
-    return all_of(c for name in names for c in _soundness(name, declared[name], (texts or {}).get(name)))
+    return all_of(c for name in names for c in _soundness(value(name), declared[name], (texts or {}).get(name)))
 
 
 def first_violation(contract: type[Contract]) -> Column:
@@ -151,32 +158,33 @@ def first_violation(contract: type[Contract]) -> Column:
 
 
 def _all_reasons(
-    contract: type[Contract], texts: Mapping[str, Column] | None = None, columns: Iterable[str] | None = None
+    contract: type[Contract],
+    texts: Mapping[str, Column] | None = None,
+    columns: Iterable[str] | None = None,
+    value: Callable[[str], Column] = F.col,
 ) -> list[Column]:
     declared = contract.to_schema().columns
     names = list(declared if columns is None else columns)
-    return [r for name in names for r in _reasons(name, declared[name], (texts or {}).get(name))]
+    return [r for name in names for r in _reasons(name, value(name), declared[name], (texts or {}).get(name))]
 
 
-def _reasons(name: str, column: Any, text: Column | None) -> list[Column]:
-    value = F.col(name)
-    return [*_absence(name, column, text), *(_breach(name, value, check) for check in column.checks)]
+def _reasons(name: str, value: Column, column: Any, text: Column | None) -> list[Column]:
+    return [*_absence(name, value, column, text), *(_breach(name, value, check) for check in column.checks)]
 
 
-def _soundness(name: str, column: Any, text: Column | None) -> list[Column]:
-    value = F.col(name)
+def _soundness(value: Column, column: Any, text: Column | None) -> list[Column]:
     checks = [F.coalesce(CHECKS[check.name](value, check.statistics)[0], F.lit(True)) for check in column.checks]
     if not column.nullable:
         return [value.isNotNull(), *checks]
     return [*([] if text is None else [value.isNotNull() | text.isNull()]), *checks]
 
 
-def _absence(name: str, column: Any, text: Column | None) -> list[Column]:
-    missing = [F.when(F.col(name).isNull(), F.lit(f"{name}: is missing"))] if not column.nullable else []
+def _absence(name: str, value: Column, column: Any, text: Column | None) -> list[Column]:
+    missing = [F.when(value.isNull(), F.lit(f"{name}: is missing"))] if not column.nullable else []
     if text is None:
         return missing
     unreadable = F.concat(F.lit(f"{name}: '"), text, F.lit(f"' is not a {_spark_type(column).simpleString()}"))
-    as_landed = F.when(F.col(name).isNull() & text.isNotNull(), unreadable)
+    as_landed = F.when(value.isNull() & text.isNotNull(), unreadable)
     return [F.coalesce(as_landed, *missing)]
 
 

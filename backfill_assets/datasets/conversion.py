@@ -22,7 +22,10 @@ def rates_as_of(rates: DataFrame, *, days_before: int) -> DataFrame:
 
 
 def in_eur(sales: DataFrame, rates: DataFrame) -> DataFrame:
-    """The transactions of bronze sales that are not superseded, in euros; null where there is no rate."""
+    """The transactions of bronze sales that are not superseded, in euros; null where there is no rate.
+
+    A day stays in as many files as it is read from: nothing is shuffled, for ``rates`` are broadcast.
+    """
     current = sales.where(F.col("superseded_by_day").isNull())
     priced = current.join(F.broadcast(rates), on=["currency", "day"], how="left")
     is_eur = F.col("currency") == "EUR"
@@ -32,7 +35,7 @@ def in_eur(sales: DataFrame, rates: DataFrame) -> DataFrame:
             "rate_day": F.when(is_eur, F.col("day")).otherwise(F.col("rate_day")),
         }
     ).withColumn("amount_eur", half_up_quotient(F.col("sales_value"), F.col("rate")))
-    return converted.select(*struct_type(FactSalesTransactions).names).repartition("day")
+    return converted.select(*struct_type(FactSalesTransactions).names)
 
 
 def half_up_quotient(amount: Column, rate: Column) -> Column:

@@ -166,6 +166,11 @@ class Source:
         """The key as raw columns, tokens in the place of personal fields."""
         return tuple(self.personal_fields.get(name, name) for name in self.key_fields)
 
+    @property
+    def parsed_columns(self) -> tuple[str, ...]:
+        """The raw columns whose text is not yet their value."""
+        return tuple(name for name in self.columns if name != "day" and self.type_of(name) != "string")
+
     def type_of(self, column: str) -> str:
         return self.types.get(column, "string")
 

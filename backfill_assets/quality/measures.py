@@ -10,7 +10,7 @@ from functools import cache, singledispatch
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.canonical import content_hash_of_values, raw_content_hash
+from backfill_assets.datasets.canonical import content_hash_of_values, raw_content_hash, sum_of_hashes
 from backfill_assets.datasets.contract import first_violation, sound, struct_type
 from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Table
 from backfill_assets.datasets.day_rules import (
@@ -118,9 +118,10 @@ def _(rule: ContentIntact) -> Mapping[str, Column]:
 @aggregates.register
 def _(rule: EverythingAccountedFor) -> Mapping[str, Column]:
     superseded = F.col("superseded_by_day").isNotNull()
+    not_zero = F.when(F.col("deduplicated_hash") != 0, F.col("deduplicated_hash"))
     return {
         "deduplicated": F.coalesce(F.sum("deduplicated_rows"), F.lit(0)),
-        "deduplicated_hash_sum": F.coalesce(F.sum("deduplicated_hash"), F.lit(0)).cast("decimal(38,0)"),
+        "deduplicated_hash_sum": F.coalesce(F.sum(not_zero), F.lit(0)).cast("decimal(38,0)"),
         "superseded": F.count(F.when(superseded, True)),
         "superseded_hash_sum": _sum_of(F.when(superseded, F.col("content_hash"))),
     }
@@ -228,7 +229,7 @@ def _received() -> Column:
 
 def _sum_of(hashes: Column | str) -> Column:
     column = F.col(hashes) if isinstance(hashes, str) else hashes
-    return F.coalesce(F.sum(column.cast("decimal(20,0)")).cast("decimal(38,0)"), F.lit(0).cast("decimal(38,0)"))
+    return F.coalesce(sum_of_hashes(column), F.lit(0).cast("decimal(38,0)"))
 
 
 def _plain(value: object) -> Metric:

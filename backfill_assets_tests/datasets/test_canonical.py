@@ -1,11 +1,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets.bronze import accepted
-from backfill_assets.datasets.canonical import content_hash_of_values, parsed, raw_content_hash
+from backfill_assets.datasets.canonical import (
+    all_well_written,
+    content_hash_of_values,
+    parsed,
+    raw_content_hash,
+    sum_of_hashes,
+)
 from backfill_assets.datasets.sales_source import SALES
 from backfill_assets.datasets.sales_transforms_v1 import REFINEMENT
 from backfill_assets.errors import InvalidRequest
@@ -41,6 +49,46 @@ def test_text_is_a_value_or_nothing(spark: SparkSession, spark_type: str, text: 
     """Spark's own casts round, guess the time zone and read half a date: mistakes would pass for data."""
     rows = spark.createDataFrame([(text,)], "text string").select(parsed(F.col("text"), spark_type).cast("string"))
     assert rows.collect()[0][0] == value
+
+
+@pytest.mark.parametrize(
+    ("changed", "well_written"),
+    [
+        ({}, True),
+        ({"sales_value": "-7.10", "quantity": "+3", "updated_at": "2017-03-01T23:59:59.120Z"}, True),
+        ({"coupon_disc": None, "retail_disc": ""}, True),
+        ({"household_token": "any text", "currency": "\u001f"}, True),
+        ({"quantity": "1.0"}, False),
+        ({"sales_value": "1e2"}, False),
+        ({"sales_value": " 1"}, False),
+        ({"updated_at": "yesterday"}, False),
+        ({"quantity": "1\u001f2"}, False),
+        ({"quantity": "1\u001f2", "sales_value": None}, False),
+    ],
+)
+def test_all_fields_are_well_written_or_each_is_looked_at(
+    spark: SparkSession, changed: dict[str, str | None], well_written: bool
+) -> None:
+    """One look at all of them must never let through what a look at each would not."""
+    raw = raw_sales(spark, [changed])
+    each = [parsed(F.col(name), SALES.type_of(name)).cast("string") for name in SALES.parsed_columns]
+    beside = [
+        parsed(F.col(name), SALES.type_of(name), all_well_written(SALES)).cast("string")
+        for name in SALES.parsed_columns
+    ]
+    row = raw.select(all_well_written(SALES), F.array(*each), F.array(*beside)).first()
+    assert row is not None and row[0] is well_written
+    assert row[1] == row[2]
+
+
+@given(hashes=st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=20))
+@settings(max_examples=20)
+def test_hashes_are_added_up_exactly(spark: SparkSession, hashes: list[int | None]) -> None:
+    """In halves, and beyond what a bigint holds; null for no hash at all."""
+    rows = spark.createDataFrame([(each,) for each in hashes], "hash bigint")
+    known = [each for each in hashes if each is not None]
+    row = rows.agg(sum_of_hashes(F.col("hash"))).first()
+    assert row is not None and row[0] == (sum(known) if known else None)
 
 
 def test_a_type_without_a_text_form_cannot_be_declared() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SUMS: Mapping[str, tuple[str, ...]] = {
-    "bronze_sales": ("sales_value", "quantity", "content_hash"),
+    "bronze_sales": ("sales_value", "quantity", "content_hash", "deduplicated_rows", "deduplicated_hash"),
     "quarantine_sales": ("content_hash",),
     "fact_sales_transactions": ("amount_eur", "sales_value", "quantity"),
     "fact_daily_revenue": ("revenue_eur", "lines", "baskets", "quantity"),

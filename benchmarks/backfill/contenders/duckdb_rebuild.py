@@ -12,8 +12,13 @@ import duckdb  # type: ignore[import-not-found]
 from deltalake import DeltaTable
 
 BRONZE = """
-SELECT * EXCLUDE (place) FROM (
-  SELECT *, row_number() OVER (PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC) AS place
+SELECT * EXCLUDE (place, versions, hashes), versions - 1 AS deduplicated_rows,
+  CAST(CASE WHEN versions > 1 THEN hashes - content_hash ELSE 0 END AS DECIMAL(38, 0)) AS deduplicated_hash,
+  CAST(NULL AS DATE) AS superseded_by_day
+FROM (
+  SELECT *, row_number() OVER (PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC) AS place,
+    count(*) OVER (PARTITION BY day, transaction_id) AS versions,
+    sum(CAST(content_hash AS HUGEINT)) OVER (PARTITION BY day, transaction_id) AS hashes
   FROM typed WHERE sound
 ) WHERE place = 1
 """
@@ -44,7 +49,9 @@ WHERE sound.source_file IS NULL
 
 # Whole numbers, so that nothing is rounded twice: cents and millionths in, ten-thousandths of a euro out.
 FACT = """
-SELECT sales.* EXCLUDE (content_hash, source_file, source_line, arrival_day, day), rate,
+SELECT sales.* EXCLUDE (
+    content_hash, source_file, source_line, arrival_day, deduplicated_rows, deduplicated_hash, superseded_by_day, day
+  ), rate,
   CASE WHEN sales.currency = 'EUR' THEN sales.day ELSE rate_day END AS rate_day,
   CAST(((2 * CAST(sales_value * 100 AS HUGEINT) * 100000000 + CAST(rate * 1000000 AS HUGEINT))
     // (2 * CAST(rate * 1000000 AS HUGEINT))) / 10000 AS DECIMAL(18, 4)) AS amount_eur, sales.day

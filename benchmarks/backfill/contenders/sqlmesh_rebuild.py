@@ -53,8 +53,13 @@ _SALES = f"""transaction_id STRING, household_token STRING, store_id STRING, bas
     transaction_timestamp TIMESTAMP, currency STRING, updated_at TIMESTAMP"""
 _PLACE = "source_file STRING, source_line BIGINT, arrival_day DATE"
 _COLUMNS = {
-    "bronze_sales": f"{_SALES}, content_hash BIGINT, {_PLACE}, day DATE",
-    "quarantine_sales": ", ".join([*(f"{name} STRING" for name in _TEXTS), _PLACE, "content_hash BIGINT, day DATE"]),
+    "bronze_sales": (
+        f"{_SALES}, content_hash BIGINT, {_PLACE}, deduplicated_rows BIGINT, deduplicated_hash DECIMAL(38, 0), "
+        "superseded_by_day DATE, day DATE"
+    ),
+    "quarantine_sales": ", ".join(
+        [*(f"{name} STRING" for name in _TEXTS), _PLACE, "content_hash BIGINT, reasons ARRAY<STRING>, day DATE"]
+    ),
     "fact_sales_transactions": f"{_SALES}, rate DECIMAL(18, 6), rate_day DATE, amount_eur DECIMAL(18, 4), day DATE",
     "fact_daily_revenue": (
         "store_id STRING, revenue_eur DECIMAL(18, 4), lines BIGINT, baskets BIGINT, quantity BIGINT, day DATE"

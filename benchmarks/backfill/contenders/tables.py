@@ -1,7 +1,9 @@
-"""The four tables as anybody would write them in Spark SQL: the same rows as this project's, without its accounting.
+"""The four tables as anybody would write them in Spark SQL: the same rows and columns as this project's.
 
-``{raw}``, ``{rates}``, ``{bronze}`` and ``{fact}`` stand for the tables that are read, ``{days}`` for a condition on
-``day``. One shuffle by day for the deduplication; everything after it keeps a file a day without another one.
+What a source may send is not looked at as closely: whatever Spark can cast is a number or a moment, and no row moves
+to another day. ``{raw}``, ``{rates}``, ``{bronze}`` and ``{fact}`` stand for the tables that are read, ``{days}`` for
+a condition on ``day``. One shuffle by day for the deduplication; everything after it keeps a file a day without
+another one.
 """
 
 from __future__ import annotations
@@ -35,34 +37,48 @@ _COLUMNS = """
 """
 
 BRONZE = f"""
-SELECT {_COLUMNS}, content_hash, source_file, source_line, arrival_day, day
+SELECT {_COLUMNS}, content_hash, source_file, source_line, arrival_day, versions - 1 AS deduplicated_rows,
+  CAST(CASE WHEN versions > 1 THEN hashes - content_hash ELSE 0 END AS decimal(38, 0)) AS deduplicated_hash,
+  CAST(NULL AS date) AS superseded_by_day, day
 FROM (
-  SELECT *, row_number() OVER (
-    PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC
-  ) AS place
+  SELECT *, row_number() OVER newest AS place, count(*) OVER whole AS versions,
+    sum(CAST(content_hash AS decimal(20, 0))) OVER whole AS hashes
   FROM (SELECT /*+ REPARTITION(day) */ * FROM ({_TYPED}) AS typed WHERE {_SOUND}) AS sound
+  WINDOW newest AS (PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC),
+    whole AS (
+      PARTITION BY day, transaction_id ORDER BY updated_at DESC, content_hash DESC
+      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+    )
 ) AS ranked
 WHERE place = 1
 """  # noqa: S608 our own words
 
-QUARANTINE = """
+_WRONG = {
+    "line: is not one JSON object": "unparsed_line IS NOT NULL",
+    "transaction_timestamp: is no plausible day": "day_is_arrival",
+    "basket_id: is missing or empty": "NOT coalesce(length(basket_id) > 0, false)",
+    "product_id: is missing or empty": "NOT coalesce(length(product_id) > 0, false)",
+    "store_id: is missing or empty": "NOT coalesce(length(store_id) > 0, false)",
+    "household_token: is missing": "household_token IS NULL",
+    "currency: is missing": "currency IS NULL",
+    "quantity: is no number": "NOT coalesce(try_cast(quantity AS bigint) >= 0, false)",
+    "sales_value: is no amount": "NOT coalesce(try_cast(sales_value AS decimal(18, 2)) >= 0, false)",
+    "retail_disc: is no amount": "NOT coalesce(try_cast(retail_disc AS decimal(18, 2)) >= 0, false)",
+    "coupon_disc: is no amount": "NOT coalesce(try_cast(coupon_disc AS decimal(18, 2)) >= 0, false)",
+    "coupon_match_disc: is no amount": "NOT coalesce(try_cast(coupon_match_disc AS decimal(18, 2)) >= 0, false)",
+    "transaction_timestamp: is no moment": "try_cast(transaction_timestamp AS timestamp) IS NULL",
+    "updated_at: is no moment": "try_cast(updated_at AS timestamp) IS NULL",
+}
+_REASONS = ", ".join(f"CASE WHEN {condition} THEN '{reason}' END" for reason, condition in _WRONG.items())
+
+QUARANTINE = f"""
 SELECT /*+ REPARTITION(day) */
   household_token, store_id, basket_id, product_id, quantity, sales_value, retail_disc, coupon_disc, coupon_match_disc,
   transaction_timestamp, currency, updated_at, rescued, unparsed_line, source_file, source_line, arrival_day,
-  content_hash, day
-FROM {raw}
-WHERE {days} AND (
-  unparsed_line IS NOT NULL OR day_is_arrival OR NOT coalesce(length(basket_id) > 0, false)
-  OR NOT coalesce(length(product_id) > 0, false) OR NOT coalesce(length(store_id) > 0, false)
-  OR household_token IS NULL OR currency IS NULL
-  OR NOT coalesce(try_cast(quantity AS bigint) >= 0, false)
-  OR NOT coalesce(try_cast(sales_value AS decimal(18, 2)) >= 0, false)
-  OR NOT coalesce(try_cast(retail_disc AS decimal(18, 2)) >= 0, false)
-  OR NOT coalesce(try_cast(coupon_disc AS decimal(18, 2)) >= 0, false)
-  OR NOT coalesce(try_cast(coupon_match_disc AS decimal(18, 2)) >= 0, false)
-  OR try_cast(transaction_timestamp AS timestamp) IS NULL OR try_cast(updated_at AS timestamp) IS NULL
-)
-"""
+  content_hash, array_compact(array({_REASONS})) AS reasons, day
+FROM {{raw}}
+WHERE {{days}} AND ({" OR ".join(_WRONG.values())})
+"""  # noqa: S608 our own words
 
 FACT = f"""
 SELECT /*+ BROADCAST(rates) */
