@@ -82,17 +82,17 @@ def stage_chunk(
         refuse_other_days(timelines[table.name])
         return measured_days(spark, table, timelines[table.name], chunk.days)
 
-    measured = _side_by_side(spark, written_and_measured, chunk.step.tables)
+    measured = side_by_side(spark, written_and_measured, chunk.step.tables)
     seconds = (time.monotonic() - started) / len(chunk.days)
     return [
         day for table in chunk.step.tables for day in _judged(chunk, table, measured, timelines[table.name], seconds)
     ]
 
 
-def _side_by_side(
+def side_by_side(
     spark: SparkSession, work: Callable[[Table], dict[date, Metrics]], tables: Sequence[Table]
 ) -> dict[str, dict[date, Metrics]]:
-    """The results by table; the first error, when all have come to an end."""
+    """What ``work`` gives for each of ``tables``, in a thread each; their first error, when all have come to an end."""
     if len(tables) == 1:
         return {tables[0].name: work(tables[0])}
     from pyspark.util import inheritable_thread_target
