@@ -148,7 +148,8 @@ class ArrivalBuild:
         for part in decide.chunks(days, per_day) or [[]]:
             arrived = [file for file in files if file.arrival_day in part]
             paths = [str(self.lake.landing.locate(file)) for file in arrived]
-            stage(raw_rows(self.lake.spark(), self.source, paths, self.lake.token_key_file), timeline, {})
+            rows = raw_rows(self.lake.spark(), self.source, paths, self.lake.token_key_file)
+            stage(rows, timeline, {}, other_days=True)
             for file in arrived:
                 self.lake.landing.verify_unchanged(file)
             done += len(part)
@@ -175,7 +176,8 @@ class ArrivalBuild:
             return
         spark, schema = self.lake.spark(), raw_schema(self.source)
         existing = published_rows(spark, self.lake.storage, read, schema)
-        stage(supersessions(self.source, staged_rows(spark, timeline), existing), timeline, {})
+        markers = supersessions(self.source, staged_rows(spark, timeline), existing)
+        stage(markers, timeline, {}, other_days=True)
 
     def judge(self, timeline: Timeline, pin: Pin, files: Sequence[LandedFile], empty: Sequence[date]) -> None:
         """Gates on what is to be appended, day by day; raises :class:`DaysFailed` if one does not pass."""

@@ -19,7 +19,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.publication import DayContent
 from backfill_assets.lakehouse.publish import Pin
-from backfill_assets.lakehouse.rows import refuse_other_days, stage, staged_rows
+from backfill_assets.lakehouse.rows import stage, staged_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
 from backfill_assets.quality import gates, measures, summary
@@ -79,7 +79,6 @@ def stage_chunk(
 
     def written_and_measured(table: Table) -> dict[date, Metrics]:
         stage(computed[table.name], timelines[table.name], staged)
-        refuse_other_days(timelines[table.name])
         return measured_days(spark, table, timelines[table.name], chunk.days)
 
     measured = side_by_side(spark, written_and_measured, chunk.step.tables)
@@ -108,12 +107,11 @@ def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: S
 
     No files, no job: a quarantine table is mostly empty.
     """
-    zero = measures.zero_metrics(table)
     found: Mapping[date, Metrics] = {}
     if filled := timeline.days_with_files() & {str(day) for day in days}:
         count = sum(file.rows for file in timeline.files(filled))
         found = measures.measured(staged_rows(spark, timeline, filled), table, count)
-    return {day: found.get(day, zero) for day in days}
+    return {day: found[day] if day in found else measures.zero_metrics(table) for day in days}
 
 
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:

@@ -111,7 +111,10 @@ class MainTable:
             if schema is not None and self.gains_columns(schema):
                 self._commit_with_new_columns(adds, removes, schema, properties)
             else:
-                actions: list[AddAction | RemoveAction] = [*map(_add, adds), *(_remove(file, at) for file in removes)]
+                actions: list[AddAction | RemoveAction] = [
+                    *map(add_action, adds),
+                    *(_remove(file, at) for file in removes),
+                ]
                 self.handle.create_write_transaction(
                     actions,
                     "append",
@@ -133,7 +136,7 @@ class MainTable:
         """Delta-rs evolves a schema only together with an overwrite, which removes whole days by filter."""
         days = sorted({file.day for file in removes}) or ["0001-01-01"]
         self.handle.create_write_transaction(
-            [_add(file) for file in adds],
+            [add_action(file) for file in adds],
             "overwrite",
             Schema.from_json(self._with_new_columns(schema)),
             [PARTITION_COLUMN],
@@ -199,7 +202,8 @@ def check_partitions(table: str, files: Iterable[tuple[str, AddedFile]]) -> None
             raise PublicationRefused(f"{table}: the file {file.path} holds {file.day}, not {day}.")
 
 
-def _add(file: AddedFile) -> AddAction:
+def add_action(file: AddedFile) -> AddAction:
+    """What a commit with delta-rs is given to add ``file``."""
     return AddAction(
         file.path,
         file.size,

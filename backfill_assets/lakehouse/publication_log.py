@@ -79,6 +79,8 @@ class PublicationLog:
     def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
         self._storage = storage
         self._now = now
+        self._day_tables: dict[str, pa.Table] = {}
+        """What the files of the newest head say of days: a file of the log never changes, and a run asks many times."""
 
     def head(self) -> Head:
         """The newest state; creates the log the first time."""
@@ -222,11 +224,13 @@ class PublicationLog:
         """The newest state of every published day (of ``tables``), by table and day."""
         wanted = None if tables is None else set(tables)
         states: dict[tuple[str, str], DayState] = {}
-        for file in (head.state.index, *head.state.since):
-            if file:
-                for state in day_states(self._day_rows(file)):
-                    if wanted is None or state.table in wanted:
-                        states[state.table, state.day] = state
+        files = [file for file in (head.state.index, *head.state.since) if file]
+        known = self._day_tables
+        self._day_tables = {file: known[file] if file in known else self._day_rows(file) for file in files}
+        for rows in self._day_tables.values():
+            for state in day_states(rows):
+                if wanted is None or state.table in wanted:
+                    states[state.table, state.day] = state
         return states
 
     def _day_rows(self, file: str) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -16,13 +17,17 @@ from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.publication import InputRead
 from backfill_assets.lakehouse.storage import Storage, literal_path
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.lakehouse.written_files import written_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
+_WRITE = "write-id"
+"""The folders that one timeline was written to look like partitions, so that Spark reads all of them at once. It is no
+name that a column could have."""
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
@@ -50,30 +55,32 @@ def staged_rows(spark: SparkSession, timeline: Timeline, days: Iterable[str] | N
     return rows if days is None else rows.where(_in_days(days))
 
 
-def stage(rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs]) -> None:
-    """Append computed days to ``timeline`` in one Spark job, and record which days and from what, in that commit.
+def stage(rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs], *, other_days: bool = False) -> None:
+    """Write computed days into ``timeline`` in one Spark job, and record which days and from what, in one commit.
 
-    A day without rows is recorded like any other. Raises :class:`PublicationRefused` when a file was written for a
-    day that is not in ``staged``: the transform made up days it was not asked for.
+    Spark writes plain Parquet into a folder that nobody else knows, and delta-rs commits what is there then: Delta's
+    own writer takes a second or more for each write, however little it has to write, and looks at every row once more
+    for statistics that Parquet's footers have as well. A job that dies leaves files that no log names.
+
+    A day without rows is recorded like any other. Raises :class:`PublicationRefused` when there are rows of a day that
+    is not in ``staged``, unless ``other_days`` are wanted: the transform made up days it was not asked for.
     """
-    entry = TimelineEntry(staged=dict(staged))
-    (
-        rows.write.format("delta")
-        .mode("append")
-        .partitionBy(PARTITION_COLUMN)
-        .option("userMetadata", entry.model_dump_json())
-        .save(timeline.spark_uri)
-    )
-
-
-def refuse_other_days(timeline: Timeline) -> None:
-    """Raise when ``timeline`` has files of days that no commit lists as staged."""
-    stray = timeline.days_with_files() - timeline.days().keys()
-    if stray:
+    folder = f"{_WRITE}={uuid.uuid4().hex[:12]}"
+    rows.write.partitionBy(PARTITION_COLUMN).parquet(f"{timeline.spark_uri}/{folder}")
+    files = written_files(timeline.storage, timeline.path, folder)
+    stray = {file.day for file in files} - staged.keys()
+    if stray and not other_days:
         raise PublicationRefused(
             f"{timeline.table}: rows were computed for {', '.join(sorted(stray)[:5])}, which nobody asked for.",
             hint="A transform may only return rows of the days it was given; correct it in a new version.",
         )
+    timeline.add(files, _all_nullable(rows.schema), staged)
+
+
+def _all_nullable(schema: StructType) -> str:
+    """As every published table has it: what may not be null is for contracts to say."""
+    fields = [{**field, "nullable": True} for field in schema.jsonValue()["fields"]]
+    return json.dumps({"type": "struct", "fields": fields})
 
 
 def _file_rows(
@@ -88,16 +95,21 @@ def _file_rows(
         folder, _, day = file.path.rpartition("/")[0].rpartition("/")
         if day != f"{PARTITION_COLUMN}={file.day}":
             return None
+        before, _, last = folder.rpartition("/")
+        folder = before if last.startswith(f"{_WRITE}=") else folder
         folders.setdefault(folder, []).append(literal_path(storage.spark_uri(f"{table}/{file.path}")))
     if len(files) > _MOST_FILES or len(folders) > _MOST_FOLDERS:
         return None
     parts = [
-        spark.read.schema(schema).option("basePath", storage.spark_uri(f"{table}/{folder}".rstrip("/"))).parquet(*paths)
+        spark.read.schema(schema)
+        .option("basePath", storage.spark_uri(f"{table}/{folder}".rstrip("/")))
+        .parquet(*paths)
+        .select(*schema.names)
         for folder, paths in folders.items()
     ]
     if not parts:
         return spark.createDataFrame([], schema)
-    return reduce(lambda one, other: one.unionByName(other), parts).select(*schema.names)
+    return reduce(lambda one, other: one.union(other), parts)
 
 
 def _in_days(days: Iterable[str]) -> str:

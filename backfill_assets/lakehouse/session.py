@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # What rows and files depend on, whoever configured the server; the rest of its settings are its own.
-_SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.databricks.delta.")
+_SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.sql.parquet.outputTimestampType", "spark.databricks.delta.")
 _DEFAULT_PORT = 15002
 # The client's own patience with a server that does not answer is ten minutes; with these it is half a minute.
 _RETRIES, _LONGEST_WAIT_MS = 8, 5_000
@@ -81,7 +81,7 @@ def naming_a_lost_server(what: str) -> Iterator[None]:
 
 
 def end_session(settings: Settings, session_id: str) -> None:
-    """Interrupt and close a Connect session whose client died: what it still ran would go on and commit."""
+    """Interrupt and close a Connect session whose client died: what it still ran would go on and write."""
     from pyspark.errors import PySparkException
 
     if not settings.spark_remote:

@@ -133,6 +133,11 @@ class Storage:
         filesystem, full = self._open(path)
         return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns)
 
+    def parquet_footer(self, path: str) -> pq.FileMetaData:
+        """The schema and the statistics of a Parquet file, without its rows."""
+        filesystem, full = self._open(path)
+        return pq.read_metadata(full, filesystem=filesystem)
+
     def write_parquet(self, path: str, table: pa.Table) -> int:
         """Write one Parquet file and return its size in bytes."""
         sink = pa.BufferOutputStream()

@@ -7,17 +7,19 @@ its gate must never be adopted. Whatever overlays or publishes goes by that list
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
+from deltalake.transaction import create_table_with_add_actions
 
 from backfill_assets.datasets.dataset import RuleOutcome
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, read_log
-from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, add_action, schema_problems
 from backfill_assets.lakehouse.publication import DayContent, Record
 from backfill_assets.lakehouse.storage import Storage
 
@@ -112,6 +114,39 @@ class Timeline:
         if handle is None:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing.")
         return str(handle.schema().to_json())
+
+    def add(self, files: Iterable[AddedFile], schema: str, staged: Mapping[str, StagedAs]) -> None:
+        """Take in written ``files``, and record which days are ``staged`` and from what, in one commit.
+
+        ``schema`` is Delta's JSON of the rows in them. Raises :class:`PublicationRefused` for rows of another shape
+        than those that are here.
+        """
+        entry = CommitProperties(custom_metadata={"userMetadata": TimelineEntry(staged=dict(staged)).model_dump_json()})
+        handle = self._handle()
+        if handle is None:
+            create_table_with_add_actions(
+                self.uri,
+                Schema.from_json(schema),
+                [add_action(file) for file in files],
+                partition_by=[PARTITION_COLUMN],
+                configuration={"delta.enableDeletionVectors": "false"},
+                storage_options=dict(self.storage.options),
+                commit_properties=entry,
+            )
+            return
+        here, new = json.loads(handle.schema().to_json()), json.loads(schema)
+        if problems := schema_problems(here, new) or schema_problems(new, here):
+            raise PublicationRefused(
+                f"{self.table}: rows of another shape are in the timeline {self.name} already: {'; '.join(problems)}.",
+                hint="A transform gives rows of one shape, whatever days it is given; correct it in a new version.",
+            )
+        handle.create_write_transaction(
+            [add_action(file) for file in files],
+            "append",
+            handle.schema(),
+            [PARTITION_COLUMN],
+            commit_properties=entry,
+        )
 
     def judge(self, verdicts: Mapping[str, Verdict], staged: Mapping[str, StagedAs] | None = None) -> None:
         """Record the verdicts of staged days; an ingest only now knows which days it ``staged``, and lists them too."""

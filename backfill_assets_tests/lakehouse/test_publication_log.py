@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pydantic import ValidationError
@@ -105,6 +106,28 @@ def test_day_states_are_folded_into_an_index(lake: Lake, monkeypatch: pytest.Mon
     assert log.head().state.index
     found = {day: state.publication for (_, day), state in log.day_states(log.head()).items()}
     assert found == {D1: "first", D2: "p6", D3: "p7"}
+
+
+def test_a_file_of_the_log_is_read_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a run asks; and what is new since is seen."""
+    lake.publish("first", {"t": {D1: ["a"]}})
+    log = lake.publisher().log
+    read: list[str] = []
+    original = Storage.read_parquet
+
+    def reading(storage: Storage, path: str, columns: list[str] | None = None) -> pa.Table:
+        read.append(path)
+        return original(storage, path, columns)
+
+    monkeypatch.setattr(Storage, "read_parquet", reading)
+    before = log.day_states(log.head())
+    assert log.day_states(log.head()) == before and len(read) == len(set(read)) > 0
+    lake.publish("second", {"t": {D1: ["b"]}})
+    read.clear()
+    assert log.day_states(log.head())["t", D1].publication == "second"
+    assert len(read) == len(set(read)) < len(log.head().state.since)
+    before["t", D1].content.metrics["rows"] = 99  # type: ignore[index,union-attr]
+    assert "rows" not in log.day_states(log.head())["t", D1].content.metrics  # type: ignore[union-attr]
 
 
 def test_an_aborted_publication_changes_no_day_state(lake: Lake) -> None:

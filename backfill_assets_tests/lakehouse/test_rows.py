@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,11 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import types as T
 
+from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.publication import InputRead
-from backfill_assets.lakehouse.rows import published_rows, staged_rows
-from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.lakehouse.rows import published_rows, stage, staged_rows
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
@@ -88,3 +92,76 @@ def test_staged_rows_are_those_of_the_days_asked_for(spark: SparkSession, lake: 
     timeline = Timeline(lake.storage, "fact", "run-one")
     assert ids(staged_rows(spark, timeline, [FIRST, THIRD])) == {FIRST: [1, 2], THIRD: [9]}
     assert ids(staged_rows(spark, timeline)) == {FIRST: [1, 2], SECOND: [3], THIRD: [9]}
+
+
+def days_of(spark: SparkSession, rows: dict[str, list[int]]) -> DataFrame:
+    flat = [(id, date.fromisoformat(day)) for day, numbers in rows.items() for id in numbers]
+    return spark.createDataFrame(flat, SCHEMA).repartition("day")
+
+
+def as_staged(*days: str) -> dict[str, StagedAs]:
+    return {day: StagedAs(input_fingerprint=f"of {day}") for day in days}
+
+
+def test_a_timeline_that_was_written_to_several_times_is_read_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A scan for each write would be a plan that grows with history."""
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    for number in range(10):
+        stage(days_of(spark, {FIRST: [number], SECOND: [10 + number]}), timeline, as_staged(FIRST, SECOND))
+    rows = staged_rows(spark, timeline, [FIRST, SECOND])
+    assert ids(rows) == {FIRST: list(range(10)), SECOND: list(range(10, 20))}
+    assert scans(rows).count("FileScan parquet") == 1
+
+
+def test_days_are_recorded_by_the_commit_that_adds_their_files(spark: SparkSession, tmp_path: Path) -> None:
+    """A day without rows too; what the log is told of the files is what is in them."""
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    stage(days_of(spark, {FIRST: [1, 7]}), timeline, as_staged(FIRST, SECOND))
+    days = timeline.days()
+    assert {day: [file.rows for file in held.files] for day, held in days.items()} == {FIRST: [2], SECOND: []}
+    assert json.loads(days[FIRST].files[0].stats)["maxValues"] == {"id": 7}
+    assert all(field["nullable"] for field in json.loads(timeline.schema())["fields"])
+
+
+def test_a_write_without_rows_makes_the_timeline(spark: SparkSession, tmp_path: Path) -> None:
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    stage(days_of(spark, {}), timeline, as_staged(FIRST))
+    assert set(timeline.days()) == {FIRST} and staged_rows(spark, timeline).count() == 0
+
+
+def test_days_that_nobody_asked_for_are_refused_before_anything_is_committed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    with pytest.raises(PublicationRefused, match=f"fact: rows were computed for {SECOND}, which nobody asked for"):
+        stage(days_of(spark, {FIRST: [1], SECOND: [2]}), timeline, as_staged(FIRST))
+    assert not timeline.exists()
+    stage(days_of(spark, {FIRST: [1], SECOND: [2]}), timeline, {}, other_days=True)
+    assert timeline.days_with_files() == {FIRST, SECOND}
+
+
+def test_rows_without_a_day_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    with pytest.raises(PublicationRefused, match="a row without a day was computed"):
+        stage(spark.createDataFrame([(1, None)], SCHEMA), timeline, as_staged(FIRST))
+    assert not timeline.exists()
+
+
+def test_what_a_dead_job_left_is_nobodys(spark: SparkSession, tmp_path: Path) -> None:
+    """Its files are complete, perhaps, but no commit names them."""
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    stage(days_of(spark, {FIRST: [1]}), timeline, as_staged(FIRST))
+    left = Path(timeline.uri) / "write-id=dead" / f"day={FIRST}" / "part-00000.snappy.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(next(Path(timeline.uri).rglob("part-*.parquet")).read_bytes())
+    assert ids(staged_rows(spark, timeline)) == {FIRST: [1]}
+
+
+def test_rows_of_another_shape_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    stage(days_of(spark, {FIRST: [1]}), timeline, as_staged(FIRST))
+    for changed in ("cast(id AS string) AS id", "id, 'new' AS note", "1 AS other"):
+        rows = days_of(spark, {SECOND: [1]}).selectExpr(*changed.split(", "), "day")
+        with pytest.raises(PublicationRefused, match="rows of another shape are in the timeline run-two already"):
+            stage(rows, timeline, as_staged(SECOND))
+    assert set(timeline.days()) == {FIRST}

@@ -48,8 +48,8 @@ def watch_staging(place: Place) -> None:
     """Rows written, and verdicts recorded, are places too; the protocol tells of its own."""
     judged = Timeline.judge
 
-    def stage(rows: Any, timeline: Timeline, staged: Any) -> None:
-        write_rows(rows, timeline, staged)
+    def stage(rows: Any, timeline: Timeline, staged: Any, **how: Any) -> None:
+        write_rows(rows, timeline, staged, **how)
         place("staged", timeline.table)
 
     def judge(timeline: Timeline, *verdicts: Any) -> None:

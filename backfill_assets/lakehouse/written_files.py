@@ -1,0 +1,148 @@
+"""The Parquet files that a Spark job has just written, as a Delta log names them; from their footers, without a JVM.
+
+Of every column the log is told how many nulls it has, and its least and greatest value, for readers to leave files out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.errors import LakehouseUnusable, PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
+from backfill_assets.lakehouse.storage import Storage, StoredFile
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_LONGEST_TEXT = 32
+_LAST_CHARACTER = chr(0x10FFFF)
+_AT_ONCE = 8
+
+
+def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:
+    """The files in ``<table>/<folder>/day=<day>/``, with paths relative to ``table``; an absent folder has none.
+
+    Raises :class:`PublicationRefused` for a file that lies in no day, and :class:`LakehouseUnusable` for moments in a
+    form that only Spark reads.
+    """
+    found = [file for file in storage.files(f"{table}/{folder}", recursive=True) if file.path.endswith(".parquet")]
+    days = [_day_of(file, table) for file in found]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        statistics = list(pool.map(partial(_statistics_of, storage), found))
+    return [
+        AddedFile(file.path.removeprefix(f"{table}/"), day, file.size, file.modified_ms, stats)
+        for file, day, stats in zip(found, days, statistics, strict=True)
+    ]
+
+
+def statistics(footer: pq.FileMetaData) -> str:
+    """What Delta's log keeps of a file (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
+
+    Values of all columns, or of none: delta-rs takes an end that is missing beside others for one that nothing lies
+    within, and leaves the file out. Lists and structures are not told of, as by any writer.
+    """
+    nulls: dict[str, int] = {}
+    least: dict[str, str] = {}
+    greatest: dict[str, str] = {}
+    for number in range(footer.num_columns):
+        name = footer.schema.column(number).path
+        if "." in name:
+            continue
+        parts = [footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)]
+        if not all(part and part.has_null_count for part in parts):
+            return _told(footer.num_rows)
+        nulls[name] = sum(part.null_count for part in parts)
+        if nulls[name] == footer.num_rows:
+            continue
+        ranges = [(part.min, part.max) for part in parts if part.has_min_max]
+        ends = _ends(ranges)
+        if ends is None:
+            return _told(footer.num_rows)
+        least[name], greatest[name] = ends
+    return _told(footer.num_rows, {"minValues": least, "maxValues": greatest}, nulls)
+
+
+def _told(
+    rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
+) -> str:
+    """The ends are JSON already: a decimal keeps all its digits."""
+    told = [f'"numRecords":{rows}']
+    for kind, values in (ends or {}).items():
+        told.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
+    if nulls is not None:
+        told.append(f'"nullCount":{json.dumps(nulls, separators=(",", ":"))}')
+    return f"{{{','.join(told)}}}"
+
+
+def _ends(ranges: Sequence[tuple[Any, Any]]) -> tuple[str, str] | None:
+    """The ends of all ``ranges`` together, as JSON; None for bytes, and for floats, of which NaN is in no range."""
+    if not ranges:
+        return None
+    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+    first, last = _as_json(low, up=False), _as_json(high, up=True)
+    return None if first is None or last is None else (first, last)
+
+
+def _as_json(value: object, *, up: bool) -> str | None:
+    match value:
+        case datetime():
+            return json.dumps(_moment(value, up=up))
+        case date():
+            return json.dumps(str(value))
+        case str():
+            return json.dumps(_cut(value, up=up))
+        case Decimal():
+            return f"{value:f}"
+        case bool() | int():
+            return json.dumps(value)
+        case _:
+            return None
+
+
+def _moment(value: datetime, *, up: bool) -> str:
+    """The log has milliseconds: the least moment is rounded down, the greatest one up."""
+    rest = timedelta(microseconds=value.microsecond % 1000)
+    whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
+    return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{whole.microsecond // 1000:03d}Z"
+
+
+def _cut(value: str, *, up: bool) -> str:
+    """As Delta's own writers do it: a long text is cut off, and the greatest made greater than all that begin so."""
+    if len(value) <= _LONGEST_TEXT:
+        return value
+    if not up:
+        return value[:_LONGEST_TEXT]
+    return value if value[_LONGEST_TEXT] == _LAST_CHARACTER else value[:_LONGEST_TEXT] + _LAST_CHARACTER
+
+
+def _day_of(file: StoredFile, table: str) -> str:
+    name, _, day = file.path.rsplit("/", 2)[-2].partition("=")
+    try:
+        return str(date.fromisoformat(day)) if name == PARTITION_COLUMN else _no_day(file, table)
+    except ValueError:
+        return _no_day(file, table)
+
+
+def _no_day(file: StoredFile, table: str) -> str:
+    raise PublicationRefused(
+        f"{table}: a row without a {PARTITION_COLUMN} was computed, and written to {file.path}.",
+        hint="A transform has to give every row the day it belongs to; correct it in a new version.",
+    )
+
+
+def _statistics_of(storage: Storage, file: StoredFile) -> str:
+    footer = storage.parquet_footer(file.path)
+    for number, name in enumerate(footer.schema.names):
+        if footer.schema.column(number).physical_type == "INT96":
+            raise LakehouseUnusable(
+                f"Spark wrote the moments of {name} in a form (INT96) that not everybody reads: {file.path}.",
+                hint="Set spark.sql.parquet.outputTimestampType to TIMESTAMP_MICROS in the Spark profile.",
+            )
+    return statistics(footer)

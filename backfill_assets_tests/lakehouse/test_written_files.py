@@ -1,0 +1,160 @@
+"""What a log is told of written files comes from their footers, and never keeps a reader from a row that is there."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.errors import LakehouseUnusable, PublicationRefused
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.lakehouse.written_files import statistics, written_files
+
+DAY = "2017-03-01"
+FOLDER = "write-id=ab12"
+
+
+def footer(columns: dict[str, pa.Array], rows_in_a_group: int = 1000) -> pq.FileMetaData:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, row_group_size=rows_in_a_group)
+    return pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+
+def told(columns: dict[str, pa.Array], rows_in_a_group: int = 1000) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(statistics(footer(columns, rows_in_a_group)))
+    return found
+
+
+def write(root: Path, columns: dict[str, pa.Array], below: str = f"day={DAY}", **how: Any) -> Storage:
+    target = root / "t" / "_timelines" / "one" / FOLDER / below / "part-0.snappy.parquet"
+    target.parent.mkdir(parents=True)
+    pq.write_table(pa.table(columns), target, **how)
+    (target.parent / ".part-0.snappy.parquet.crc").write_bytes(b"crc")
+    return Storage(str(root))
+
+
+def test_ends_and_nulls_are_those_of_all_row_groups() -> None:
+    found = told({"id": pa.array([3, None, 9, 1], pa.int64()), "name": pa.array(["b", "c", None, None])}, 2)
+    assert found == {
+        "numRecords": 4,
+        "minValues": {"id": 1, "name": "b"},
+        "maxValues": {"id": 9, "name": "c"},
+        "nullCount": {"id": 1, "name": 2},
+    }
+
+
+def test_days_are_told_and_moments_to_the_millisecond_around_them() -> None:
+    """Delta's log has milliseconds; a greatest moment that is cut off would hide the row that has it."""
+    moments = [datetime(2017, 3, 1, 10, 0, 0, 123_456, UTC), datetime(2017, 3, 1, 10, 0, 0, 999_100, UTC)]
+    found = told({"at": pa.array(moments, pa.timestamp("us", "UTC")), "on": pa.array([date(2017, 3, 1)] * 2)})
+    assert found["minValues"] == {"at": "2017-03-01T10:00:00.123Z", "on": "2017-03-01"}
+    assert found["maxValues"] == {"at": "2017-03-01T10:00:01.000Z", "on": "2017-03-01"}
+
+
+def test_long_texts_are_cut_off_as_delta_does_it() -> None:
+    found = told({"token": pa.array(["a" * 64, "f" * 64, "b"])})
+    assert found["minValues"] == {"token": "a" * 32}
+    assert found["maxValues"] == {"token": "f" * 32 + chr(0x10FFFF)}
+
+
+def test_amounts_keep_all_their_digits_and_lists_are_not_told_of() -> None:
+    amounts = pa.array([Decimal("1.25"), Decimal("-9999999999999999.99")], pa.decimal128(18, 2))
+    text = statistics(footer({"amount": amounts, "flag": pa.array([True, False]), "reasons": pa.array([["x"], []])}))
+    assert '"minValues":{"amount":-9999999999999999.99,"flag":false}' in text
+    assert json.loads(text)["nullCount"] == {"amount": 0, "flag": 0}
+
+
+@pytest.mark.parametrize(
+    "strange", [pa.array([float("nan"), 1.0]), pa.array([b"bytes", None])], ids=["floats", "bytes"]
+)
+def test_values_are_told_of_all_columns_or_of_none(strange: pa.Array) -> None:
+    """Delta-rs takes an end that is missing beside others for one that nothing lies within."""
+    assert told({"id": pa.array([1, 2]), "strange": strange}) == {"numRecords": 2}
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1),
+    st.lists(st.one_of(st.none(), st.text(st.characters(codec="utf-8"), max_size=40)), min_size=1),
+    st.integers(1, 3),
+)
+def test_every_value_lies_between_the_ends(numbers: list[int | None], texts: list[str | None], rows: int) -> None:
+    for values, kind in ((numbers, pa.int64()), (texts, pa.string())):
+        found = told({"v": pa.array(values, kind)}, rows)
+        present = [value for value in values if value is not None]
+        assert found["nullCount"]["v"] == len(values) - len(present)
+        assert ("v" in found["minValues"]) == bool(present)
+        for value in present:
+            assert _bytes(found["minValues"]["v"]) <= _bytes(value) <= _bytes(found["maxValues"]["v"])
+
+
+def test_a_text_that_goes_on_with_the_last_character_lies_between_the_ends() -> None:
+    text = "a" * 32 + chr(0x10FFFF) * 2
+    assert _bytes(told({"v": pa.array([text])})["maxValues"]["v"]) >= _bytes(text)
+
+
+def _bytes(value: int | str) -> Any:
+    """Texts are compared as Parquet and Delta compare them."""
+    return value.encode() if isinstance(value, str) else value
+
+
+MOMENT = datetime(2017, 3, 1, 10, 0, 0, 999_100, UTC)
+COLUMNS: dict[str, tuple[str, pa.Array]] = {
+    "at": ("timestamp", pa.array([MOMENT, MOMENT], pa.timestamp("us", "UTC"))),
+    "token": ("string", pa.array(["a" * 64, "f" * 64])),
+    "amount": ("decimal(18,2)", pa.array([Decimal("1.25"), Decimal("9999999999999999.99")], pa.decimal128(18, 2))),
+    "flag": ("boolean", pa.array([True, False])),
+    "note": ("string", pa.array([None, None], pa.string())),
+}
+
+
+@pytest.mark.parametrize("also", [{}, {"strange": ("double", pa.array([float("nan"), 1.0]))}], ids=["told", "untold"])
+def test_readers_who_leave_files_out_find_every_row(tmp_path: Path, also: dict[str, tuple[str, pa.Array]]) -> None:
+    """With delta-rs and Arrow, which prune by what the log says."""
+    columns = COLUMNS | also
+    storage = write(tmp_path, {name: values for name, (_, values) in columns.items()})
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in (*((name, kind) for name, (kind, _) in columns.items()), ("day", "date"))
+    ]
+    timeline = Timeline(storage, "t", "one")
+    files = written_files(storage, timeline.path, FOLDER)
+    timeline.add(files, json.dumps({"type": "struct", "fields": fields}), {DAY: StagedAs(input_fingerprint="x")})
+    rows = arrow_dataset(storage, timeline.path)
+    for name, (_, values) in COLUMNS.items():
+        for value in values:
+            asked = ds.field(name) == value if value.is_valid else ds.field(name).is_null()
+            assert rows.to_table(filter=asked).num_rows >= 1, name
+
+
+def test_files_are_named_with_their_day_and_nothing_else_is_taken(tmp_path: Path) -> None:
+    storage = write(tmp_path, {"id": pa.array([1, 2])})
+    (file,) = written_files(storage, "t/_timelines/one", FOLDER)
+    assert (file.path, file.day, file.rows) == (f"{FOLDER}/day={DAY}/part-0.snappy.parquet", DAY, 2)
+    assert file.size == (tmp_path / "t/_timelines/one" / file.path).stat().st_size and file.modified_ms > 0
+    assert written_files(storage, "t/_timelines/one", "write-id=cd34") == []
+
+
+@pytest.mark.parametrize("below", ["day=__HIVE_DEFAULT_PARTITION__", "store=1"])
+def test_rows_without_a_day_are_refused(tmp_path: Path, below: str) -> None:
+    storage = write(tmp_path, {"id": pa.array([1])}, below)
+    with pytest.raises(PublicationRefused, match="a row without a day was computed"):
+        written_files(storage, "t/_timelines/one", FOLDER)
+
+
+def test_moments_that_only_spark_reads_are_refused(tmp_path: Path) -> None:
+    moment = pa.array([datetime(2017, 3, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    storage = write(tmp_path, {"at": moment}, use_deprecated_int96_timestamps=True)
+    with pytest.raises(LakehouseUnusable, match=r"moments of at .*INT96") as refused:
+        written_files(storage, "t/_timelines/one", FOLDER)
+    assert "TIMESTAMP_MICROS" in (refused.value.hint or "")
