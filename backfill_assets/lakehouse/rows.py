@@ -78,9 +78,8 @@ def stage(rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs], *
 
 
 def _all_nullable(schema: StructType) -> str:
-    """As every published table has it: what may not be null is for contracts to say."""
-    fields = [{**field, "nullable": True} for field in schema.jsonValue()["fields"]]
-    return json.dumps({"type": "struct", "fields": fields})
+    """As every published table has it, within lists and structures too: what may be null is for contracts to say."""
+    return json.dumps(schema.toNullable().jsonValue())
 
 
 def _file_rows(

@@ -165,3 +165,12 @@ def test_rows_of_another_shape_are_refused(spark: SparkSession, tmp_path: Path) 
         with pytest.raises(PublicationRefused, match="rows of another shape are in the timeline run-two already"):
             stage(rows, timeline, as_staged(SECOND))
     assert set(timeline.days()) == {FIRST}
+
+
+def test_nothing_in_a_staged_schema_forbids_null(spark: SparkSession, tmp_path: Path) -> None:
+    """Published tables have it so, within lists and structures too: another schema would be refused by them."""
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    rows = days_of(spark, {FIRST: [1]}).selectExpr("array('a') AS notes", "named_struct('x', 1L) AS place", "day")
+    stage(rows, timeline, as_staged(FIRST))
+    schema = timeline.schema()
+    assert '"containsNull":true' in schema and '"nullable":false' not in schema and '"containsNull":false' not in schema
