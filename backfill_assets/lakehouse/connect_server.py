@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.class_archive import start_folder
 from backfill_assets.lakehouse.java import require_java
 from backfill_assets.lakehouse.session import embedded_options
 from backfill_assets.settings import Settings
@@ -152,7 +153,7 @@ def _launch(
             stdin=subprocess.DEVNULL if outlives_starter else subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env=daemon_environment(settings),
+            env=daemon_environment(settings) | {"SPARK_CONF_DIR": str(start_folder(settings))},
             # Ctrl-C is for the starter, who ends its runs first and then their server.
             start_new_session=True,
         )

@@ -77,6 +77,11 @@ def locked_jars(settings: Settings) -> list[Path]:
     return [settings.jars / jar.file_name for jar in lock]
 
 
+def jars_of_delta(settings: Settings) -> list[Path]:
+    """Those of :func:`locked_jars` that every Spark here has, wherever the lakehouse is."""
+    return [settings.jars / jar.file_name for jar in read_lock(settings.spark_conf / "jars.lock")]
+
+
 def fetch_jars(settings: Settings) -> list[LockedJar]:
     """Bring the folder in line with the lock, through Spark's own resolver; returns the JARs that were fetched."""
     fetched = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.jars import locked_jars
+from backfill_assets.lakehouse.class_archive import start_folder, start_options
+from backfill_assets.lakehouse.jars import jars_of_delta, locked_jars
 from backfill_assets.lakehouse.java import require_java
 from backfill_assets.lakehouse.memory import driver_memory
 from backfill_assets.lakehouse.object_store import ObjectStore
@@ -24,6 +26,8 @@ _SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.sql.parquet.outputTimest
 _DEFAULT_PORT = 15002
 # The client's own patience with a server that does not answer is ten minutes; with these it is half a minute.
 _RETRIES, _LONGEST_WAIT_MS = 8, 5_000
+# As Java reads properties: a key ends at the first blank, equals sign or colon.
+_PROPERTY = re.compile(r"(?P<key>[^\s=:]+)\s*[=:]?\s*(?P<value>.*)")
 _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 
 
@@ -97,13 +101,15 @@ def end_session(settings: Settings, session_id: str) -> None:
 
 
 def embedded_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
-    """What this machine adds to the profile: JARs, memory, an S3 lakehouse, and what the caller asks for."""
-    computed = {"spark.jars": ",".join(str(jar) for jar in locked_jars(settings))}
-    if "spark.driver.memory" not in profile(settings):
-        computed["spark.driver.memory"] = driver_memory()
+    """All settings of a Spark that is started here, with ``start_folder`` for ``SPARK_CONF_DIR``.
+
+    The profile's; what this machine adds to them, which is JARs, memory, an S3 lakehouse; what the caller asks for.
+    """
+    found = {"spark.driver.memory": driver_memory()} | profile(settings)
+    found["spark.jars"] = ",".join(str(jar) for jar in locked_jars(settings))
     if settings.lakehouse_on_s3:
-        computed |= ObjectStore.from_environment().spark_options()
-    return computed | dict(options)
+        found |= ObjectStore.from_environment().spark_options()
+    return start_options(settings, found | dict(options), jars_of_delta(settings))
 
 
 def profile(settings: Settings) -> dict[str, str]:
@@ -114,8 +120,8 @@ def profile(settings: Settings) -> dict[str, str]:
     except OSError as error:
         hint = "Set BACKFILL_SPARK_PROFILE to a folder of spark_conf, and BACKFILL_SPARK_CONF to where those are."
         raise LakehouseUnusable(f"There is no Spark profile {file}.", hint=hint) from error
-    pairs = [line.replace("=", " ", 1).split(maxsplit=1) for line in lines if line and not line.startswith("#")]
-    return dict(pairs)
+    pairs = [_PROPERTY.fullmatch(line) for line in lines if not line.startswith(("#", "!"))]
+    return {pair["key"]: pair["value"] for pair in pairs if pair}
 
 
 def _embedded(settings: Settings, app_name: str, options: Mapping[str, str]) -> SparkSession:
@@ -125,7 +131,7 @@ def _embedded(settings: Settings, app_name: str, options: Mapping[str, str]) -> 
     builder = SparkSession.builder.appName(app_name)
     for key, value in embedded_options(settings, options).items():
         builder = builder.config(key, value)
-    conf_dir = str(settings.spark_conf / settings.spark_profile)
+    conf_dir = str(start_folder(settings))
     # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.
     with _environment(SPARK_CONF_DIR=conf_dir, SPARK_REMOTE=None, SPARK_CONNECT_MODE_ENABLED=None):
         session: SparkSession = builder.getOrCreate()

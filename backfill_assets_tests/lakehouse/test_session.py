@@ -24,6 +24,14 @@ def test_a_profile_that_does_not_exist_is_named(settings: Settings) -> None:
         profile(replace(settings, spark_profile="cluster7"))
 
 
+def test_a_profile_is_read_as_java_reads_properties(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    lines = ["# nothing", "! nothing", "", "a.b   -Dx=1 -Dy=2", "c=d", "e : f", "  g = h i "]
+    (tmp_path / "mine" / "spark-defaults.conf").write_text("\n".join(lines))
+    found = profile(replace(settings, spark_conf=tmp_path, spark_profile="mine"))
+    assert found == {"a.b": "-Dx=1 -Dy=2", "c": "d", "e": "f", "g": "h i"}
+
+
 @pytest.mark.parametrize("name", ["local", "connect", "standalone", "yarn", "kubernetes"])
 def test_every_profile_keeps_what_correctness_rests_on(settings: Settings, name: str) -> None:
     """Days are UTC days, and publishing adds whole files by path: no deletion vectors, no row ids."""

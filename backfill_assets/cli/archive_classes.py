@@ -1,0 +1,105 @@
+"""``python -m backfill_assets.cli.archive_classes``, a part of set-up: makes the archive of Spark's classes.
+
+One generated day goes from landed files to daily revenue on a Spark Connect server, which writes down when it ends
+which classes all of that has loaded. Half a minute to a minute, once; every later start of Spark is seconds shorter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.lakehouse.class_archive import JAVA_OPTIONS, archive_file, recording_option
+from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server
+from backfill_assets.lakehouse.session import profile
+from backfill_assets.sample.synthetic import synthesize
+from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.settings import Settings
+
+_DAY = DayRange(date(2017, 3, 1), date(2017, 3, 1))
+_ROWS = 100
+_SEED = 20170301
+_DEFECTS = {"exact_duplicate": 2, "malformed_amount": 2}
+_TABLES = (
+    "raw_fx_rates",
+    "bronze_fx_rates",
+    "raw_sales",
+    "bronze_sales",
+    "fact_sales_transactions",
+    "fact_daily_revenue",
+)
+_PATIENCE_SECONDS = 300
+
+
+def archive_classes(settings: Settings) -> Path | None:
+    """Make the archive anew; None when this Java makes none, which costs nothing but time."""
+    file = archive_file(settings)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="backfill-classes-") as folder:
+        home = Path(folder)
+        made = home / "spark.jsa"
+        recording = replace(
+            Settings.at(home), jars=settings.jars, spark_conf=settings.spark_conf, spark_profile="connect"
+        )
+        with connect_server(recording, options=_with_recording(recording, made)) as server:
+            _run_a_day(recording, server)
+            _end(server)
+        if not made.exists():
+            return None
+        shutil.copyfile(made, file.with_suffix(".tmp"))
+    return file.with_suffix(".tmp").replace(file)
+
+
+def _with_recording(settings: Settings, file: Path) -> dict[str, str]:
+    """With the first compiler alone, which is faster for one run; an archive holds no compiled code."""
+    java = profile(settings).get(JAVA_OPTIONS, "")
+    return {JAVA_OPTIONS: f"{java} -XX:TieredStopAtLevel=1 {recording_option(file)}".strip()}
+
+
+def _run_a_day(settings: Settings, server: ConnectServer) -> None:
+    synthesize(SyntheticSpec(_DAY, _ROWS, _SEED, _DEFECTS), settings.landing)
+    paths = {"HOME": settings.home, "JARS": settings.jars, "SPARK_CONF": settings.spark_conf}
+    elsewhere = {name: text for name, text in os.environ.items() if not name.startswith("BACKFILL_")}
+    environment = elsewhere | {f"BACKFILL_{name}": str(path) for name, path in paths.items()}
+    command = [str(Path(sys.executable).with_name("backfill")), "run", *_TABLES, "--days", str(_DAY)]
+    done = subprocess.run(
+        command,
+        env=environment | {"SPARK_REMOTE": server.url},
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise LakehouseUnusable(f"A generated day could not be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def _end(server: ConnectServer) -> None:
+    """Give it the time to write; :meth:`ConnectServer.stop` would kill it after a while."""
+    server.process.terminate()
+    server.process.wait(_PATIENCE_SECONDS)
+
+
+def main() -> int:
+    """Say what was made; what keeps Spark from running a day is an error, an archive that is not made is none."""
+    try:
+        made = archive_classes(Settings.from_environment())
+    except BackfillError as error:
+        print(error, file=sys.stderr)
+        return 1
+    size = f"{made.stat().st_size / 1e6:.0f} MB in {made}" if made else "this Java makes none; Spark starts slower"
+    print(f"Archive of Spark's classes: {size}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
