@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 from backfill_assets.build import decide
@@ -15,8 +16,9 @@ from backfill_assets.build.stage import (
     StagedTableDay,
     as_facts,
     content_of,
-    measured_days,
+    measured_files,
     recorded,
+    side_by_side,
     with_cost,
     with_verdict,
 )
@@ -32,6 +34,7 @@ from backfill_assets.lakehouse.supersessions import supersessions
 from backfill_assets.lakehouse.timelines import Timeline, open_timelines
 from backfill_assets.lakehouse.tokens import ensure_token_key
 from backfill_assets.quality import gates
+from backfill_assets.quality.measures import added_up, zero_metrics
 
 INGEST = "v1"
 """The version of the ingestion; rows of history keep the one they were taken in by."""
@@ -120,8 +123,7 @@ class ArrivalBuild:
         timeline = self.adoptable(files) or self.stage_rows(files)
         while True:
             pin = self.pin(timeline)
-            self.stage_supersessions(timeline, pin)
-            self.judge(timeline, pin, files, empty)
+            self.judge(timeline, pin, files, self.measured(timeline, pin), empty)
             self.lake.wait_for_holds({self.table.name: [str(day) for day in self.staged]}, self.progress)
             outcome = self.lake.publisher.publish(self.request(timeline, pin, files))
             if isinstance(outcome, Published) or outcome.days:
@@ -170,6 +172,24 @@ class ArrivalBuild:
         around = {date.fromisoformat(day) + timedelta(days=n) for day in days for n in range(-width, width + 1)}
         return [str(day) for day in sorted(around)]
 
+    def measured(self, timeline: Timeline, pin: Pin) -> dict[date, Metrics]:
+        """By day: the rows are measured while their supersessions are looked for, which are measured when found."""
+        spark = self.lake.spark()
+        rows = timeline.files()
+
+        def markers() -> dict[date, Metrics]:
+            self.stage_supersessions(timeline, pin)
+            added = [file for file in timeline.files() if file not in known]
+            return measured_files(spark, self.table, timeline, added)
+
+        known = set(rows)
+        looking: dict[str, Callable[[], dict[date, Metrics]]] = {
+            "rows": partial(measured_files, spark, self.table, timeline, rows),
+            "markers": markers,
+        }
+        parts = side_by_side(spark, looking).values()
+        return {day: added_up([part[day] for part in parts if day in part]) for day in set().union(*parts)}
+
     def stage_supersessions(self, timeline: Timeline, pin: Pin) -> None:
         read = pin.inputs.get(self.table.name)
         if read is None:
@@ -179,13 +199,19 @@ class ArrivalBuild:
         markers = supersessions(self.source, staged_rows(spark, timeline), existing)
         stage(markers, timeline, {}, other_days=True)
 
-    def judge(self, timeline: Timeline, pin: Pin, files: Sequence[LandedFile], empty: Sequence[date]) -> None:
+    def judge(
+        self,
+        timeline: Timeline,
+        pin: Pin,
+        files: Sequence[LandedFile],
+        measured: Mapping[date, Metrics],
+        empty: Sequence[date],
+    ) -> None:
         """Gates on what is to be appended, day by day; raises :class:`DaysFailed` if one does not pass."""
-        touched = {date.fromisoformat(day) for day in timeline.days_with_files()}
-        days = sorted(touched | set(empty))
-        measured = measured_days(self.lake.spark(), self.table, timeline, days)
+        days = sorted({*measured, *empty})
+        nothing = zero_metrics(self.table)
         seconds = (time.monotonic() - self.started) / max(1, len(days))
-        found = [self.judged_day(day, measured[day], pin, timeline.schema(), seconds) for day in days]
+        found = [self.judged_day(day, measured.get(day, nothing), pin, timeline.schema(), seconds) for day in days]
         made_of = dict.fromkeys(days, _fingerprint(files))
         self.staged = {day.day: day for day in recorded(timeline, found, made_of)}
         failed = [failed_day(day) for day in self.staged.values() if not day.passed]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from backfill_assets.build import decide
 from backfill_assets.build.decide import Wanted
@@ -19,7 +20,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.publication import DayContent
 from backfill_assets.lakehouse.publish import Pin
-from backfill_assets.lakehouse.rows import stage, staged_rows
+from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
 from backfill_assets.quality import gates, measures, summary
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Contents = Mapping[str, DayContent]
 """What the tables hold on one day, by table."""
 UpstreamOf = Callable[[date], Contents]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -81,37 +83,42 @@ def stage_chunk(
         stage(computed[table.name], timelines[table.name], staged)
         return measured_days(spark, table, timelines[table.name], chunk.days)
 
-    measured = side_by_side(spark, written_and_measured, chunk.step.tables)
+    measured = side_by_side(spark, {table.name: partial(written_and_measured, table) for table in chunk.step.tables})
     seconds = (time.monotonic() - started) / len(chunk.days)
     return [
         day for table in chunk.step.tables for day in _judged(chunk, table, measured, timelines[table.name], seconds)
     ]
 
 
-def side_by_side(
-    spark: SparkSession, work: Callable[[Table], dict[date, Metrics]], tables: Sequence[Table]
-) -> dict[str, dict[date, Metrics]]:
-    """What ``work`` gives for each of ``tables``, in a thread each; their first error, when all have come to an end."""
-    if len(tables) == 1:
-        return {tables[0].name: work(tables[0])}
+def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:
+    """What each piece of ``work`` gives, in a thread each; their first error, when all have come to an end."""
+    if len(work) == 1:
+        return {name: piece() for name, piece in work.items()}
     from pyspark.util import inheritable_thread_target
 
-    with ThreadPoolExecutor(len(tables)) as pool:
+    with ThreadPoolExecutor(len(work)) as pool:
         # Wrapped once for each thread: two threads with one set of properties would tell Spark that they are one query.
-        futures = {table.name: pool.submit(inheritable_thread_target(spark)(work), table) for table in tables}
+        futures = {name: pool.submit(inheritable_thread_target(spark)(piece)) for name, piece in work.items()}
     return {name: future.result() for name, future in futures.items()}
 
 
 def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
-    """The metrics of every day, from ``groupBy(day)`` over the staged files; days without rows have zeros.
+    """The metrics of every day, from ``groupBy(day)`` over the staged files; days without rows have zeros."""
+    wanted = {str(day) for day in days}
+    found = measured_files(spark, table, timeline, [file for file in timeline.files() if file.day in wanted])
+    return {day: found[day] if day in found else measures.zero_metrics(table) for day in days}
+
+
+def measured_files(
+    spark: SparkSession, table: Table, timeline: Timeline, files: Sequence[AddedFile]
+) -> dict[date, Metrics]:
+    """The metrics of the days that have rows in ``files`` of ``timeline``.
 
     No files, no job: a quarantine table is mostly empty.
     """
-    found: Mapping[date, Metrics] = {}
-    if filled := timeline.days_with_files() & {str(day) for day in days}:
-        count = sum(file.rows for file in timeline.files(filled))
-        found = measures.measured(staged_rows(spark, timeline, filled), table, count)
-    return {day: found[day] if day in found else measures.zero_metrics(table) for day in days}
+    if not files:
+        return {}
+    return measures.measured(rows_of_files(spark, timeline, files), table, sum(file.rows for file in files))
 
 
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from backfill_assets.datasets.contract import as_declared
-from backfill_assets.errors import PublicationRefused
+from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.publication import InputRead
@@ -47,12 +47,23 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
 
 def staged_rows(spark: SparkSession, timeline: Timeline, days: Iterable[str] | None = None) -> DataFrame:
     """The rows that a timeline holds, of all its days or of ``days``."""
+    return rows_of_files(spark, timeline, timeline.files(days))
+
+
+def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[AddedFile]) -> DataFrame:
+    """The rows of ``files``, as ``timeline`` names them: all of its files, or those of one write."""
     schema = StructType.fromJson(json.loads(timeline.schema()))
-    found = _file_rows(spark, timeline.storage, timeline.path, timeline.files(days), schema)
-    if found is not None:
-        return found
-    rows = spark.read.format("delta").load(timeline.spark_uri)
-    return rows if days is None else rows.where(_in_days(days))
+    parts = [
+        _file_rows(spark, timeline.storage, timeline.path, files[start : start + _MOST_FILES], schema)
+        for start in range(0, len(files), _MOST_FILES)
+    ]
+    found = [part for part in parts if part is not None]
+    if len(found) < len(parts):
+        raise LakehouseUnusable(
+            f"The timeline {timeline.path} has files outside the folders of their days.",
+            hint="Nothing here writes such files: look who did, remove the timeline, and run the days again.",
+        )
+    return _all_of(found) if found else spark.createDataFrame([], schema)
 
 
 def stage(rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs], *, other_days: bool = False) -> None:
@@ -106,8 +117,10 @@ def _file_rows(
         .select(*schema.names)
         for folder, paths in folders.items()
     ]
-    if not parts:
-        return spark.createDataFrame([], schema)
+    return _all_of(parts) if parts else spark.createDataFrame([], schema)
+
+
+def _all_of(parts: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.union(other), parts)
 
 

@@ -21,17 +21,18 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
     """
     if source.supersession_window_days == 0:
         return arrived.where(F.lit(False)).select(*raw_schema(source).names)
-    seen = _versions(source, arrived, F.lit(True)).unionByName(_versions(source, existing, F.lit(False)))
-    by_key = seen.groupBy(*source.key_columns).agg(
-        F.collect_set("version").alias("versions"), F.bool_or("new").alias("touched")
-    )
-    several = by_key.where(F.col("touched") & (F.size("versions") > 1))
+    keys = list(source.key_columns)
+    # What is there is far more than what arrived, and hardly any of it has a key that arrived again.
+    concerned = existing.join(arrived.select(*keys), keys, "left_semi")
+    seen = _versions(source, arrived).unionByName(_versions(source, concerned))
+    by_key = seen.groupBy(*keys).agg(F.collect_set("version").alias("versions"))
+    several = by_key.where(F.size("versions") > 1)
     newer = several.withColumn("newer", F.explode(F.filter("versions", lambda v: ~v.marker)))
     losing = newer.withColumn("losing_day", F.explode(_days_that_lose(source)))
     return losing.where(~_already_marked()).select(*_marker(source))
 
 
-def _versions(source: Source, rows: DataFrame, new: Column) -> DataFrame:
+def _versions(source: Source, rows: DataFrame) -> DataFrame:
     version = parsed(F.col(source.version_field), source.type_of(source.version_field))
     readable = [version.isNotNull(), ~F.col("day_is_arrival"), *(F.length(name) > 0 for name in source.key_columns)]
     facts = F.struct(
@@ -41,7 +42,7 @@ def _versions(source: Source, rows: DataFrame, new: Column) -> DataFrame:
         F.col("day"),
         (F.col("record_kind") == "supersession").alias("marker"),
     )
-    return rows.where(all_of(readable)).select(*source.key_columns, facts.alias("version"), new.alias("new"))
+    return rows.where(all_of(readable)).select(*source.key_columns, facts.alias("version"))
 
 
 def _days_that_lose(source: Source) -> Column:

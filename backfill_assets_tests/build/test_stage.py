@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import date
+from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ def test_each_table_has_its_own_result(spark: SparkSession) -> None:
         meeting.wait()
         return {DAY: {"rows": spark.range(len(table.name)).count()}}
 
-    found = side_by_side(spark, work, TABLES)
+    found = side_by_side(spark, {table.name: partial(work, table) for table in TABLES})
     assert found == {table.name: {DAY: {"rows": len(table.name)}} for table in TABLES}
 
 
@@ -41,5 +42,5 @@ def test_an_error_is_told_when_the_other_has_come_to_an_end(spark: SparkSession)
         return {}
 
     with pytest.raises(ValueError, match=failing):
-        side_by_side(spark, work, TABLES)
+        side_by_side(spark, {table.name: partial(work, table) for table in TABLES})
     assert ended.is_set(), other

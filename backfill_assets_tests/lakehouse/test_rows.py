@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,10 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyspark.sql import types as T
 
-from backfill_assets.errors import PublicationRefused
+from backfill_assets.errors import LakehouseUnusable, PublicationRefused
+from backfill_assets.lakehouse import rows as rows_module
 from backfill_assets.lakehouse.publication import InputRead
-from backfill_assets.lakehouse.rows import published_rows, stage, staged_rows
+from backfill_assets.lakehouse.rows import published_rows, rows_of_files, stage, staged_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -111,6 +113,27 @@ def test_a_timeline_that_was_written_to_several_times_is_read_at_once(spark: Spa
     rows = staged_rows(spark, timeline, [FIRST, SECOND])
     assert ids(rows) == {FIRST: list(range(10)), SECOND: list(range(10, 20))}
     assert scans(rows).count("FileScan parquet") == 1
+
+
+def test_the_files_of_one_write_are_read_alone_however_many_there_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_module, "_MOST_FILES", 2)
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    stage(days_of(spark, {FIRST: [1], SECOND: [2], THIRD: [3]}), timeline, as_staged(FIRST, SECOND, THIRD))
+    first = timeline.files()
+    stage(days_of(spark, {FIRST: [4]}), timeline, as_staged(FIRST))
+    assert ids(rows_of_files(spark, timeline, first)) == {FIRST: [1], SECOND: [2], THIRD: [3]}
+    assert ids(rows_of_files(spark, timeline, timeline.files())) == {FIRST: [1, 4], SECOND: [2], THIRD: [3]}
+    assert rows_of_files(spark, timeline, []).count() == 0
+
+
+def test_a_staged_file_outside_its_day_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    stage(days_of(spark, {FIRST: [1]}), timeline, as_staged(FIRST))
+    stray = replace(timeline.files()[0], path="stray.parquet")
+    with pytest.raises(LakehouseUnusable, match="run-two has files outside the folders of their days"):
+        rows_of_files(spark, timeline, [stray])
 
 
 def test_days_are_recorded_by_the_commit_that_adds_their_files(spark: SparkSession, tmp_path: Path) -> None:
