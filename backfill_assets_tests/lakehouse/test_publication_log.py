@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -80,11 +81,20 @@ def test_reading_the_head_stays_flat_at_two_thousand_entries(lake: Lake) -> None
     log = lake.publisher().log
     seconds = {}
     for length in (20, 2000):
-        while (head := log.head()).version < length:
-            assert _append(log, head, "n")
+        _grow(log, length)
+        assert log.head().version == length
         seconds[length] = min(_seconds(log) for _ in range(20))
     print({length: f"{value * 1000:.1f} ms" for length, value in seconds.items()})
     assert seconds[2000] < 10 * seconds[20] + 0.02
+
+
+def _grow(log: PublicationLog, length: int) -> None:
+    """The same handle goes on, which is faster than a new one for each entry."""
+    head = log.head()
+    while head.version < length:
+        assert _append(log, head, "n")
+        head.handle.update_incremental()
+        head = replace(head, version=head.handle.version())
 
 
 def _seconds(log: PublicationLog) -> float:
