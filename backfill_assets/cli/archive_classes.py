@@ -17,7 +17,7 @@ from pathlib import Path
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, LakehouseUnusable
-from backfill_assets.lakehouse.class_archive import JAVA_OPTIONS, archive_file, recording_option
+from backfill_assets.lakehouse.class_archive import JAVA_OPTIONS, archive_file, empty_folder, recording_option
 from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server
 from backfill_assets.lakehouse.session import profile
 from backfill_assets.sample.synthetic import synthesize
@@ -42,7 +42,7 @@ _PATIENCE_SECONDS = 300
 def archive_classes(settings: Settings) -> Path | None:
     """Make the archive anew; None when this Java makes none, which costs nothing but time."""
     file = archive_file(settings)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    empty_folder(settings).mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="backfill-classes-") as folder:
         home = Path(folder)

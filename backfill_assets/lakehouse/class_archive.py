@@ -23,29 +23,27 @@ def archive_file(settings: Settings) -> Path:
     return settings.jars.parent / "class-archive" / "spark.jsa"
 
 
-def start_folder(settings: Settings) -> Path:
-    """The folder for ``SPARK_CONF_DIR``: an empty one, or the profile's if that has more in it than we hand over.
+def empty_folder(settings: Settings) -> Path:
+    """Made by set-up with the archive: Java archives nothing from a class path that has a folder of files on it."""
+    return archive_file(settings).parent / "empty"
 
-    Spark puts this folder on the class path, and Java archives nothing from a class path with a folder of files on it.
-    A profile with files of its own (Hadoop's, say) needs them there, and starts without an archive.
+
+def start_folder(settings: Settings) -> Path:
+    """What ``SPARK_CONF_DIR`` has to be, which Spark puts on the class path: :func:`empty_folder`, or the profile's.
+
+    A profile with files of its own (Hadoop's, say) needs them on the class path, and starts without an archive.
     """
-    profile = settings.spark_conf / settings.spark_profile
-    if _has_files_of_its_own(profile):
-        return profile
-    empty = archive_file(settings).parent / "empty"
-    empty.mkdir(parents=True, exist_ok=True)
-    return empty
+    return empty_folder(settings) if _handed_over(settings) else _profile(settings)
 
 
 def start_options(settings: Settings, options: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:
-    """``options`` with all that a start from :func:`start_folder` needs: what the profile's files said, the archive.
+    """``options`` with what a start from :func:`start_folder` needs beside them: what files told Spark, the archive.
 
     ``jars`` go on the class path itself, in front: Java archives what is there and not what Spark loads later.
     """
-    profile = settings.spark_conf / settings.spark_profile
-    if _has_files_of_its_own(profile):
+    if not _handed_over(settings):
         return dict(options)
-    archive = archive_file(settings)
+    archive, profile = archive_file(settings), _profile(settings)
     java = [f'{_SILENT} "-XX:SharedArchiveFile={archive}"'] if archive.exists() else []
     java += [f'"-Dlog4j2.configurationFile={(profile / "log4j2.properties").as_uri()}"', options.get(JAVA_OPTIONS, "")]
     class_path = [*(str(jar) for jar in jars), options.get(_CLASS_PATH, "")]
@@ -60,5 +58,10 @@ def recording_option(file: Path) -> str:
     return f'"-XX:ArchiveClassesAtExit={file}"'
 
 
-def _has_files_of_its_own(profile: Path) -> bool:
-    return not {file.name for file in profile.iterdir()} <= _KNOWN
+def _handed_over(settings: Settings) -> bool:
+    """Whether the profile is all in settings that we hand over, so that Spark needs no folder."""
+    return empty_folder(settings).is_dir() and {file.name for file in _profile(settings).iterdir()} <= _KNOWN
+
+
+def _profile(settings: Settings) -> Path:
+    return settings.spark_conf / settings.spark_profile

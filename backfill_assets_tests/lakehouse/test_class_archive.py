@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lakehouse.class_archive import JAVA_OPTIONS, archive_file, start_folder, start_options
+from backfill_assets.lakehouse.class_archive import (
+    JAVA_OPTIONS,
+    archive_file,
+    empty_folder,
+    start_folder,
+    start_options,
+)
 from backfill_assets.lakehouse.jars import jars_of_delta
 from backfill_assets.settings import Settings
 
@@ -30,9 +36,11 @@ print(json.dumps({"conf": dict(session.sparkContext.getConf().getAll()), "said":
 
 @pytest.fixture
 def elsewhere(settings: Settings, tmp_path: Path) -> Settings:
-    """A copy of the profiles, and JARs in a folder with a blank in its name; no archive."""
+    """A copy of the profiles, and JARs in a folder with a blank in its name; set up, but for the archive itself."""
     shutil.copytree(settings.spark_conf, tmp_path / "spark conf")
-    return replace(settings, spark_conf=tmp_path / "spark conf", jars=tmp_path / "a folder" / "jars")
+    elsewhere = replace(settings, spark_conf=tmp_path / "spark conf", jars=tmp_path / "a folder" / "jars")
+    empty_folder(elsewhere).mkdir(parents=True)
+    return elsewhere
 
 
 def test_a_plain_profile_starts_from_an_empty_folder(elsewhere: Settings) -> None:
@@ -53,7 +61,6 @@ def test_what_spark_read_from_the_folder_is_handed_over(elsewhere: Settings) -> 
 
 
 def test_an_archive_is_named_where_there_is_one_and_what_callers_say_comes_after_it(elsewhere: Settings) -> None:
-    archive_file(elsewhere).parent.mkdir(parents=True)
     archive_file(elsewhere).touch()
     java = start_options(elsewhere, {JAVA_OPTIONS: "-Xlog:gc"}, [])[JAVA_OPTIONS]
     assert f'"-XX:SharedArchiveFile={archive_file(elsewhere)}"' in java
@@ -66,6 +73,12 @@ def test_a_profile_with_files_of_its_own_starts_from_them(elsewhere: Settings) -
     (profile / "core-site.xml").write_text("<configuration/>")
     assert start_folder(elsewhere) == profile
     assert start_options(elsewhere, {"spark.master": "local[1]"}, [Path("/a.jar")]) == {"spark.master": "local[1]"}
+
+
+def test_without_set_up_spark_starts_as_it_always_did(settings: Settings, tmp_path: Path) -> None:
+    bare = replace(settings, jars=tmp_path / "jars")
+    assert start_folder(bare) == settings.spark_conf / "local"
+    assert start_options(bare, {"spark.master": "local[1]"}, [Path("/a.jar")]) == {"spark.master": "local[1]"}
 
 
 def test_a_class_path_that_was_set_stays(elsewhere: Settings) -> None:
@@ -96,7 +109,7 @@ def test_an_archive_of_another_class_path_is_passed_over_in_silence(settings: Se
     shutil.copytree(settings.jars, jars)
     other = replace(settings, jars=jars)
     assert all(jar.exists() for jar in jars_of_delta(other))
-    archive_file(other).parent.mkdir()
+    empty_folder(other).mkdir(parents=True)
     archive_file(other).symlink_to(archive_file(settings))
     command = [sys.executable, "-c", _START, str(tmp_path / "log")]
     elsewhere = {**os.environ, "BACKFILL_JARS": str(jars)}
