@@ -1,7 +1,7 @@
 """``python -m backfill_assets.cli.archive_classes``, a part of set-up: makes the archive of Spark's classes.
 
-One generated day goes from landed files to daily revenue on a Spark Connect server, which writes down when it ends
-which classes all of that has loaded. Half a minute to a minute, once; every later start of Spark is seconds shorter.
+One generated day goes from landed files to daily revenue on embedded Spark, whose JVM writes down when it ends which
+classes all of that has loaded. About a minute, once; every later start of an embedded Spark is seconds shorter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.class_archive import JAVA_OPTIONS, archive_file, empty_folder, recording_option
-from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server
 from backfill_assets.lakehouse.session import profile
 from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
@@ -47,33 +46,31 @@ def archive_classes(settings: Settings) -> Path | None:
     with tempfile.TemporaryDirectory(prefix="backfill-classes-") as folder:
         home = Path(folder)
         made = home / "spark.jsa"
-        recording = replace(
-            Settings.at(home), jars=settings.jars, spark_conf=settings.spark_conf, spark_profile="connect"
-        )
-        with connect_server(recording, options=_with_recording(recording, made)) as server:
-            _run_a_day(recording, server)
-            _end(server)
+        synthesize(SyntheticSpec(_DAY, _ROWS, _SEED, _DEFECTS), Settings.at(home).landing)
+        _run_a_day(home, _recording_profiles(settings, home / "spark_conf", made), settings.jars)
         if not made.exists():
             return None
         shutil.copyfile(made, file.with_suffix(".tmp"))
     return file.with_suffix(".tmp").replace(file)
 
 
-def _with_recording(settings: Settings, file: Path) -> dict[str, str]:
-    """With the first compiler alone, which is faster for one run; an archive holds no compiled code."""
-    java = profile(settings).get(JAVA_OPTIONS, "")
-    return {JAVA_OPTIONS: f"{java} -XX:TieredStopAtLevel=1 {recording_option(file)}".strip()}
+def _recording_profiles(settings: Settings, folder: Path, made: Path) -> Path:
+    """A copy of the profiles. With the first compiler alone, faster for one run: an archive holds no compiled code."""
+    shutil.copytree(settings.spark_conf, folder)
+    java = profile(replace(settings, spark_profile="local")).get(JAVA_OPTIONS, "")
+    with (folder / "local" / "spark-defaults.conf").open("a") as defaults:
+        defaults.write(f"\n{JAVA_OPTIONS} {java} -XX:TieredStopAtLevel=1 {recording_option(made)}\n")
+    return folder
 
 
-def _run_a_day(settings: Settings, server: ConnectServer) -> None:
-    synthesize(SyntheticSpec(_DAY, _ROWS, _SEED, _DEFECTS), settings.landing)
-    paths = {"HOME": settings.home, "JARS": settings.jars, "SPARK_CONF": settings.spark_conf}
-    elsewhere = {name: text for name, text in os.environ.items() if not name.startswith("BACKFILL_")}
-    environment = elsewhere | {f"BACKFILL_{name}": str(path) for name, path in paths.items()}
-    command = [str(Path(sys.executable).with_name("backfill")), "run", *_TABLES, "--days", str(_DAY)]
+def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
+    """Also waits for the JVM, which holds the other end of the output until it has written the archive."""
+    ours = ("BACKFILL_", "SPARK_REMOTE")
+    elsewhere = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+    paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}
     done = subprocess.run(
-        command,
-        env=environment | {"SPARK_REMOTE": server.url},
+        [str(Path(sys.executable).with_name("backfill")), "run", *_TABLES, "--days", str(_DAY)],
+        env=elsewhere | {name: str(path) for name, path in paths.items()},
         capture_output=True,
         text=True,
         timeout=_PATIENCE_SECONDS,
@@ -81,12 +78,6 @@ def _run_a_day(settings: Settings, server: ConnectServer) -> None:
     )
     if done.returncode != 0:
         raise LakehouseUnusable(f"A generated day could not be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-
-
-def _end(server: ConnectServer) -> None:
-    """Give it the time to write; :meth:`ConnectServer.stop` would kill it after a while."""
-    server.process.terminate()
-    server.process.wait(_PATIENCE_SECONDS)
 
 
 def main() -> int:

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.class_archive import start_folder
 from backfill_assets.lakehouse.java import require_java
-from backfill_assets.lakehouse.session import embedded_options
+from backfill_assets.lakehouse.session import driver_options
 from backfill_assets.settings import Settings
 
 LOOPBACK = "127.0.0.1"
@@ -140,7 +139,7 @@ def _launch(
         "spark.connect.grpc.binding.address": LOOPBACK,
         "spark.connect.grpc.binding.port": str(port),
     }
-    confs = [f"{key}={value}" for key, value in (embedded_options(settings, options) | serving).items()]
+    confs = [f"{key}={value}" for key, value in (driver_options(settings, options) | serving).items()]
     command = [
         *(() if outlives_starter else ("sh", "-c", _ENDED_WITH_ITS_STARTER, "sh")),
         spark_script("spark-submit"),
@@ -153,7 +152,7 @@ def _launch(
             stdin=subprocess.DEVNULL if outlives_starter else subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env=daemon_environment(settings) | {"SPARK_CONF_DIR": str(start_folder(settings))},
+            env=daemon_environment(settings),
             # Ctrl-C is for the starter, who ends its runs first and then their server.
             start_new_session=True,
         )

@@ -100,16 +100,14 @@ def end_session(settings: Settings, session_id: str) -> None:
             raise
 
 
-def embedded_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a Spark that is started here, with ``start_folder`` for ``SPARK_CONF_DIR``.
-
-    The profile's; what this machine adds to them, which is JARs, memory, an S3 lakehouse; what the caller asks for.
-    """
-    found = {"spark.driver.memory": driver_memory()} | profile(settings)
-    found["spark.jars"] = ",".join(str(jar) for jar in locked_jars(settings))
+def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
+    """What this machine adds to the profile: JARs, memory, an S3 lakehouse, and what the caller asks for."""
+    computed = {"spark.jars": ",".join(str(jar) for jar in locked_jars(settings))}
+    if "spark.driver.memory" not in profile(settings):
+        computed["spark.driver.memory"] = driver_memory()
     if settings.lakehouse_on_s3:
-        found |= ObjectStore.from_environment().spark_options()
-    return start_options(settings, found | dict(options), jars_of_delta(settings))
+        computed |= ObjectStore.from_environment().spark_options()
+    return computed | dict(options)
 
 
 def profile(settings: Settings) -> dict[str, str]:
@@ -129,7 +127,8 @@ def _embedded(settings: Settings, app_name: str, options: Mapping[str, str]) -> 
 
     require_java()
     builder = SparkSession.builder.appName(app_name)
-    for key, value in embedded_options(settings, options).items():
+    wanted = profile(settings) | driver_options(settings, options)
+    for key, value in start_options(settings, wanted, jars_of_delta(settings)).items():
         builder = builder.config(key, value)
     conf_dir = str(start_folder(settings))
     # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.

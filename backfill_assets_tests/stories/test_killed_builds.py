@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import shutil
+import signal
 import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -44,6 +46,8 @@ PLACES = [
     "closed fact_daily_revenue",
 ]
 _KILLED = -9
+_PATIENCE_SECONDS = 120
+"""From one place to the next."""
 
 
 # Forked from a process that has imported everything: two seconds less for each run.
@@ -57,15 +61,26 @@ class Run:
 
     process: BaseProcess
     tells: Connection
+    server: ConnectServer
     reached: list[str] = field(default_factory=list)
 
     def next_place(self) -> str:
         """Empty at the end of the process."""
+        if not self.tells.poll(_PATIENCE_SECONDS):
+            self.process.kill()
+            pytest.fail(f"nothing was reached after {self.reached[-1:]}; the server's threads:\n{self.threads()}")
         try:
             self.reached.append(self.tells.recv())
         except EOFError:
             return ""
         return self.reached[-1]
+
+    def threads(self) -> str:
+        """What the server is at, as Java tells it when it is asked by a signal."""
+        before = self.server.log.stat().st_size
+        os.kill(self.server.process.pid, signal.SIGQUIT)
+        time.sleep(5)
+        return self.server.log.read_text(errors="replace")[before:]
 
     def end(self) -> int:
         """Wait for the end, and give the exit code."""
@@ -83,18 +98,18 @@ class Yard:
     """Where lakehouses are built: ``template`` has everything landed and the exchange rates published."""
 
     template: Path
-    url: str
+    server: ConnectServer
 
     def copy(self, home: Path) -> Path:
         return shutil.copytree(self.template, home)
 
     def start(self, home: Path, place: str = "") -> Run:
         tells, tell = _PROCESSES.Pipe(duplex=False)
-        arguments = (str(home), self.url, str(DAYS), place, tell)
+        arguments = (str(home), self.server.url, str(DAYS), place, tell)
         process = _PROCESSES.Process(target=killed_builder.build_chain, args=arguments)
         process.start()
         tell.close()
-        return Run(process, tells)
+        return Run(process, tells, self.server)
 
 
 @dataclass(frozen=True)
@@ -113,7 +128,7 @@ def yard(
     workshop = Workshop(home, lambda: connect_spark)
     workshop.land_synthetic(SPEC)
     workshop.build_rates(DAYS)
-    return Yard(home, connect_server_for_tests.url)
+    return Yard(home, connect_server_for_tests)
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,8 @@ Content = dict[str, str]
 """By table: the count of its rows, and a hash of all their values."""
 AT_LEAST = 50
 """Reads that begin within each transition."""
+WHILE_STAGING = 20
+"""Reads while days are staged, which is done once, and takes as long as it takes."""
 AT_EACH_STEP = 4
 """Reads for which a publication stands still at each of its steps."""
 MOST_ROUNDS = 40
@@ -184,7 +186,8 @@ def test_a_polling_reader_sees_all_old_or_all_new_through_shadow_cut_over_and_ro
 
     print("", *(staging, cutting, back, fast_cut, fast_back), sep="\n")
     print(f"stood still for {AT_EACH_STEP} reads at { ({step.value: count for step, count in stops.items()}) }")
-    assert all(each.seen.total() >= AT_LEAST for each in (staging, cutting, back, fast_cut, fast_back))
+    assert staging.seen.total() >= WHILE_STAGING
+    assert all(each.seen.total() >= AT_LEAST for each in (cutting, back, fast_cut, fast_back))
     assert all(min(each.seen[state] for state in each.order) >= AT_EACH_STEP for each in (cutting, back))
 
 
