@@ -176,13 +176,13 @@ class ArrivalBuild:
         """By day: the rows are measured while their supersessions are looked for, which are measured when found."""
         spark = self.lake.spark()
         rows = timeline.files()
+        known = set(rows)
 
         def markers() -> dict[date, Metrics]:
             self.stage_supersessions(timeline, pin)
             added = [file for file in timeline.files() if file not in known]
             return measured_files(spark, self.table, timeline, added)
 
-        known = set(rows)
         looking: dict[str, Callable[[], dict[date, Metrics]]] = {
             "rows": partial(measured_files, spark, self.table, timeline, rows),
             "markers": markers,

@@ -68,14 +68,16 @@ def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
     ours = ("BACKFILL_", "SPARK_REMOTE")
     elsewhere = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
     paths = {"BACKFILL_HOME": home, "BACKFILL_JARS": jars, "BACKFILL_SPARK_CONF": spark_conf}
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("backfill")), "run", *_TABLES, "--days", str(_DAY)],
-        env=elsewhere | {name: str(path) for name, path in paths.items()},
-        capture_output=True,
-        text=True,
-        timeout=_PATIENCE_SECONDS,
-        check=False,
-    )
+    command = [str(Path(sys.executable).with_name("backfill")), "run", *_TABLES, "--days", str(_DAY)]
+    environment = elsewhere | {name: str(path) for name, path in paths.items()}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise LakehouseUnusable(
+            f"A generated day was not built within {_PATIENCE_SECONDS} s.", hint="Run again: make setup"
+        ) from error
     if done.returncode != 0:
         raise LakehouseUnusable(f"A generated day could not be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 

@@ -23,8 +23,8 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
         return arrived.where(F.lit(False)).select(*raw_schema(source).names)
     keys = list(source.key_columns)
     # What is there is far more than what arrived, and hardly any of it has a key that arrived again.
-    concerned = existing.join(arrived.select(*keys), keys, "left_semi")
-    seen = _versions(source, arrived).unionByName(_versions(source, concerned))
+    new = _versions(source, arrived)
+    seen = new.unionByName(_versions(source, existing.join(new.select(*keys), keys, "left_semi")))
     by_key = seen.groupBy(*keys).agg(F.collect_set("version").alias("versions"))
     several = by_key.where(F.size("versions") > 1)
     newer = several.withColumn("newer", F.explode(F.filter("versions", lambda v: ~v.marker)))

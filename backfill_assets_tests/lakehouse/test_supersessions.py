@@ -68,6 +68,14 @@ def test_what_gets_no_marker(spark: SparkSession) -> None:
     assert _markers(spark, [_on(4, 2, product_id=None)], [_on(1, 1, product_id=None)]) == []
 
 
+def test_what_is_there_is_looked_at_only_where_a_readable_version_of_its_key_arrived(spark: SparkSession) -> None:
+    """What two rows of history owe each other was settled when they arrived; and history is long."""
+    history = [_on(1, 1), _on(4, 2)]
+    assert _markers(spark, [_on(5, 3, basket_id="other")], history) == []
+    assert _markers(spark, [_on(5, 3, updated_at="later")], history) == []
+    assert len(_markers(spark, [_on(5, 3)], history)) == 3
+
+
 def test_a_marker_is_written_once(spark: SparkSession) -> None:
     """A duplicate of the newer version, or of the older one, that arrives later changes nothing."""
     first = supersessions(SALES, raw_sales(spark, [_on(4, 2)]), raw_sales(spark, [_on(1, 1)]))
