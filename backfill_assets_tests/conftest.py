@@ -34,7 +34,6 @@ INTERPRETED = {
     # generates it, so that both ways are tried.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _LONGEST = "test_story_fx.py"
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}

@@ -14,6 +14,7 @@ from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.class_archive import start_folder, start_options
 from backfill_assets.lakehouse.jars import jars_of_delta, locked_jars
 from backfill_assets.lakehouse.java import require_java
+from backfill_assets.lakehouse.java_lookups import remember_lookups
 from backfill_assets.lakehouse.memory import driver_memory
 from backfill_assets.lakehouse.object_store import ObjectStore
 from backfill_assets.settings import Settings
@@ -134,6 +135,7 @@ def _embedded(settings: Settings, app_name: str, options: Mapping[str, str]) -> 
     # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.
     with _environment(SPARK_CONF_DIR=conf_dir, SPARK_REMOTE=None, SPARK_CONNECT_MODE_ENABLED=None):
         session: SparkSession = builder.getOrCreate()
+    remember_lookups(session)
     return session
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, localcontext
-from functools import cache, singledispatch
+from functools import cache, partial, singledispatch
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -27,6 +27,8 @@ from backfill_assets.datasets.day_rules import (
 
 _TOGETHER = 500_000
 KEYS = "keys"
+VIOLATING = "violating"
+WITHOUT_RATE = "without_rate"
 EXAMPLE = "_example"
 """Metrics whose name ends like this are text; all others are numbers, and add up over the parts of a day."""
 
@@ -35,41 +37,62 @@ def measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
     """The metrics of every day that has rows; ``count`` is how many there are, more or less. Runs Spark.
 
     Few rows are looked at in one query. A set (of keys, or of texts to take an example from) makes Spark aggregate
-    everything beside it object by object, so many rows are counted and summed without any; then keys are looked at,
-    of which nothing but the key is read, and then those days that have an example to show. 90 days of 50,000 rows of
-    the sales facts took 46 CPU seconds in one query, and 17 and 5 in two.
+    everything beside it object by object, so many rows are counted and summed without any, and then the sets are made,
+    for which little is read. 90 days of 50,000 rows of the sales facts took 46 CPU seconds in one query, and 17 and 5
+    in two. Days that have an example of what is wrong to show are rare, and get a query of their own.
     """
-    if count <= _TOGETHER:
-        return _collected(measure(rows, table))
-    every = measurement(table)
-    found = _collected(measure_without_sets(rows, table))
-    keys = _collected(_of(rows, {KEYS: every[KEYS]})) if KEYS in every else {}
-    examples = {name: column for name, column in every.items() if name.endswith(EXAMPLE)}
-    shown = [day for day, metrics in found.items() if any(_has_example(name, metrics) for name in examples)]
-    texts = _collected(_of(rows.where(F.col("day").isin(shown)), examples)) if shown else {}
-    without = dict.fromkeys(examples, "")
-    return {
-        day: {name: {**metrics, **keys.get(day, {}), **without, **texts.get(day, {})}[name] for name in every}
-        for day, metrics in found.items()
-    }
+    many, sets, wrong = count > _TOGETHER, sets_of_rows(table), examples(table)
+    found = _collected(measure_without_sets(rows, table) if many else measure(rows, table))
+    apart = _collected(_of(rows, sets)) if many and sets else {}
+    shown = [day for day, metrics in found.items() if any(metrics[_counted_as(name)] != 0 for name in wrong)]
+    texts = _collected(measure_examples(rows.where(F.col("day").isin(shown)), table)) if shown else {}
+    without = dict.fromkeys(wrong, "")
+    return {day: {**metrics, **apart.get(day, {}), **without, **texts.get(day, {})} for day, metrics in found.items()}
 
 
 def measure(rows: DataFrame, table: Table) -> DataFrame:
-    """One row per ``day`` that has rows, with every metric of ``table``; one pass, one shuffle of one row a day."""
-    return _of(rows, measurement(table))
+    """One row per ``day`` that has rows, with every metric of ``table`` but examples of what is wrong.
+
+    One pass, one shuffle of one row a day.
+    """
+    return _of(rows, {**measurement(table), **sets_of_rows(table)})
 
 
 def measure_without_sets(rows: DataFrame, table: Table) -> DataFrame:
-    """The metrics that Spark can aggregate by hashing, without an object for each row: all but keys and examples."""
-    every = measurement(table).items()
-    return _of(rows, {name: column for name, column in every if name != KEYS and not name.endswith(EXAMPLE)})
+    """The metrics that Spark can aggregate by hashing, without an object for each row."""
+    return _of(rows, measurement(table))
 
 
-def measurement(table: Table) -> Mapping[str, Column]:
-    """The aggregates of ``table`` by metric: those of every table, its totals, and what its rules ask for."""
+def measure_examples(rows: DataFrame, table: Table) -> DataFrame:
+    """One row per ``day`` that has rows, with an example of everything that is wrong in them."""
+    return _of(rows, {name: made() for name, made in examples(table).items()})
+
+
+def measurement(table: Table) -> dict[str, Column]:
+    """What is counted and summed of ``table``, by metric: as of every table, its totals, and what its rules ask for."""
     found = {**_of_every_table(table), **{f"total_{name}": F.coalesce(F.sum(name), F.lit(0)) for name in table.totals}}
     for rule in table.rules:
         found.update(aggregates(rule))
+    return found
+
+
+def sets_of_rows(table: Table) -> dict[str, Column]:
+    """Metrics for which a value of every row goes into a set: different keys, and the first reason of a quarantine."""
+    found: dict[str, Column] = {}
+    if table.layer == "quarantine":
+        found[f"rejected{EXAMPLE}"] = F.coalesce(_least(F.get("reasons", F.lit(0))), F.lit(""))
+    if table.key:
+        # A set of hashes instead of a distinct count, which would shuffle every row: equal keys are always
+        # noticed, and the chance of a false alarm for a day of a million keys is 3 in 100 million.
+        found[KEYS] = F.size(F.collect_set(F.xxhash64(*table.key)))
+    return found
+
+
+def examples(table: Table) -> dict[str, Callable[[], Column]]:
+    """Texts to show of what is counted under their name, made only for days that have some of it."""
+    found: dict[str, Callable[[], Column]] = {f"{VIOLATING}{EXAMPLE}": partial(_first_violation, table)}
+    for rule in table.rules:
+        found.update(examples_of(rule))
     return found
 
 
@@ -80,7 +103,8 @@ def zero_metrics(table: Table) -> Metrics:
 
 @cache
 def _zeros(table: Table) -> Metrics:
-    return {name: "" if name.endswith(EXAMPLE) else 0 for name in measurement(table)}
+    names = [*measurement(table), *sets_of_rows(table), *examples(table)]
+    return {name: "" if name.endswith(EXAMPLE) else 0 for name in names}
 
 
 def as_metrics(measured: Mapping[str, object]) -> Metrics:
@@ -101,6 +125,17 @@ def added_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
 def aggregates(rule: DayRule) -> Mapping[str, Column]:
     """What ``rule`` needs measured in its own table; nothing, unless registered for its type."""
     return {}
+
+
+@singledispatch
+def examples_of(rule: DayRule) -> Mapping[str, Callable[[], Column]]:
+    """Texts that show what ``rule`` counts under their name; none, unless registered for its type."""
+    return {}
+
+
+@examples_of.register
+def _(rule: RatesFound) -> Mapping[str, Callable[[], Column]]:
+    return {f"{WITHOUT_RATE}{EXAMPLE}": partial(_currencies_without_rate, rule)}
 
 
 @aggregates.register
@@ -134,12 +169,7 @@ def _(rule: EverythingPublished) -> Mapping[str, Column]:
 
 @aggregates.register
 def _(rule: RatesFound) -> Mapping[str, Column]:
-    without = F.col(rule.rate).isNull()
-    currencies = F.sort_array(F.collect_set(F.when(without, F.col(rule.currency))))
-    return {
-        "without_rate": F.count(F.when(without, True)),
-        f"without_rate{EXAMPLE}": F.concat_ws(", ", currencies),
-    }
+    return {WITHOUT_RATE: F.count(F.when(F.col(rule.rate).isNull(), True))}
 
 
 @aggregates.register
@@ -185,25 +215,25 @@ def _collected(found: DataFrame) -> dict[date, Metrics]:
     return {row["day"]: as_metrics(row.asDict()) for row in found.collect()}
 
 
-def _has_example(example: str, metrics: Metrics) -> bool:
-    """An example is of the rows that are counted under its name; of all rows where nothing is."""
-    return metrics.get(example.removesuffix(EXAMPLE), metrics["rows"]) != 0
+def _counted_as(example: str) -> str:
+    return example.removesuffix(EXAMPLE)
 
 
 def _of_every_table(table: Table) -> dict[str, Column]:
-    found = {
+    return {
         "rows": F.count("*"),
         "checksum": _sum_of(_row_hash(table)),
-        "violating": F.count_if(~sound(table.contract)),
-        f"violating{EXAMPLE}": F.coalesce(_least(first_violation(table.contract)), F.lit("")),
+        VIOLATING: F.count_if(~sound(table.contract)),
     }
-    if table.layer == "quarantine":
-        found[f"rejected{EXAMPLE}"] = F.coalesce(_least(F.get("reasons", F.lit(0))), F.lit(""))
-    if table.key:
-        # A set of hashes instead of a distinct count, which would shuffle every row: equal keys are always
-        # noticed, and the chance of a false alarm for a day of a million keys is 3 in 100 million.
-        found[KEYS] = F.size(F.collect_set(F.xxhash64(*table.key)))
-    return found
+
+
+def _first_violation(table: Table) -> Column:
+    return F.coalesce(_least(first_violation(table.contract)), F.lit(""))
+
+
+def _currencies_without_rate(rule: RatesFound) -> Column:
+    currencies = F.collect_set(F.when(F.col(rule.rate).isNull(), F.col(rule.currency)))
+    return F.concat_ws(", ", F.sort_array(currencies))
 
 
 def _least(texts: Column) -> Column:

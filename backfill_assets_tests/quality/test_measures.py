@@ -8,10 +8,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
+from backfill_assets.datasets.contract import struct_type
 from backfill_assets.datasets.conversion import half_up_quotient
 from backfill_assets.datasets.dataset import DayFacts, Metrics
 from backfill_assets.quality.gates import judge
-from backfill_assets.quality.measures import measure, measure_without_sets, measured, measurement, zero_metrics
+from backfill_assets.quality.measures import (
+    measure,
+    measure_examples,
+    measure_without_sets,
+    measured,
+    zero_metrics,
+)
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
 NEXT_DAY = date(2017, 3, 2)
@@ -33,7 +40,7 @@ def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
     declared = registry.table(table)
     few, many = (measured(rows, declared, count) for count in (1, 10**9))
     assert few == many
-    assert all(list(metrics) == list(measurement(declared)) for metrics in many.values())
+    assert all(list(metrics) == list(zero_metrics(declared)) for metrics in many.values())
     return few
 
 
@@ -83,7 +90,9 @@ def test_a_day_without_rows_is_measured_as_zeros_and_passes(spark: SparkSession)
     measured = _all_measured(_chain(spark, raw_sales(spark, DEFECTS)))
     assert _failures(measured, date(2017, 12, 25)) == set()
     for table in registry.tables():
-        assert zero_metrics(table).keys() == measurement(table).keys()
+        rows = spark.createDataFrame([], struct_type(table.contract))
+        asked = [*measure(rows, table).columns, *measure_examples(rows, table).columns]
+        assert zero_metrics(table).keys() == {*asked} - {"day"}
 
 
 def test_amounts_swapped_pairwise_after_raw_are_noticed(spark: SparkSession) -> None:
@@ -192,6 +201,7 @@ def test_everything_is_measured_in_one_pass(spark: SparkSession) -> None:
         plan = _physical_plan(measure(flat.repartition(2), registry.table(name)))
         assert plan.count("Exchange hashpartitioning(day") == 1, plan
         assert "Expand" not in plan
+        assert "is missing" not in plan, "the words of what is wrong are for days that have some of it"
 
 
 def test_many_rows_are_aggregated_by_hashing_alone(spark: SparkSession) -> None:

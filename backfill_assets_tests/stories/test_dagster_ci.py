@@ -32,7 +32,7 @@ def materialize(tmp_path: Path) -> Materialize:
     """``dagster asset materialize`` on a landing zone of its own, with the definitions that everybody uses."""
     (tmp_path / "dagster").mkdir()
     (tmp_path / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    mine = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_"))}
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_REMOTE"))}
     environment = mine | {"BACKFILL_HOME": str(tmp_path), "DAGSTER_HOME": str(tmp_path / "dagster")}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
