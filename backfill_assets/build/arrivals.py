@@ -90,7 +90,8 @@ class ArrivalBuild:
     # ---------------------------------------------------------------- landing
 
     def refuse_undelivered(self, days: Sequence[date]) -> None:
-        absent = [day for day in days if self.lake.landing.delivery(self.source.name, day) != "landed"]
+        found = self.lake.landing.deliveries(self.source.name, days)
+        absent = [day for day in days if found[day] != "landed"]
         if absent:
             more = f" and {len(absent) - 1} more day(s) up to {absent[-1]}" if len(absent) > 1 else ""
             raise SourceUnreadable(
@@ -211,7 +212,8 @@ class ArrivalBuild:
         days = sorted({*measured, *empty})
         nothing = zero_metrics(self.table)
         seconds = (time.monotonic() - self.started) / max(1, len(days))
-        found = [self.judged_day(day, measured.get(day, nothing), pin, timeline.schema(), seconds) for day in days]
+        schema = timeline.schema()
+        found = [self.judged_day(day, measured.get(day, nothing), pin, schema, seconds) for day in days]
         made_of = dict.fromkeys(days, _fingerprint(files))
         self.staged = {day.day: day for day in recorded(timeline, found, made_of)}
         failed = [failed_day(day) for day in self.staged.values() if not day.passed]

@@ -120,10 +120,18 @@ class ReplaceBuild:
             table: adoptable(timelines_of(self.lake.storage, table, self.campaign), fingerprints)
             for table in self.tables
         }
-        for day in days:
-            if all(str(day) in held for held in found.values()):
-                self.staged[day] = [_adopted(found[table][str(day)], day, pin) for table in self.tables]
-                self.use(found[table][str(day)][0] for table in self.tables)
+        adopted = {
+            day: [found[table][str(day)] for table in self.tables]
+            for day in days
+            if all(str(day) in held for held in found.values())
+        }
+        timelines = {timeline.path: timeline for held in adopted.values() for timeline, _ in held}
+        self.use(timelines.values())
+        schemas = {path: timeline.schema() for path, timeline in timelines.items()}
+        for day, held in adopted.items():
+            self.staged[day] = [
+                _adopted(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
+            ]
         if self.staged:
             self.progress(f"{self.step.name}: {len(self.staged)} staged day(s) of an earlier run are used as they are")
 
@@ -238,8 +246,7 @@ class ReplaceBuild:
         return BuildResult(tuple(built), (published.publication,) if published else ())
 
 
-def _adopted(found: tuple[Timeline, StagedDay], day: date, pin: Pin) -> StagedTableDay:
-    timeline, staged = found
+def _adopted(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
     if staged.verdict is None or staged.verdict.content is None:
         raise PublicationRefused(f"{timeline.table} {day} in the timeline {timeline.name} was never judged.")
     return StagedTableDay(
@@ -249,7 +256,7 @@ def _adopted(found: tuple[Timeline, StagedDay], day: date, pin: Pin) -> StagedTa
         content=staged.verdict.content,
         rules=staged.verdict.rules,
         pin=pin,
-        table_schema=timeline.schema(),
+        table_schema=schema,
     )
 
 

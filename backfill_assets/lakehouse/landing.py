@@ -77,9 +77,12 @@ class LandingZone:
         folders = self._day_folders(source)
         return {day: tuple(map(self._relative, self._data_files(folders[day]))) for day in sorted(folders)}
 
-    def delivery(self, source: str, day: date) -> Delivery:
-        """``missing``: no folder, nothing was delivered yet; ``empty``: a folder without files; else ``landed``."""
-        folder = self._day_folders(source).get(day)
+    def deliveries(self, source: str, days: Iterable[date]) -> dict[date, Delivery]:
+        """By day: ``missing`` without a folder (not delivered yet), ``empty`` without files, or ``landed``."""
+        folders = self._day_folders(source)
+        return {day: self._delivery(folders.get(day)) for day in days}
+
+    def _delivery(self, folder: Path | None) -> Delivery:
         if folder is None:
             return "missing"
         return "landed" if self._data_files(folder) else "empty"

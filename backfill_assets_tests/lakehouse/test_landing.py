@@ -78,7 +78,8 @@ def test_missing_empty_and_landed_days_differ(tmp_path: Path) -> None:
     (tmp_path / "sales" / "2017-03-02").mkdir(parents=True)
     land(tmp_path, "a.jsonl.gz", b"")
     zone = LandingZone(tmp_path)
-    assert [zone.delivery("sales", date(2017, 3, n)) for n in (1, 2, 3)] == ["landed", "empty", "missing"]
+    found = zone.deliveries("sales", DayRange.parse("2017-03-01..2017-03-03"))
+    assert list(found.values()) == ["landed", "empty", "missing"]
     assert zone.days("sales") == (date(2017, 3, 1), date(2017, 3, 2))
 
 

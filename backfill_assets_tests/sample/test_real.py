@@ -126,7 +126,7 @@ def test_a_day_without_sales_is_delivered_with_zero_rows(tmp_path: Path) -> None
     """Shops were closed at Christmas: that is a fact to publish, not a day that is missing."""
     land_real(DayRange.parse("2017-12-25"), tmp_path)
     assert landed_lines(tmp_path, "sales") == {"sales/2017-12-25/sales-2017-12-25.jsonl.gz": []}
-    assert LandingZone(tmp_path).delivery("sales", date(2017, 12, 25)) == "landed"
+    assert LandingZone(tmp_path).deliveries("sales", [date(2017, 12, 25)]) == {date(2017, 12, 25): "landed"}
 
 
 def test_days_outside_the_data_are_refused(tmp_path: Path) -> None:
