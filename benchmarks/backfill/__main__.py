@@ -34,13 +34,13 @@ class Scenario:
 
 
 SCENARIOS = {
-    "rebuild": Scenario(rebuild.rebuild, Size(90, 50_000, 3), Size(10, 2_000, 1)),
+    "rebuild": Scenario(rebuild.rebuild, Size(90, 50_000, 3), Size(6, 2_000, 1)),
     "more-rows": Scenario(rebuild.more_rows, Size(20, 200_000, 3), None),
     "shared": Scenario(shared_server.rebuild_on_server, Size(90, 50_000, 3), None),
-    "one-day": Scenario(shared_server.one_day, Size(90, 50_000, 3), Size(10, 2_000, 1)),
+    "one-day": Scenario(shared_server.one_day, Size(90, 50_000, 3), Size(6, 2_000, 1)),
     "concurrent": Scenario(shared_server.concurrent, Size(90, 50_000, 3), None),
     "growth": Scenario(growth.growth, Size(90, 5_000, 3), None),
-    "unchanged": Scenario(without_spark.unchanged, Size(90, 50_000, 5), Size(10, 2_000, 3)),
+    "unchanged": Scenario(without_spark.unchanged, Size(90, 50_000, 5), Size(6, 2_000, 3)),
     "publishing": Scenario(without_spark.publishing, Size(90, 0, 7), Size(90, 0, 3)),
     "status": Scenario(without_spark.status, Size(3650, 0, 5), Size(3650, 0, 1)),
     "dagster": Scenario(without_spark.dagster_share, Size(90, 0, 3), Size(90, 0, 1)),
