@@ -121,7 +121,9 @@ Spent = tuple[float, float]
 
 def cpu_seconds(spark: SparkSession) -> float:
     """Of the JVM that this process has started, as Linux counts them."""
-    stat = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat").read_text()
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None, "Spark is embedded here."
+    stat = Path(f"/proc/{gateway.proc.pid}/stat").read_text()
     user, system = stat.rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

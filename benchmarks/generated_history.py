@@ -56,7 +56,7 @@ def chain() -> list[Step]:
 
 def write_metadata(storage: Storage, steps: list[Step]) -> None:
     """Every day of every table, published by ``v1`` and timed."""
-    from deltalake.transaction import AddAction
+    from deltalake.transaction import AddAction, RemoveAction
 
     log = PublicationLog(storage, utc_now)
     rows, versions = [], {}
@@ -65,7 +65,9 @@ def write_metadata(storage: Storage, steps: list[Step]) -> None:
         schema = struct_type(Anything).json()
         main = MainTable.create(storage, step.name, schema, 30)
         stats = json.dumps({"numRecords": 1000})
-        adds = [AddAction(f"day={day}/part-0.parquet", 40_000, {"day": day}, 0, True, stats) for day in days]
+        adds: list[AddAction | RemoveAction] = [
+            AddAction(f"day={day}/part-0.parquet", 40_000, {"day": day}, 0, True, stats) for day in days
+        ]
         main.handle.create_write_transaction(adds, "append", main.handle.schema(), ["day"])
         main.handle.update_incremental()
         main.handle.create_checkpoint()
