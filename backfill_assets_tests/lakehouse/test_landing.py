@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -81,6 +82,23 @@ def test_missing_empty_and_landed_days_differ(tmp_path: Path) -> None:
     found = zone.deliveries("sales", DayRange.parse("2017-03-01..2017-03-03"))
     assert list(found.values()) == ["landed", "empty", "missing"]
     assert zone.days("sales") == (date(2017, 3, 1), date(2017, 3, 2))
+
+
+def test_a_range_lists_its_source_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each folder once for the source, and each day's own once: not every folder for every day."""
+    days = DayRange.parse("2017-03-01..2017-03-10")
+    for day in days:
+        (tmp_path / "sales" / str(day)).mkdir(parents=True)
+    listed: list[Path] = []
+    iterdir = Path.iterdir
+
+    def noted(folder: Path) -> Iterator[Path]:
+        listed.append(folder)
+        return iterdir(folder)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
+    assert set(LandingZone(tmp_path).deliveries("sales", days).values()) == {"empty"}
+    assert sorted(listed) == [tmp_path / "sales", *(tmp_path / "sales" / str(day) for day in days)]
 
 
 def test_unknown_source_and_malformed_source_name(tmp_path: Path) -> None:

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.contract import struct_type
 from backfill_assets.datasets.conversion import half_up_quotient
-from backfill_assets.datasets.dataset import DayFacts, Metrics
+from backfill_assets.datasets.dataset import DayFacts, Metrics, Table
 from backfill_assets.quality.gates import judge
 from backfill_assets.quality.measures import (
+    examples,
     measure,
     measure_examples,
     measure_without_sets,
@@ -198,10 +200,34 @@ def test_everything_is_measured_in_one_pass(spark: SparkSession) -> None:
         if name == "bronze_fx_rates":
             continue
         flat = spark.createDataFrame([], rows.schema)
-        plan = _physical_plan(measure(flat.repartition(2), registry.table(name)))
+        measured_in_it = measure(flat.repartition(2), registry.table(name))
+        plan = _physical_plan(measured_in_it)
         assert plan.count("Exchange hashpartitioning(day") == 1, plan
         assert "Expand" not in plan
-        assert "is missing" not in plan, "the words of what is wrong are for days that have some of it"
+        assert not set(examples(registry.table(name))) & set(measured_in_it.columns)
+
+
+def test_examples_are_looked_for_on_days_that_have_something_wrong_and_nowhere_else(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words of every way to break a contract are a large part of a query, and days that break one are rare."""
+    looked_at: list[set[date]] = []
+
+    def looked(rows: DataFrame, table: Table) -> DataFrame:
+        looked_at.append({row["day"] for row in rows.select("day").distinct().collect()})
+        return measure_examples(rows, table)
+
+    monkeypatch.setattr("backfill_assets.quality.measures.measure_examples", looked)
+    bronze = _chain(spark, raw_sales(spark, [{"currency": "EUR"}]))["bronze_sales"]
+    measured(bronze, registry.table("bronze_sales"), 1)
+    assert looked_at == []
+    broken = bronze.withColumn("quantity", F.lit(-1).cast("bigint")).withColumn("day", F.lit(NEXT_DAY))
+    found = measured(bronze.union(broken), registry.table("bronze_sales"), 1)
+    assert looked_at == [{NEXT_DAY}]
+    assert [found[day]["violating_example"] for day in (DAY, NEXT_DAY)] == [
+        "",
+        "quantity: not greater than or equal to 0 (was -1)",
+    ]
 
 
 def test_many_rows_are_aggregated_by_hashing_alone(spark: SparkSession) -> None:

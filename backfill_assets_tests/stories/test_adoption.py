@@ -11,6 +11,7 @@ import pytest
 from backfill_assets.build import BuiltDay, DaysFailed
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.publish import Publisher
+from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
@@ -87,7 +88,10 @@ def test_what_a_killed_run_staged_is_published_by_the_next(
     killed_before_publishing(workshop, monkeypatch, "bronze_sales")
     assert workshop.states("bronze_sales") == {}
     adopting = again(workshop, spark)
-    assert [(built.rows, built.reused) for built in _bronze(adopting, list(DAYS))] == [(5, False)] * 3
+    with monkeypatch.context() as patch:
+        opened = _schemas_read(patch)
+        assert [(built.rows, built.reused) for built in _bronze(adopting, list(DAYS))] == [(5, False)] * 3
+    assert sorted(opened) == ["bronze_sales", "quarantine_sales"], "once a timeline, not once a day"
     for table in ("raw_sales", "bronze_sales"):
         assert all(built.reused for built in adopting.build(table, DAYS).days)
     assert adopting.sessions == 0
@@ -111,6 +115,18 @@ def test_staged_days_are_not_adopted_once_their_inputs_moved(
 
 def _bronze(workshop: Workshop, days: list[date]) -> list[BuiltDay]:
     return [built for built in workshop.build("bronze_sales", days).days if built.table == "bronze_sales"]
+
+
+def _schemas_read(patch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    schema = Timeline.schema
+
+    def noted(timeline: Timeline) -> str:
+        found.append(timeline.table)
+        return schema(timeline)
+
+    patch.setattr(Timeline, "schema", noted)
+    return found
 
 
 def _timelines(workshop: Workshop, table: str) -> set[str]:

@@ -17,6 +17,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings
+from backfill_assets_tests.conftest import CHILDREN_OF_TESTS
 from backfill_assets_tests.stories.landed_lines import land_lines
 
 DAYS = DayRange.parse("2017-03-01..2017-03-04")
@@ -32,8 +33,9 @@ def materialize(tmp_path: Path) -> Materialize:
     """``dagster asset materialize`` on a landing zone of its own, with the definitions that everybody uses."""
     (tmp_path / "dagster").mkdir()
     (tmp_path / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    mine = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_REMOTE"))}
-    environment = mine | {"BACKFILL_HOME": str(tmp_path), "DAGSTER_HOME": str(tmp_path / "dagster")}
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_"))}
+    here = {"BACKFILL_HOME": str(tmp_path), "DAGSTER_HOME": str(tmp_path / "dagster")}
+    environment = mine | CHILDREN_OF_TESTS | here
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "backfill_assets.definitions"]
