@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pyspark.errors.utils
 import pytest
 from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError
+from pyspark.errors import NumberFormatException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
@@ -46,3 +48,28 @@ def test_remembered_functions_give_the_same_values(spark: SparkSession) -> None:
     large, none = rows.select(_column()).collect()
     assert large["large"] is not None
     assert none["large"] is None
+
+
+@pytest.mark.parametrize(("told", "named"), [(True, True), (False, False)])
+def test_spark_names_the_line_of_a_column_when_it_is_told_to(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, told: bool, named: bool
+) -> None:
+    """As the guide says of the setting. PySpark reads it once in a process, and keeps it."""
+    monkeypatch.setattr(pyspark.errors.utils, "_enable_debugging_cache", told)
+    no_number = spark.createDataFrame([("12,50",)], "sales_value string")
+    with pytest.raises(NumberFormatException) as failed:
+        no_number.select(F.col("sales_value").cast("int")).collect()
+    assert ("test_java_lookups.py" in str(failed.value)) is named
+
+
+def test_profiles_tell_pyspark_not_to_look_for_the_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark.errors.utils, "_enable_debugging_cache", None)
+    assert pyspark.errors.utils.is_debugging_enabled() is False
+
+
+def test_sessions_of_a_server_do_not_look_for_it_either(
+    connect_spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspark.errors.utils, "_enable_debugging_cache", None)
+    connect_spark.range(1).select(F.col("id").cast("string"))
+    assert pyspark.errors.utils.is_debugging_enabled() is False
