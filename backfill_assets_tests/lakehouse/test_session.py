@@ -47,6 +47,14 @@ def test_every_profile_keeps_what_correctness_rests_on(settings: Settings, name:
     assert conf.get("spark.scheduler.mode") == (None if name == "local" else "FAIR")
 
 
+@pytest.mark.parametrize("name", ["local", "connect", "standalone", "yarn", "kubernetes"])
+def test_every_profile_keeps_the_classes_that_spark_generates(settings: Settings, name: str) -> None:
+    """A day needs more than the hundred that Spark keeps by itself; ``stories/test_generated_code.py`` shows it."""
+    conf = profile(replace(settings, spark_profile=name))
+    assert int(conf["spark.sql.codegen.cache.maxEntries"]) >= 1000
+    assert conf["spark.sql.codegen.useIdInClassName"] == "false"
+
+
 @pytest.mark.parametrize("name", ["connect", "standalone", "yarn", "kubernetes"])
 def test_sessions_of_a_shared_server_take_turns(settings: Settings, name: str) -> None:
     """Connect cannot name a pool: all are in ``default``, which is first in, first out unless its file says FAIR."""
