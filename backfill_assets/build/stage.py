@@ -21,6 +21,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.publication import DayContent
 from backfill_assets.lakehouse.publish import Pin
 from backfill_assets.lakehouse.rows import rows_of_files, stage
+from backfill_assets.lakehouse.session import is_shared
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
 from backfill_assets.quality import gates, measures, summary
@@ -72,8 +73,8 @@ def stage_chunk(
 ) -> list[StagedTableDay]:
     """One write and one pass of measuring a table; verdicts are recorded in the timelines.
 
-    ``timelines`` has one for every table of the step. Nothing that is published is touched. The tables of a step are
-    written side by side: where one waits for the driver or has a core to spare, the other goes on.
+    ``timelines`` has one for every table of the step. Nothing that is published is touched. How many tables are written
+    side by side is :func:`tables_at_once`.
     """
     started = time.monotonic()
     staged = {str(day): StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
@@ -83,20 +84,36 @@ def stage_chunk(
         stage(computed[table.name], timelines[table.name], staged)
         return measured_days(spark, table, timelines[table.name], chunk.days)
 
-    measured = side_by_side(spark, {table.name: partial(written_and_measured, table) for table in chunk.step.tables})
+    at_once = tables_at_once(len(chunk.step.tables), len(chunk.days), shared=is_shared(spark))
+    work = {table.name: partial(written_and_measured, table) for table in chunk.step.tables}
+    measured = side_by_side(spark, work, at_once)
     seconds = (time.monotonic() - started) / len(chunk.days)
     return [
         day for table in chunk.step.tables for day in _judged(chunk, table, measured, timelines[table.name], seconds)
     ]
 
 
-def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:
-    """What each piece of ``work`` gives, in a thread each; their first error, when all have come to an end."""
+def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
+    """How many tables of a step are written side by side: where one leaves a core idle, another goes on.
+
+    On a Spark that others use, a step of many days has one job at a time. Jobs take turns there, and with two it would
+    have two turns for each one of a one-day run beside it, which people wait for.
+    """
+    return 1 if shared and days > 1 else tables
+
+
+def side_by_side(
+    spark: SparkSession, work: Mapping[str, Callable[[], Result]], at_once: int | None = None
+) -> dict[str, Result]:
+    """What each piece of ``work`` gives, in a thread each; their first error, when all have come to an end.
+
+    ``at_once`` of them run at a time, all of them unless it says less.
+    """
     if len(work) == 1:
         return {name: piece() for name, piece in work.items()}
     from pyspark.util import inheritable_thread_target
 
-    with ThreadPoolExecutor(len(work)) as pool:
+    with ThreadPoolExecutor(at_once or len(work)) as pool:
         # Wrapped once for each thread: two threads with one set of properties would tell Spark that they are one query.
         futures = {name: pool.submit(inheritable_thread_target(spark)(piece)) for name, piece in work.items()}
     return {name: future.result() for name, future in futures.items()}
