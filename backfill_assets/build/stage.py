@@ -96,8 +96,8 @@ def stage_chunk(
 def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
     """How many tables of a step are written side by side: where one leaves a core idle, another goes on.
 
-    On a Spark that others use, a step of many days has one job at a time. Jobs take turns there, and with two it would
-    have two turns for each one of a one-day run beside it, which people wait for.
+    On a Spark that others use, many days are written one table after the other. Jobs take turns there, and with two at
+    once such a step would have two turns for each one of a one-day run beside it, which people wait for.
     """
     return 1 if shared and days > 1 else tables
 
