@@ -3,7 +3,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev connect story-fx kills test test-fast check format mutants screenshots bench bench-quick clean
+.PHONY: help setup demo dev connect story-fx kills storm test test-long test-all test-fast check format mutants screenshots bench bench-quick clean
+
+# Compiled once, not by each of the processes that demos, stories and runs start.
+export PYTHONDONTWRITEBYTECODE :=
 
 UV_VERSION := 0.13.8
 BIN := .venv/bin
@@ -12,6 +15,7 @@ PACKAGES := .venv/.synced
 JARS := .cache/jars/.complete
 ARCHIVE := .cache/class-archive/.made
 PEERS := .cache/bench/venv/.synced
+IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 find_python = for python in python3 python3.12 python3.11; do \
 	"$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
@@ -34,8 +38,13 @@ dev: setup ## the Dagster UI on http://127.0.0.1:3000, and one Spark that its ru
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.lakehouse.connect_server
 
-test: setup ## every test but the one of story-fx, in two processes
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore backfill_assets_tests/stories/test_story_fx.py
+test: setup ## every promise at a small size, in two processes
+	@$(BIN)/pytest $(IN_TWO) -m "not long"
+
+test-long: setup ## what `make test` leaves out: stories in full size, kills, clusters
+	@$(BIN)/pytest $(IN_TWO) -m long
+
+test-all: test test-long ## every test there is
 
 test-fast: setup ## the tests that need no JVM, in seconds
 	@$(BIN)/pytest -m fast
@@ -55,6 +64,9 @@ story-fx: setup ## the 90-day case on real data: plan, waves, difference, approv
 
 kills: setup ## the cut-over killed at every step and at 100 random moments
 	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s backfill_assets_tests/stories/test_killed_cut_over.py
+
+storm: setup ## processes that work on one lakehouse at once and are killed: SECONDS=180, STORM="--s3 --json --seed 7"
+	@$(BIN)/python -m backfill_assets_tests.protocol.storm --seconds $(or $(SECONDS),180) $(STORM)
 
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants

@@ -31,8 +31,20 @@ class PublicationRefused(BackfillError):
     """A publication would break a promise (schema, overlap with an active file, an expired rollback window)."""
 
 
+class CommitRefused(PublicationRefused):
+    """A commit was refused though no other writer was faster: the table cannot be written as it is."""
+
+
 class LakehouseUnusable(BackfillError):
     """The lakehouse folder, Java, Spark or its JARs are not in a state to work with."""
+
+
+class LakehouseBusy(BackfillError):
+    """Other writers were faster at every attempt; nothing is half done."""
+
+
+class SparkLost(LakehouseUnusable):
+    """The Spark server went away while days were built: nothing was published, and what was staged is kept."""
 
 
 class NotDelivered(BackfillError):

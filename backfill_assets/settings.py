@@ -56,6 +56,8 @@ class Settings:
     """Where notices are sent: ``log``, ``file:PATH`` or ``webhook:URL``. Not shown: a URL may hold a secret."""
     timeline_days: int = 14
     """Timelines that nobody wants any more are closed after so many days."""
+    refuse_dirty_tree: bool = False
+    """Days are neither computed nor published by code that the checked out commit does not contain."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -79,6 +81,7 @@ class Settings:
             core_hour_price=_price(env.get("BACKFILL_CORE_HOUR_PRICE"), "BACKFILL_CORE_HOUR_PRICE"),
             notices=_notices(env.get("BACKFILL_NOTICES", "log").strip()),
             timeline_days=_positive(env.get("BACKFILL_TIMELINE_DAYS", "14"), "BACKFILL_TIMELINE_DAYS"),
+            refuse_dirty_tree=_refuses(env.get("BACKFILL_DIRTY_TREE", "allow"), "BACKFILL_DIRTY_TREE"),
         )
 
     @property
@@ -113,6 +116,12 @@ def _positive(text: str, variable: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes a whole number of days, at least 1.")
     return int(text)
+
+
+def _refuses(text: str, variable: str) -> bool:
+    if text not in ("allow", "refuse"):
+        raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes allow or refuse.")
+    return text == "refuse"
 
 
 def _price(text: str | None, variable: str) -> Decimal | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -38,6 +40,11 @@ INTERPRETED = {
 _LONGEST = "test_story_fx.py"
 _TIMEOUT_SECONDS = {"fast": 20, "data": 120, "protocol": 600, "spark": 180, "story": 1200}
 _TIER_OF_FOLDER = {"stories": "story", "defs": "story", "protocol": "protocol"}
+_HEAVY_IMPORT = re.compile(
+    r"^(?:import|from) (?:pandas|pandera|bokeh|pyarrow\.dataset|backfill_assets_tests\.(?:oracle|workshop))\b",
+    re.MULTILINE,
+)
+_TIER_OF_MODULE = re.compile(r"^pytestmark = pytest\.mark\.(data|protocol|spark|story)\b", re.MULTILINE)
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
 """They stage and publish with delta-rs, some 50 ms a publication: the protocol tier."""
@@ -54,9 +61,18 @@ def pytest_configure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """``-m fast`` does not even import what only other tiers need: Dagster alone takes two seconds."""
-    other_tier = collection_path.name in _TIER_OF_FOLDER
-    return True if other_tier and config.option.markexpr == "fast" else None
+    """``-m fast`` imports only what the fast tests need: Dagster alone takes two seconds, pandas one."""
+    if config.option.markexpr != "fast":
+        return None
+    return True if collection_path.name in _TIER_OF_FOLDER or tier_of_module(collection_path) else None
+
+
+@cache
+def tier_of_module(path: Path) -> str:
+    """The tier that a whole test module declares, ``data`` if it imports pandas or the like at its top; else empty."""
+    source = path.read_text() if path.suffix == ".py" else ""
+    declared = _TIER_OF_MODULE.search(source)
+    return declared[1] if declared else "data" if _HEAVY_IMPORT.search(source) else ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -75,7 +91,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def tier_of(item: pytest.Item) -> str:
     """Spark by the fixtures it uses (a story stays one); else by its own marker, or its folder, or fast."""
-    by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in item.path.parts), "fast")
+    by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in item.path.parts), "")
+    by_folder = by_folder or tier_of_module(item.path) or "fast"
     if by_folder != "story" and (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES) & set(_fixtures_of(item)):
         return "spark"
     if by_folder == "fast" and _LAKEHOUSE_FIXTURES & set(_fixtures_of(item)):

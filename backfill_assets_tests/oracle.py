@@ -27,18 +27,8 @@ _TEN_THOUSANDTHS = 10_000
 
 
 @dataclass(frozen=True)
-class StoreDay:
-    """One row of ``fact_daily_revenue``."""
-
-    revenue_eur: Decimal
-    lines: int
-    baskets: int
-    quantity: int
-
-
-@dataclass(frozen=True)
 class Sums:
-    """What every report says of a department and day, a store and week, or a currency and month."""
+    """What is said of a store and day, a department and day, a store and week, or a currency and month."""
 
     revenue_eur: Decimal
     lines: int
@@ -55,29 +45,14 @@ class DayTotal:
     lines: int
 
 
-def daily_revenue(first: date, last: date, version: Version) -> dict[tuple[date, int], StoreDay]:
-    """Revenue by (day, store) for ``first..last``, under ``v1`` (previous day's rate) or ``v2`` (the day's own)."""
-    lines = transactions(first, last, version)
-    grouped = lines.groupby(["day", "store_id"]).agg(
-        revenue=("amount", "sum"),
-        lines=("amount", "size"),
-        baskets=("basket_id", "nunique"),
-        quantity=("quantity", "sum"),
-    )
-    rows = zip(*(grouped[name].tolist() for name in grouped), strict=True)
-    return {
-        (day, int(store)): StoreDay(_euros(revenue), lines, baskets, quantity)
-        for (day, store), (revenue, lines, baskets, quantity) in zip(grouped.index.tolist(), rows, strict=True)
-    }
+def daily_revenue(lines: pd.DataFrame) -> dict[tuple[date, int], Sums]:
+    """Revenue by (day, store). ``lines`` are some or all of :func:`transactions`, here and below."""
+    return {(day, int(store)): found for (day, store), found in _sums(lines, "day", "store_id").items()}
 
 
-def day_totals(first: date, last: date, version: Version) -> dict[date, DayTotal]:
-    """Totals by day for ``first..last``; days without any line are not there."""
-    grouped = (
-        transactions(first, last, version)
-        .groupby("day")
-        .agg(amount=("amount", "sum"), cents=("cents", "sum"), lines=("amount", "size"))
-    )
+def day_totals(lines: pd.DataFrame) -> dict[date, DayTotal]:
+    """Totals by day; days without any line are not there."""
+    grouped = lines.groupby("day").agg(amount=("amount", "sum"), cents=("cents", "sum"), lines=("amount", "size"))
     rows = zip(*(grouped[name].tolist() for name in grouped), strict=True)
     return {
         day: DayTotal(_euros(amount), Decimal(cents).scaleb(-2), lines)
@@ -85,16 +60,14 @@ def day_totals(first: date, last: date, version: Version) -> dict[date, DayTotal
     }
 
 
-def department_revenue(first: date, last: date, version: Version) -> dict[tuple[date, str], Sums]:
+def department_revenue(lines: pd.DataFrame) -> dict[tuple[date, str], Sums]:
     """Sums by (day, department); ``UNKNOWN`` for products that the package's catalogue does not have."""
-    lines = transactions(first, last, version)
     known = lines["product_id"].map(_departments())
     return _sums(lines.assign(department=known.fillna("UNKNOWN")), "day", "department")
 
 
-def store_ranking(first: date, last: date, version: Version) -> dict[tuple[date, int], tuple[int, Sums]]:
-    """Rank and sums by (Monday, store) of the lines within ``first..last``; ties go by the store id's text."""
-    lines = transactions(first, last, version)
+def store_ranking(lines: pd.DataFrame) -> dict[tuple[date, int], tuple[int, Sums]]:
+    """Rank and sums by (Monday, store); ties go by the store id's text."""
     mondays = {day: day - timedelta(days=day.isoweekday() - 1) for day in lines["day"].unique()}
     sums = _sums(lines.assign(week=lines["day"].map(mondays)), "week", "store_id")
     best_first = sorted(sums, key=lambda key: (key[0], -sums[key].revenue_eur, str(key[1])))
@@ -106,9 +79,8 @@ def store_ranking(first: date, last: date, version: Version) -> dict[tuple[date,
     return ranked
 
 
-def monthly_close(first: date, last: date, version: Version) -> dict[date, tuple[Decimal, int, Sums]]:
-    """Dollars, stores and sums by the first day of the month, of the lines within ``first..last``."""
-    lines = transactions(first, last, version)
+def monthly_close(lines: pd.DataFrame) -> dict[date, tuple[Decimal, int, Sums]]:
+    """Dollars, stores and sums by the first day of the month."""
     lines = lines.assign(month=[day.replace(day=1) for day in lines["day"]], currency="USD")
     grouped = lines.groupby("month").agg(cents=("cents", "sum"), stores=("store_id", "nunique"))
     sums = _sums(lines, "month", "currency")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
+from typing import Any
 
 from backfill_assets.lakehouse.connect_server import LOOPBACK, answers, free_port
 
@@ -18,7 +20,7 @@ BUCKET = "lake"
 def s3_server() -> Iterator[dict[str, str]]:
     """The variables that lead to it; its one bucket is :data:`BUCKET`, and it keeps everything in memory."""
     port = free_port()
-    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
+    command = [sys.executable, "-W", "ignore", "-m", __spec__.name, str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             deadline = time.monotonic() + 60
@@ -37,3 +39,21 @@ def s3_server() -> Iterator[dict[str, str]]:
             yield variables
         finally:
             server.terminate()
+
+
+def serve(port: int) -> None:
+    """Answer one request at a time: moto looks whether an object is there, and then writes, in two steps."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from werkzeug.serving import run_simple
+
+    app, one_at_a_time = DomainDispatcherApplication(create_backend_app), threading.Lock()
+
+    def answer(environ: Any, start_response: Any) -> Any:
+        with one_at_a_time:
+            return app(environ, start_response)
+
+    run_simple(LOOPBACK, port, answer, threaded=True, request_handler=MotoRequestHandler)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

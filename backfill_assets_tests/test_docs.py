@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import re
-import shlex
-from pathlib import Path
 
 import click
 import pytest
 
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
-
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-_BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-
-
-def blocks(language: str) -> list[str]:
-    return [body for page in PAGES for kind, body in _BLOCK.findall(page.read_text()) if kind == language]
-
-
-def commands(program: str) -> list[list[str]]:
-    lines = [line for block in blocks("console") for line in block.splitlines()]
-    words = [[word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)] for line in lines]
-    return [found[1:] for found in words if found and found[0] == program]
+from backfill_assets_tests.docs_commands import (
+    BY_ANOTHER_TEST,
+    EXECUTED,
+    NOT_EXECUTED,
+    PAGES,
+    ROOT,
+    TRACED,
+    blocks,
+    commands,
+    lines,
+)
 
 
 def test_the_readme_is_short() -> None:
@@ -38,6 +33,29 @@ def test_every_backfill_command_parses(words: list[str]) -> None:
     command = main.get_command(click.Context(main), words[0])
     assert command is not None, f"there is no command {words[0]}"
     command.make_context(words[0], list(words[1:]))
+
+
+def test_every_command_is_executed_by_a_test_or_says_why_not() -> None:
+    """One that nobody runs rots; a command that a page no longer shows leaves the lists."""
+    known = [*EXECUTED, *BY_ANOTHER_TEST, *NOT_EXECUTED]
+    assert len(known) == len(set(known))
+    assert [line for line in lines() if line not in known] == []
+    assert [line for line in known if line not in lines()] == []
+
+
+def test_the_tests_that_execute_commands_are_there() -> None:
+    """By file and name."""
+    for test in set(BY_ANOTHER_TEST.values()):
+        file, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(), test
+
+
+def test_traces_in_pages_and_help_are_of_rows_that_the_demo_has() -> None:
+    """Of sales; the keys of other datasets are traced by their own stories."""
+    shown = [words[1] for words in commands("backfill") if words[0] == "trace"]
+    help_text = (ROOT / "backfill_assets" / "cli" / "trace.py").read_text()
+    shown += re.findall(r"backfill trace (\d+-\d+)", help_text)
+    assert len(shown) >= 2 and set(shown) == {TRACED}
 
 
 def test_every_make_target_is_in_the_makefile() -> None:
@@ -56,6 +74,14 @@ def test_dagster_commands_name_assets_that_exist() -> None:
     known = {table.name for table in registry.tables()}
     assert selections
     assert {name for selection in selections for name in selection.split(",")} <= known
+
+
+def test_tests_that_the_pages_name_exist() -> None:
+    """As ``protocol/test_kill.py::test_killed_at_a_step``: without its test, a promise is none."""
+    named = re.findall(r"`([a-z_/]+\.py)::(test_[a-z_0-9]+)`", "".join(page.read_text() for page in PAGES))
+    assert len(named) > 20
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / "backfill_assets_tests" / file).read_text(), f"{file}::{name}"
 
 
 def test_the_tree_in_the_readme_is_the_tree() -> None:
@@ -81,4 +107,5 @@ def test_files_that_the_docs_name_exist() -> None:
     """Paths below the project in backticks, such as ``build/stage.py``."""
     for page in PAGES:
         for path in re.findall(r"`([a-z_/]+/[a-z_]+\.py)`", page.read_text()):
-            assert any((base / path).exists() for base in (ROOT, ROOT / "backfill_assets")), f"{page.name}: {path}"
+            places = (ROOT, ROOT / "backfill_assets", ROOT / "backfill_assets_tests")
+            assert any((base / path).exists() for base in places), f"{page.name}: {path}"

@@ -42,8 +42,9 @@ def test_versions_differ_by_one_day_of_rate() -> None:
 
 def test_store_days_add_up_to_the_day() -> None:
     """Both fact tables are judged against the same lines."""
-    total = oracle.day_totals(FIRST, FIRST, "v2")[FIRST]
-    stores = oracle.daily_revenue(FIRST, FIRST, "v2").values()
+    lines = oracle.transactions(FIRST, FIRST, "v2")
+    total = oracle.day_totals(lines)[FIRST]
+    stores = oracle.daily_revenue(lines).values()
     assert total.lines == 3_881 == sum(store.lines for store in stores)
     assert total.amount_eur == sum(store.revenue_eur for store in stores)
     assert total.sales_value == Decimal("11577.24")

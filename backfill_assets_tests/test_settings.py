@@ -55,6 +55,7 @@ def test_multi_run_says_how_many_days_a_run_carries() -> None:
         ("BACKFILL_NOTICES", "file:"),
         ("BACKFILL_NOTICES", "webhook:ftp://host"),
         ("BACKFILL_TIMELINE_DAYS", "0"),
+        ("BACKFILL_DIRTY_TREE", "no"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_by_name(variable: str, text: str) -> None:

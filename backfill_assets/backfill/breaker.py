@@ -42,6 +42,10 @@ class Limits:
             found = replace(found, **{name: _limit(name, value)})
         return found
 
+    def without_budgets(self) -> Limits:
+        """The limits of what is staged, whatever staging it took."""
+        return replace(self, seconds=None, money=None)
+
     def __str__(self) -> str:
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         return ",".join(f"{name}={_written(name, value)}" for name, value in told.items())
@@ -49,12 +53,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Sums:
-    """One measure of one table over the days that are staged: as published, and as staged."""
+    """One measure of one table over the days that are staged: as published, and as staged. None where it is unknown."""
 
     table: str
     measure: str
-    published: Decimal
-    staged: Decimal
+    published: Decimal | None
+    staged: Decimal | None
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ class Nulls:
 
     table: str
     column: str
-    published: Decimal
-    staged: Decimal
+    published: Decimal | None
+    staged: Decimal | None
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Exceeded:
-    """A limit, what was seen, and a sentence that says so. ``stops`` is False for a warning near a budget's end."""
+    """A limit, what was seen, and a sentence that says so. ``stops`` is False for a warning near a budget's end.
+
+    ``observed`` is None for what is unknown: a limit that cannot be computed counts as exceeded.
+    """
 
     limit: str
-    observed: Decimal
+    observed: Decimal | None
     allowed: Decimal
     sentence: str
     stops: bool = True
@@ -104,11 +111,17 @@ def _judged(limits: Limits, seen: Seen) -> Iterable[Exceeded | None]:
         held = f"{seen.held_back} of {seen.tried} days are held back by their gates"
         yield _over("gates", limits.gates, seen.held_back / tried, held)
     for column in seen.nulls:
+        if column.staged is None or column.published is None:
+            yield _unknown("nulls", limits.nulls, f"the nulls of {column.table}.{column.column}", column.published)
+            continue
         grown = column.staged - column.published
         told = f"{_percent(grown)} more of {column.table}.{column.column} is null"
         yield _over("nulls", limits.nulls, grown, told)
     for sums in seen.sums:
         share = deviation(sums)
+        if share is None:
+            yield _unknown("deviation", limits.deviation, f"{sums.table}.{sums.measure}", sums.published)
+            continue
         told = f"{sums.table}.{sums.measure} differs by {_percent(share)} from what is published"
         yield _over("deviation", limits.deviation, share, told)
     yield _spent("seconds", limits.seconds, seen.seconds, f"it has taken {seen.seconds:.0f} s")
@@ -116,8 +129,10 @@ def _judged(limits: Limits, seen: Seen) -> Iterable[Exceeded | None]:
         yield _spent("money", limits.money, seen.money, f"it has cost {seen.money:.4f}")
 
 
-def deviation(sums: Sums) -> Decimal:
-    """As a share of what is published; where nothing is, any sum at all is all of it."""
+def deviation(sums: Sums) -> Decimal | None:
+    """As a share of what is published; where nothing is, any sum at all is all of it. None if a sum is unknown."""
+    if sums.published is None or sums.staged is None:
+        return None
     if not sums.published:
         return Decimal(0) if not sums.staged else Decimal(1)
     return abs(sums.staged - sums.published) / abs(sums.published)
@@ -127,6 +142,14 @@ def _over(limit: str, allowed: Decimal | None, observed: Decimal, told: str) -> 
     if allowed is None or observed <= allowed:
         return None
     return Exceeded(limit, observed, allowed, f"{told}, and at most {_amount(limit, allowed)} may.")
+
+
+def _unknown(limit: str, allowed: Decimal | None, what: str, published: Decimal | None) -> Exceeded | None:
+    if allowed is None:
+        return None
+    where = "published" if published is None else "staged"
+    told = f"{what} cannot be compared: what is {where} is unknown, and at most {_amount(limit, allowed)} may differ."
+    return Exceeded(limit, None, allowed, told)
 
 
 def _spent(limit: str, allowed: Decimal | None, observed: Decimal, told: str) -> Exceeded | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.lakehouse.publication import DayContent, Publication
+from backfill_assets.lakehouse.publication import TOTAL, DayContent, Publication
 
-_PLAN, _CAMPAIGN, _TOTAL = "plan-", "campaign-", "total_"
+_PLAN, _CAMPAIGN = "plan-", "campaign-"
+Contents = Mapping[date, DayContent | None]
+"""What the published days of a table hold. A missing day was never published; None is unknown."""
 
 
 def campaign_of(plan: str) -> str:
@@ -24,17 +26,23 @@ def plan_of(campaign: str) -> str:
 
 @dataclass(frozen=True)
 class Beside:
-    """One measure of one table: what is published for the staged days, and what would be."""
+    """One measure of one table: what is published for the staged days, and what would be. None where it is unknown."""
 
     table: str
     measure: str
-    published: Decimal
-    staged: Decimal
+    published: Decimal | None
+    staged: Decimal | None
 
     @property
     def share(self) -> Decimal | None:
-        """The change as a share of what is published; None where nothing is."""
-        return (self.staged - self.published) / abs(self.published) if self.published else None
+        """The change as a share of what is published; None where nothing is, or one of them is unknown."""
+        if self.staged is None or not self.published:
+            return None
+        return (self.staged - self.published) / abs(self.published)
+
+    @property
+    def known(self) -> bool:
+        return self.published is not None and self.staged is not None
 
 
 @dataclass(frozen=True)
@@ -47,21 +55,20 @@ class TableChange:
     beside: tuple[Beside, ...]
 
 
-def table_change(
-    table: str, published: Mapping[date, DayContent | None], staged: Mapping[date, DayContent]
-) -> TableChange:
+def table_change(table: str, published: Contents, staged: Mapping[date, DayContent]) -> TableChange:
     """``staged`` beside what is ``published`` for the same days; a day that was never published holds nothing."""
     same = {day for day, content in staged.items() if _logical(published.get(day)) == content.logical}
-    measures = sorted({name for content in staged.values() for name in content.metrics if name.startswith(_TOTAL)})
-    before = [content for day in staged if (content := published.get(day)) is not None]
-    beside = [Beside(table, "rows", Decimal(_rows(before)), Decimal(_rows(staged.values())))]
+    measures = sorted({name for content in staged.values() for name in content.metrics if name.startswith(TOTAL)})
+    before, after = [published[day] for day in staged if day in published], list(staged.values())
+    beside = [Beside(table, "rows", rows_together(before), rows_together(after))]
     beside += [
-        Beside(table, name.removeprefix(_TOTAL), _sum(before, name), _sum(staged.values(), name)) for name in measures
+        Beside(table, name.removeprefix(TOTAL), figures_together(before, name), figures_together(after, name))
+        for name in measures
     ]
     return TableChange(table, tuple(sorted(staged.keys() - same)), tuple(sorted(same)), tuple(beside))
 
 
-def changes(publication: Publication, published: Mapping[str, Mapping[date, DayContent | None]]) -> list[TableChange]:
+def changes(publication: Publication, published: Mapping[str, Contents]) -> list[TableChange]:
     """What ``publication`` brings, beside what is ``published`` of its tables before it."""
     found = []
     for change in publication.tables:
@@ -73,7 +80,7 @@ def changes(publication: Publication, published: Mapping[str, Mapping[date, DayC
 def change_sentence(change: TableChange) -> str:
     """``report_monthly_close: 22 of 31 days change; revenue_eur -0.4 %, rows +0 %.``"""
     days = len(change.changed) + len(change.unchanged)
-    moved = [f"{each.measure} {each.share * 100:+.3g} %" for each in change.beside if each.share]
+    moved = [_moved(each) for each in change.beside if each.share or not each.known]
     told = f"; {', '.join(moved)}" if moved else ""
     return f"{change.table}: {len(change.changed)} of {days} days change{told}."
 
@@ -82,9 +89,21 @@ def _logical(content: DayContent | None) -> str:
     return content.logical if content else ""
 
 
-def _rows(contents: Iterable[DayContent]) -> int:
-    return sum(content.rows for content in contents)
+def _moved(found: Beside) -> str:
+    if found.share is None:
+        return f"{found.measure} by an unknown amount: it was not measured before"
+    return f"{found.measure} {found.share * 100:+.3g} %"
 
 
-def _sum(contents: Iterable[DayContent], name: str) -> Decimal:
-    return sum((Decimal(str(content.metrics.get(name) or 0)) for content in contents), Decimal(0))
+def rows_together(contents: Sequence[DayContent | None]) -> Decimal | None:
+    return _together(None if content is None else Decimal(content.rows) for content in contents)
+
+
+def figures_together(contents: Sequence[DayContent | None], metric: str) -> Decimal | None:
+    """The sum of a metric over days; None if it is unknown of one of them."""
+    return _together(None if content is None else content.figure(metric) for content in contents)
+
+
+def _together(found: Iterable[Decimal | None]) -> Decimal | None:
+    values = list(found)
+    return None if None in values else sum((value for value in values if value is not None), Decimal(0))

@@ -41,6 +41,8 @@ class Course:
     waves_done: int = 0
     stopped: JournalEntry | None = None
     approved: JournalEntry | None = None
+    withdrawn: JournalEntry | None = None
+    """Why there has to be another approval, if there was one that does not count any more."""
     rolled_back: JournalEntry | None = None
     resumes: int = 0
     approvals: int = 0
@@ -72,7 +74,8 @@ def course(campaign: str, entries: Iterable[JournalEntry]) -> Course:
     """Fold the journal. To resume takes a stop back, and what was done of a later try replaces the earlier."""
     found = Course(campaign)
     for entry in entries:
-        found = _after(found, entry)
+        # A wave is done when it is judged.
+        found = found if entry.kind == "staged" else _after(found, entry)
     return found
 
 
@@ -88,12 +91,23 @@ def _after(now: Course, entry: JournalEntry) -> Course:
             found = replace(now, done={**now.done, CampaignStep(entry.step): entry}, stopped=None)
         case "stopped":
             found = replace(now, stopped=entry)
-        case "approved":
-            options = {**now.options, **entry.told}
-            found = replace(now, approved=entry, approvals=now.approvals + 1, options=options)
+        case "approved" | "withdrawn":
+            found = _approved(now, entry) if entry.kind == "approved" else _withdrawn(now, entry)
         case "rolled back" | "restored":
             found = replace(now, rolled_back={"rolled back": entry}.get(entry.kind))
     return found
+
+
+def _approved(now: Course, entry: JournalEntry) -> Course:
+    options = {**now.options, "without_held_back": bool(entry.told.get("without_held_back"))}
+    return replace(now, approved=entry, approvals=now.approvals + 1, options=options, withdrawn=None)
+
+
+def _withdrawn(now: Course, entry: JournalEntry) -> Course:
+    """It is validated as the entry tells, and waits. What another process has published meanwhile stays published."""
+    if published(now):
+        return now
+    return replace(now, approved=None, withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
 
 
 def _resumed(now: Course, entry: JournalEntry) -> Course:
@@ -107,7 +121,7 @@ def _resumed(now: Course, entry: JournalEntry) -> Course:
         return replace(again, done=_before(CampaignStep(entry.step), now)) if entry.step else again
     first = CampaignStep(entry.step) if entry.step else CampaignStep.SHADOW
     waves = now.waves_done if CampaignStep.SHADOW in (kept := _before(first, now)) else 0
-    return replace(again, done=kept, waves_done=waves, approved=None, rolled_back=None)
+    return replace(again, done=kept, waves_done=waves, approved=None, withdrawn=None, rolled_back=None)
 
 
 def published(now: Course) -> bool:
@@ -146,9 +160,15 @@ def _why_waiting(now: Course, window: timedelta, at: datetime) -> str:
         "it is finished": now.finished,
         f"it was stopped: {now.stopped.reason if now.stopped else ''}": now.stopped,
         "it was rolled back; run its plan again to stage it again": now.rolled_back,
-        "it waits for approval": CampaignStep.VALIDATE in now.done and not now.approved,
+        _why_waiting_for_approval(now): (
+            CampaignStep.VALIDATE in now.done and CampaignStep.CUT_OVER not in now.done and not now.approved
+        ),
         f"it can be rolled back until {over:%Y-%m-%d}, and is decommissioned then" if over else "": (
             CampaignStep.TELL_AFTER in now.done and over and at < over
         ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _why_waiting_for_approval(now: Course) -> str:
+    return f"it waits for approval again: {now.withdrawn.reason}" if now.withdrawn else "it waits for approval"

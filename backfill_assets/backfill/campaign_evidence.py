@@ -7,25 +7,29 @@ from datetime import date
 from decimal import Decimal
 
 from backfill_assets.backfill.breaker import Nulls, Seen, Sums
+from backfill_assets.backfill.campaign import Contents, figures_together, rows_together
 from backfill_assets.build.shadow import HeldBack, ShadowedStep
-from backfill_assets.lakehouse.publication import DayContent
+from backfill_assets.lakehouse.publication import TOTAL, DayContent
 
-_TOTAL, _NULLS = "total_", "nulls_"
-Contents = Mapping[date, DayContent | None]
+_NULLS = "nulls_"
 
 
 def seen(
-    done: Sequence[ShadowedStep], published: Mapping[str, Contents], seconds: Decimal, money: Decimal | None
+    done: Sequence[ShadowedStep],
+    staged: Mapping[str, Mapping[date, DayContent]],
+    published: Mapping[str, Contents],
+    seconds: Decimal,
+    money: Decimal | None,
 ) -> Seen:
     """All steps together. Only days that were published before are compared: a first build differs from nothing."""
     held = [each for step in done for each in step.held_back]
     sums: list[Sums] = []
     nulls: list[Nulls] = []
-    for table, staged in staged_contents(done).items():
-        before = {day: was for day in staged if (was := published.get(table, {}).get(day)) is not None}
-        after = [staged[day] for day in before]
-        sums += _sums(table, list(before.values()), after)
-        nulls += _nulls(table, list(before.values()), after)
+    for table, days in staged.items():
+        before = {day: published[table][day] for day in days if day in published.get(table, {})}
+        after = [days[day] for day in before]
+        sums += sums_of(table, list(before.values()), after)
+        nulls += nulls_of(table, list(before.values()), after)
     return Seen(
         tried=len({(step.build.step.name, day) for step in done for day in _tried(step)}),
         failed=sum(bool(each.error) for each in held),
@@ -47,29 +51,34 @@ def staged_contents(done: Iterable[ShadowedStep]) -> dict[str, dict[date, DayCon
     return found
 
 
+def computed_seconds(done: Iterable[ShadowedStep]) -> Decimal:
+    """What computing the staged days took. The tables of a step are staged together: each has the whole time."""
+    days = (held[0].content for step in done for held in step.build.staged.values())
+    return sum((Decimal(each.staged_ms or 0) / 1000 for each in days), Decimal(0))
+
+
 def _tried(step: ShadowedStep) -> set[date]:
     """A day that waits for another one was not tried."""
     return {*step.staged, *(each.day for each in step.held_back if not each.because_of)}
 
 
-def _sums(table: str, before: Sequence[DayContent], after: Sequence[DayContent]) -> list[Sums]:
-    names = sorted({name for content in after for name in content.metrics if name.startswith(_TOTAL)})
-    rows = Sums(table, "rows", Decimal(sum(each.rows for each in before)), Decimal(sum(each.rows for each in after)))
-    return [rows, *(Sums(table, name.removeprefix(_TOTAL), _sum(before, name), _sum(after, name)) for name in names)]
+def sums_of(table: str, before: Sequence[DayContent | None], after: Sequence[DayContent]) -> list[Sums]:
+    names = sorted({name for content in after for name in content.metrics if name.startswith(TOTAL)})
+    sums = [(name.removeprefix(TOTAL), figures_together(before, name), figures_together(after, name)) for name in names]
+    rows = Sums(table, "rows", rows_together(before), rows_together(after))
+    return [rows, *(Sums(table, measure, was, now) for measure, was, now in sums)]
 
 
-def _nulls(table: str, before: Sequence[DayContent], after: Sequence[DayContent]) -> list[Nulls]:
+def nulls_of(table: str, before: Sequence[DayContent | None], after: Sequence[DayContent]) -> list[Nulls]:
     names = sorted({name for content in after for name in content.metrics if name.startswith(_NULLS)})
     return [Nulls(table, name.removeprefix(_NULLS), _share(before, name), _share(after, name)) for name in names]
 
 
-def _share(contents: Sequence[DayContent], name: str) -> Decimal:
-    rows = sum(content.rows for content in contents)
-    return _sum(contents, name) / rows if rows else Decimal(0)
-
-
-def _sum(contents: Iterable[DayContent], name: str) -> Decimal:
-    return sum((Decimal(str(content.metrics.get(name) or 0)) for content in contents), Decimal(0))
+def _share(contents: Sequence[DayContent | None], name: str) -> Decimal | None:
+    rows, nulls = rows_together(contents), figures_together(contents, name)
+    if rows is None or nulls is None:
+        return None
+    return nulls / rows if rows else Decimal(0)
 
 
 def held_back_lines(held: Iterable[HeldBack]) -> list[str]:

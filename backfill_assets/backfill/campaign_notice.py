@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from backfill_assets.backfill.approval import Moved, moved_sentence
 from backfill_assets.backfill.campaign import TableChange, change_sentence
 from backfill_assets.backfill.plan import Plan
 from backfill_assets.datasets import registry
@@ -23,11 +24,15 @@ def begins(plan: Plan) -> Notice:
     )
 
 
-def completed(plan: Plan, changes: Sequence[TableChange], approved_by: str) -> Notice:
-    """Written with the publication, so that there is one exactly when something was published."""
+def completed(plan: Plan, changes: Sequence[TableChange], approved_by: str, moved: Moved | None = None) -> Notice:
+    """Written with the publication, so that there is one exactly when something was published.
+
+    ``changes`` are those of the publication itself; ``moved`` are days of it that are not as they were approved.
+    """
+    again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []
     return Notice(
         title=f"{plan.asked.target} of {plan.asked.days} was rebuilt ({plan.id})",
-        lines=tuple(change_sentence(change) for change in changes),
+        lines=(*(change_sentence(change) for change in changes), *again),
         reports=reports(change.table for change in changes if change.changed),
         approved_by=approved_by,
         undo=f"backfill rollback {plan.id}",

@@ -6,17 +6,19 @@ one that reads the journal and goes on; what was staged is adopted, what was pub
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.backfill.breaker import Exceeded, Limits, judge
 from backfill_assets.backfill.campaign import campaign_of
 from backfill_assets.backfill.campaign_course import CampaignStep, Course, Move, course, next_move, require_beginning
 from backfill_assets.backfill.campaign_days import HELD_BACK_DAYS, held_back_days
-from backfill_assets.backfill.campaign_evidence import held_back_lines, seen, staged_contents
+from backfill_assets.backfill.campaign_evidence import computed_seconds, held_back_lines, seen, staged_contents
+from backfill_assets.backfill.campaign_time import sizes, step_line
 from backfill_assets.backfill.difference import Difference
 from backfill_assets.backfill.difference_text import difference_markdown
 from backfill_assets.backfill.find_difference import find_difference
@@ -24,15 +26,23 @@ from backfill_assets.backfill.plan import Plan, PlannedStep
 from backfill_assets.backfill.shadow_steps import rebuilt_steps, shadow_steps
 from backfill_assets.backfill.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.build import Builder, RunInfo
+from backfill_assets.build.figures import FiguresRead, complete
 from backfill_assets.build.lake import Progress
-from backfill_assets.build.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
+from backfill_assets.build.shadow import HeldBack, ShadowedStep, ShadowStep, shadow, staged_by
+from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import JournalEntry
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, Spent
+from backfill_assets.lakehouse.observed import Observed, observe
 from backfill_assets.lakehouse.publication import DayContent
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 Told = dict[str, Any]
+Held = dict[str, dict[date, DayContent]]
+"""What days hold, by table."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,25 @@ class CampaignRun:
     price_per_core_second: Decimal | None = None
     shadowed: list[ShadowedStep] = field(default_factory=list)
     """What the last wave or shadow step of this process found."""
+    read: FiguresRead = field(default_factory=dict)
+    """Figures that were read from rows because they had not been measured."""
+    clock: Callable[[], float] = time.monotonic
+    spark_seconds: float = 0.0
+    """How long this process waited for Spark to start."""
+    begun: tuple[float, float] | None = None
+    """When the step began that is being done, by ``clock``, and what Spark had taken by then."""
+
+    def __post_init__(self) -> None:
+        self.builder = Builder(replace(self.builder.lake, spark=self._timed(self.builder.lake.spark)))
+
+    def _timed(self, spark: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+        def start() -> SparkSession:
+            asked = self.clock()
+            session = spark()
+            self.spark_seconds += self.clock() - asked
+            return session
+
+        return start
 
     @property
     def campaign(self) -> str:
@@ -115,16 +144,53 @@ class CampaignRun:
         kind: journal.Kind = "resumed" if found.started else "started"
         self.write(JournalEntry(kind=kind, step=first.value if first else "", told=told, at=now()))
 
-    def approve(self, *, without_held_back: bool = False) -> None:
-        """Raises :class:`InvalidRequest` if days are held back, unless it is meant to be published without them."""
+    def approve(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
+        """Approve the difference ``seen``, or without it the one that the campaign has told when it was validated.
+
+        Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
+        """
+        self.require_approvable(without_held_back=without_held_back, seen=seen)
+        validated = self.course.done.get(CampaignStep.VALIDATE)
+        fingerprint = validated.told.get("fingerprint", "") if validated else ""
+        told: Told = {"fingerprint": seen.fingerprint if seen else fingerprint}
+        if without_held_back:
+            told["without_held_back"] = True
+        self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
+
+    def require_approvable(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
+        """Raise :class:`InvalidRequest` for a campaign that was stopped and for a difference that is not as expected.
+
+        Also if days are held back, unless it is meant to be published without them.
+        """
+        if stopped := self.course.stopped:
+            hint = f"backfill run {self.plan.id} takes it up again, and compares it anew."
+            raise InvalidRequest(f"{self.plan.id} was stopped: {stopped.reason}", hint=hint)
+        if seen is not None and seen.broken:
+            broken = seen.broken[0].expectation
+            raise InvalidRequest(f"{self.plan.id} is not as expected: {broken}.", hint=self.plan_again)
         validated = self.course.done.get(CampaignStep.VALIDATE)
         held = list(validated.told.get("held_back", ())) if validated else []
         if held and not without_held_back:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
             hint = f"Mend them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
             raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
-        told = {"without_held_back": True} if without_held_back else {}
-        self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
+
+    @property
+    def approved_difference(self) -> str:
+        """The fingerprint of the difference that the approval was given for; empty if it named none."""
+        approved = self.course.approved
+        return str(approved.told.get("fingerprint", "")) if approved else ""
+
+    def withdraw_approval(self, reason: str, told: Told) -> CampaignStopped:
+        """Wait for another approval, of what ``told`` says; the caller raises what comes back."""
+        step, spent = CampaignStep.CUT_OVER, self.spent(CampaignStep.CUT_OVER)
+        self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, told=told, at=now(), spent=spent))
+        id = self.plan.id
+        hint = (
+            f"Look at it: backfill diff {id} --kept. Then approve it again: backfill approve {id}. "
+            f"Or give it up: backfill campaign {id} --abandon"
+        )
+        return CampaignStopped(f"{self.campaign} waits for approval again. Nothing was published. {reason}", hint=hint)
 
     def next(self) -> Move:
         window = timedelta(days=self.plan.rollback_window_days)
@@ -134,20 +200,57 @@ class CampaignRun:
         journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update={"by": self.run.launched_by}))
 
     def done(self, step: CampaignStep, told: Told) -> Told:
-        self.write(JournalEntry(kind="step", step=step, told=told, at=now()))
+        spent = self.spent(step)
+        self.write(JournalEntry(kind="step", step=step, told=told, at=now(), spent=spent))
+        if spent is not None:
+            self.progress(step_line(self.plan, step, self.entries()))
         return told
 
-    def stop(self, step: CampaignStep, reason: str) -> CampaignStopped:
-        """Says so in the journal; the caller raises what comes back."""
-        self.write(JournalEntry(kind="stopped", step=step, reason=reason, at=now()))
+    def stop(self, step: CampaignStep, reason: str, hint: str = "", told: Told | None = None) -> CampaignStopped:
+        """Record the stop in the journal; the caller raises the returned error. Default ``hint``: fix the cause."""
+        spent = self.spent(step)
+        self.write(JournalEntry(kind="stopped", step=step, reason=reason, told=told or {}, at=now(), spent=spent))
         before = "" if CampaignStep.CUT_OVER in self.course.done else "Nothing was published. "
-        hint = f"{before}Mend the cause, then: backfill run {self.plan.id}"
-        return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=hint)
+        found = hint or f"Mend the cause, then: backfill run {self.plan.id}"
+        return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
+
+    def stop_at_limit(self, step: CampaignStep, exceeded: Exceeded, where: str = "") -> CampaignStopped:
+        """Like :meth:`stop`, and names the option that allows more."""
+        more = f"Or allow more: backfill run {self.plan.id} --limits {exceeded.limit}=VALUE"
+        hint = f"Mend the cause, then: backfill run {self.plan.id}. {more}"
+        return self.stop(step, f"{where}{exceeded.sentence}", hint)
+
+    @property
+    def plan_again(self) -> str:
+        """What helps when an expectation is broken: it is part of the plan, and the same rows break it again."""
+        asked, options = self.plan.asked, {"--days": self.plan.asked.days, "--version": self.plan.asked.version}
+        words = [asked.target, *(word for name, value in options.items() if value for word in (name, value))]
+        return (
+            f"Plan again with what is to be expected: backfill plan {' '.join(words)} --expect TEXT. "
+            f"Or give this one up: backfill campaign {self.plan.id} --abandon"
+        )
+
+    def begin(self) -> None:
+        """A step, or a wave, begins in this process."""
+        self.begun = (self.clock(), self.spark_seconds)
+
+    def spent(self, step: CampaignStep, pieces: int = 0) -> Spent | None:
+        """What this process took since the step began; None if it did not begin here, or is in the journal already."""
+        if self.begun is None:
+            return None
+        (started, spark), self.begun = self.begun, None
+        return Spent(
+            seconds=round(self.clock() - started, 3),
+            spark_start=round(self.spark_seconds - spark, 3),
+            pieces=pieces,
+            size=sizes(self.plan.steps).get(step),
+        )
 
     # ------------------------------------------------------------------ the shadow backfill
 
     def stage_wave(self, number: int, cadences: Collection[Cadence] = tuple(Cadence)) -> list[ShadowedStep]:
         """Stage the days of a wave and of those before it, which are adopted; of tables of ``cadences`` only."""
+        self.begin()
         wave = self.waves[number]
         self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
         chosen = days_of_wave(self.steps, wave)
@@ -172,15 +275,23 @@ class CampaignRun:
 
     def judge_wave(self, number: int, done: Sequence[ShadowedStep]) -> list[Exceeded]:
         """Tell the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
-        found = self.judged(done)
-        stops = [each.sentence for each in found if each.stops] or self._not_as_expected(number, done)
-        if stops:
-            raise self.stop(CampaignStep.SHADOW, f"wave {self.waves[number].name}: {stops[0]}")
+        found, where = self.judged(done), f"wave {self.waves[number].name}: "
+        if stops := [each for each in found if each.stops]:
+            raise self.stop_at_limit(CampaignStep.SHADOW, stops[0], where)
+        if broken := self._not_as_expected(number, done):
+            raise self.stop(CampaignStep.SHADOW, f"{where}{broken[0]}", self.plan_again)
         for each in found:
             self.progress(f"Warning: {each.sentence}")
         told = {**shadow_told(done), "warnings": [each.sentence for each in found]}
-        self.write(JournalEntry(kind="wave", wave=number, told=told, at=now()))
+        spent = self.spent(CampaignStep.SHADOW, len(self.steps))
+        self.write(JournalEntry(kind="wave", wave=number, told=told, at=now(), spent=spent))
+        self.progress(step_line(self.plan, CampaignStep.SHADOW, self.entries()))
         return found
+
+    def record_staged(self, number: int) -> None:
+        """A run has staged days of a wave; another one judges it."""
+        spent = self.spent(CampaignStep.SHADOW)
+        self.write(JournalEntry(kind="staged", wave=number, at=now(), spent=spent))
 
     def _not_as_expected(self, number: int, done: Sequence[ShadowedStep]) -> list[str]:
         """What the plan expects is judged after each wave but the last: the next step does it for all days."""
@@ -191,21 +302,39 @@ class CampaignRun:
     def judged(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
         started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
         seconds = Decimal(str((now() - started).total_seconds()))
-        spent = sum(each.staged_ms or 0 for held in staged_contents(done).values() for each in held.values())
         price = self.price_per_core_second
-        money = None if price is None else Decimal(spent) / 1000 * self.plan.cost.cores * price
-        return judge(self.options.limits, seen(done, self.published(), seconds, money))
+        money = None if price is None else computed_seconds(done) * self.plan.cost.cores * price
+        staged, published = self.figures(done)
+        return judge(self.options.limits, seen(done, staged, published, seconds, money))
 
     def entries(self) -> list[JournalEntry]:
         return journal.entries(self.builder.lake.storage, self.campaign)
 
     def published(self) -> dict[str, dict[date, DayContent | None]]:
-        """What is published of the plan's tables."""
-        log = self.builder.lake.publisher.log
-        found: dict[str, dict[date, DayContent | None]] = {}
-        for (table, day), state in log.day_states(log.head(), {t for each in self.steps for t in each.tables}).items():
-            found.setdefault(table, {})[date.fromisoformat(day)] = state.content
-        return found
+        """What is published of the plan's tables, as far as it was measured; None for a foreign write."""
+        observed = self._observed()
+        return {
+            table: {date.fromisoformat(day): content for day, content in observed.contents(table).items()}
+            for each in self.steps
+            for table in each.tables
+        }
+
+    def figures(self, done: Iterable[ShadowedStep]) -> tuple[Held, Held]:
+        """What each table's staged days hold, and what is published for them; what was not measured is read."""
+        steps, lake = list(done), self.builder.lake
+        found, observed, published = staged_contents(steps), self._observed(), self.published()
+        overlay = staged_by(steps).overlay
+        staged: Held = {}
+        before: Held = {}
+        for name, days in found.items():
+            was = {day: content for day, content in published.get(name, {}).items() if day in days}
+            table, version = registry.table(name), observed.versions.get(name)
+            staged[name] = complete(lake, table, days, version, overlay, self.read)
+            before[name] = complete(lake, table, was, version, read=self.read)
+        return staged, before
+
+    def _observed(self) -> Observed:
+        return observe(self.builder.lake.storage, [table for each in self.steps for table in each.tables])
 
     def shadow_steps(self) -> list[ShadowStep]:
         """What is staged, with its logic."""

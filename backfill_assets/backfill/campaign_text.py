@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from backfill_assets.backfill.campaign_course import CampaignStep
+from backfill_assets.backfill.markdown import escaped
 
 _MOST = 50
+_MARKDOWN = ("difference",)
+"""Of what a step tells, the texts that are Markdown; others may be errors."""
 
 
 def markdown(step: CampaignStep, told: Mapping[str, Any]) -> str:
-    """Plain values as lines, tables of values as tables, longer texts under a heading of their own."""
+    """Plain values as lines, tables of values as tables; only what is Markdown itself is taken as such."""
     lines = [f"### {step.value.replace('_', ' ')}", ""]
     for name, value in told.items():
         if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
@@ -20,7 +23,7 @@ def markdown(step: CampaignStep, told: Mapping[str, Any]) -> str:
             lines += [f"- {name}: {', '.join(f'{key} {_plain(each)}' for key, each in value.items()) or 'none'}"]
         elif isinstance(value, list):
             lines += [f"- {name}: {len(value) or 'none'}", *(f"    - {_plain(each)}" for each in value[:_MOST])]
-        elif isinstance(value, str) and "\n" in value:
+        elif name in _MARKDOWN:
             lines += ["", value, ""]
         else:
             lines += [f"- {name}: {_plain(value)}"]
@@ -32,14 +35,14 @@ def _table(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
     yield f"| | {' | '.join(columns)} |"
     yield f"|---|{'---|' * len(columns)}"
     for name, row in rows.items():
-        yield f"| {name} | {' | '.join(_plain(row.get(column, '')) for column in columns)} |"
+        yield f"| {escaped(name)} | {' | '.join(_plain(row.get(column, '')) for column in columns)} |"
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, list):
         text = f"{len(value)}" if len(value) > 3 else ", ".join(map(str, value))
     elif isinstance(value, Mapping):
-        text = "; ".join(f"{key}: {_plain(each)}" for key, each in value.items())
+        return "; ".join(f"{escaped(key)}: {_plain(each)}" for key, each in value.items())
     else:
         text = str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+    return escaped(text)

@@ -9,10 +9,8 @@ from backfill_assets.backfill.campaign import changes
 from backfill_assets.backfill.campaign_course import CampaignStep, Move
 from backfill_assets.backfill.campaign_evidence import held_back_lines
 from backfill_assets.backfill.campaign_notice import begins, completed, reports
+from backfill_assets.backfill.campaign_review import Review, compare_and_keep, evidence
 from backfill_assets.backfill.campaign_run import CampaignRun, Told, not_as_expected, now, shadow_told
-from backfill_assets.backfill.difference_page import difference_page
-from backfill_assets.backfill.difference_text import difference_markdown
-from backfill_assets.backfill.find_difference import find_difference
 from backfill_assets.backfill.plan import Plan, Scope, as_ranges, days_of
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation import Situation
@@ -25,7 +23,6 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
-from backfill_assets.lakehouse.kept_differences import keep_page
 from backfill_assets.lakehouse.outbox import Sender, announce, deliver
 from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.publication_history import history
@@ -37,6 +34,7 @@ SituationOf = Callable[[Plan], Situation]
 
 def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> Told:
     """Do ``step`` and enter it in the journal. Raises :class:`CampaignStopped` when it must not go on."""
+    at.begin()
     _require_in_force(at)
     work: Mapping[CampaignStep, Callable[[], Told]] = {
         CampaignStep.TELL_BEFORE: lambda: tell_before(at, sender),
@@ -62,10 +60,15 @@ def _require_in_force(at: CampaignRun) -> None:
         )
 
 
-def carry_on(at: CampaignRun, sender: Sender, situation: SituationOf) -> Move:
-    """Move after move, in this process, until there is something to wait for; returns why it waits."""
+def carry_on(
+    at: CampaignRun, sender: Sender, situation: SituationOf, announce_move: Callable[[str], None] | None = None
+) -> Move:
+    """Move after move, in this process, until there is something to wait for; returns why it waits.
+
+    ``announce_move`` gets a line before each move, by default the campaign's progress.
+    """
     while not (move := at.next()).waits:
-        at.progress(f"{at.campaign}: {move.reason}")
+        (announce_move or at.progress)(f"{at.campaign}: {move.reason}")
         if move.wave is not None:
             at.judge_wave(move.wave, at.stage_wave(move.wave))
         elif move.step is not None:
@@ -121,30 +124,22 @@ def shadow_all(at: CampaignRun) -> Told:
     at.shadowed = at.stage(at.shadow_steps())
     for each in at.judged(at.shadowed):
         if each.stops:
-            raise at.stop(CampaignStep.SHADOW, each.sentence)
+            raise at.stop_at_limit(CampaignStep.SHADOW, each)
     return shadow_told(at.shadowed)
 
 
 def validate(at: CampaignRun) -> Told:
     """Compare what is staged with main, row by row; judge it against the plan's expectations and the limits."""
-    storage = at.builder.lake.storage
     at.shadowed = at.stage(at.shadow_steps())
     found = at.judged(at.shadowed)
     if stops := [each for each in found if each.stops]:
-        raise at.stop(CampaignStep.VALIDATE, stops[0].sentence)
+        raise at.stop_at_limit(CampaignStep.VALIDATE, stops[0])
     if not any(each.staged for each in at.shadowed):
         raise at.stop(CampaignStep.VALIDATE, _nothing_staged(at))
-    difference = find_difference(at.builder.lake, at.plan, at.progress)
-    report = keep_page(storage, at.plan.id, difference_page(difference))
+    difference = compare_and_keep(at, at.shadowed, at.progress)
     if broken := not_as_expected(difference, at.progress):
-        raise at.stop(CampaignStep.VALIDATE, broken[0])
-    return {
-        **shadow_told(at.shadowed),
-        "warnings": [each.sentence for each in found],
-        "sentence": difference.sentence,
-        "report": report,
-        "difference": difference_markdown(difference),
-    }
+        raise at.stop(CampaignStep.VALIDATE, broken[0], at.plan_again)
+    return evidence(at, at.shadowed, found, difference)
 
 
 def _nothing_staged(at: CampaignRun) -> str:
@@ -153,13 +148,17 @@ def _nothing_staged(at: CampaignRun) -> str:
 
 
 def bring_into_main(at: CampaignRun) -> Told:
-    """All tables in one publication. One that a killed process published is found on the log, and only told."""
+    """All tables in one publication, if it is what was approved or within it; else it waits, or is stopped.
+
+    A publication that a killed process made is found on the log, and only told.
+    """
     lake = at.builder.lake
     lake.publisher.recover()
     if (publication := _published_untold(at)) is not None:
         close_plan(lake.storage, at.plan.id)
         days = {table: list(as_ranges(found)) for table, found in _brought(at, publication)}
-        return {"publication": publication, "days": days, "staged again": {}}
+        return {"publication": publication, "days": days, "staged again": {}, "moved": {}}
+    review = Review(at)
     done = cut_over(
         lake,
         at.campaign,
@@ -167,13 +166,17 @@ def bring_into_main(at: CampaignRun) -> Told:
         at.run,
         at.progress,
         without_held_back=at.options.without_held_back,
-        notice=lambda publication: completed(at.plan, changes(publication, at.published()), _approved_by(at)),
+        notice=lambda publication: completed(
+            at.plan, changes(publication, at.published()), _approved_by(at), review.moved
+        ),
+        review=review,
     )
     close_plan(lake.storage, at.plan.id)
     return {
         "publication": done.published.publication,
         "days": {table: list(as_ranges(days)) for table, days in done.days.items()},
         "staged again": {table: list(as_ranges(days)) for table, days in done.staged_again.items()},
+        "moved": review.moved,
     }
 
 
@@ -282,8 +285,8 @@ def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay], sender: 
 def _published_untold(at: CampaignRun) -> str | None:
     """A publication of this campaign that the journal does not know: its process died before it could say so."""
     told = {str(entry.told.get("publication")) for entry in at.entries()}
-    for each in history(at.builder.lake.storage):
-        if each.campaign == at.campaign and each.kind == "replace" and each.outcome == "done":
+    for each in history(at.builder.lake.storage, campaign=at.campaign):
+        if each.kind == "replace" and each.outcome == "done":
             return None if each.publication in told else each.publication
     return None
 

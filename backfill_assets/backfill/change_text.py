@@ -11,6 +11,7 @@ from decimal import Decimal
 from backfill_assets.build.compared import ROWS, GroupsCompared, Sums, TableCompared
 from backfill_assets.days import Cadence
 
+UNKNOWN = "unknown"
 _MOST_NAMED = 3
 _MOST_DIGITS = 6
 _PERIODS = {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}
@@ -93,10 +94,12 @@ def plural(noun: str) -> str:
 
 def _main_change(table: TableCompared) -> str:
     """The first measure that changes; if none does, how many rows do."""
-    for measure in (*table.measures, ROWS):
-        found = table.total(measure)
-        if found.change:
+    totals = {measure: table.total(measure) for measure in (*table.measures, ROWS)}
+    for measure, found in totals.items():
+        if found is not None and found.change:
             return f"{named(measure)} {change(found)}"
+    if unknown := [measure for measure, found in totals.items() if found is None]:
+        return f"{named(unknown[0])} {UNKNOWN}"
     rows = table.rows.differing
     sums = " although no sum does" if table.measures else ""
     return f"{counted(rows, 'row')} {'changes' if rows == 1 else 'change'}{sums}"

@@ -76,29 +76,42 @@ def estimate(step: Step, chosen: Chosen, situation: Situation, volumes: Volumes)
 def cost(steps: Iterable[PlannedStep], machine: Machine) -> Cost:
     """All steps that have something to rebuild; they run one after the other."""
     busy = [step for step in steps if step.rebuild]
+    timed = [step.estimate.seconds for step in busy if step.estimate.seconds is not None]
     return Cost(
-        seconds=round(sum(step.estimate.seconds or 0.0 for step in busy), 1),
+        seconds=round(sum(timed), 1) if timed or not busy else None,
         cores=machine.cores,
         price_per_core_hour=machine.core_hour_price,
         unknown=tuple(sorted(step.name for step in busy if step.estimate.seconds is None)),
     )
 
 
-def _read(step: Step, chosen: Chosen, volumes: Volumes, situation: Situation) -> tuple[int, int]:
-    """Each input day is read once, however many days look back at it."""
+def _read(step: Step, chosen: Chosen, volumes: Volumes, situation: Situation) -> tuple[int | None, int | None]:
+    """Each input day is read once, however many days look back at it. The rows of landed files are unknown."""
     if step.source:
         landed = situation.landed.get(step.name, {})
-        return 0, sum(landed[day].bytes for day in chosen.rebuilt(step) if day in landed)
-    rows = bytes_read = 0
+        return None, sum(landed[day].bytes for day in chosen.rebuilt(step) if day in landed)
+    rows: list[int | None] = []
+    bytes_read: list[int | None] = []
     for table, days in chosen.reads(step).items():
         built = set(chosen.rebuilt(situation.step_of(table)))
-        rows += _held(days, built, volumes.rows(table))
-        bytes_read += _held(days, built, volumes.bytes(table))
-    return rows, bytes_read
+        rows.append(_held(days, built, volumes.rows(table)))
+        bytes_read.append(_held(days, built, volumes.bytes(table)))
+    return together(rows), together(bytes_read)
 
 
-def _held(days: Iterable[date], built: set[date], volume: Volume) -> int:
-    """What days hold; of those that the plan builds first, what such days hold on average if they are not there yet."""
+def together(found: Iterable[int | None]) -> int | None:
+    """The sum; None if one of them is unknown."""
+    values = list(found)
+    return None if None in values else sum(value for value in values if value is not None)
+
+
+def _held(days: Iterable[date], built: set[date], volume: Volume) -> int | None:
+    """What days hold; of those that the plan builds first, what such days hold on average if they are not there yet.
+
+    None if the plan builds days of a table of which nothing was ever published.
+    """
+    if not volume and not built.isdisjoint(days):
+        return None
     typical = round(sum(volume.values()) / len(volume)) if volume else 0
     return sum(volume.get(day.toordinal(), typical if day in built else 0) for day in days)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from backfill_assets.backfill.change_text import table_sentence
 from backfill_assets.backfill.plan import Plan
 from backfill_assets.backfill.verdicts import ExpectationVerdict, judged
-from backfill_assets.build.compared import TableCompared
+from backfill_assets.build.compared import Sides, TableCompared, fingerprint_of, sides_compared
 from backfill_assets.lakehouse.publication import Record
 
 
@@ -28,6 +28,16 @@ class Difference(Record):
     @property
     def broken(self) -> tuple[ExpectationVerdict, ...]:
         return tuple(each for each in self.verdicts if not each.held)
+
+    @property
+    def sides(self) -> Sides:
+        """What the days are whose publication it shows."""
+        return sides_compared(self.tables)
+
+    @property
+    def fingerprint(self) -> str:
+        """What an approval of this difference names."""
+        return fingerprint_of(self.sides)
 
     @property
     def sentence(self) -> str:

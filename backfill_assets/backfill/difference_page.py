@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from backfill_assets.backfill.campaign_time import TIME_COLUMNS, TIME_NUMBERS
 from backfill_assets.backfill.change_text import counted, named, table_sentence, unit
 from backfill_assets.backfill.difference import Difference
 from backfill_assets.backfill.difference_charts import change_chart, rows_chart, sums_chart
@@ -60,8 +61,11 @@ a { color: inherit; }
 """
 
 
-def difference_page(difference: Difference) -> str:
-    """HTML with the charts' code inside. It grows with the days, not with the rows; some 1 MB of it is Bokeh."""
+def difference_page(difference: Difference, times: Sequence[Sequence[str]] = ()) -> str:
+    """HTML with the charts' code inside. It grows with the days, not with the rows; some 1 MB of it is Bokeh.
+
+    ``times`` are the steps of the campaign, as :func:`backfill_assets.backfill.campaign_time.time_rows` has them.
+    """
     from bokeh.embed import components
     from bokeh.resources import Resources
 
@@ -69,7 +73,7 @@ def difference_page(difference: Difference) -> str:
     sections = [part for table in difference.tables for part in _table(table, charts)]
     script, places = components(charts) if charts else ("", {})
     code = Resources(mode="inline", components=["bokeh"]).render_js() if charts else ""
-    body = "\n".join((*_head(difference), *sections))
+    body = "\n".join((*_head(difference), *sections, *_times(times)))
     for name, place in places.items():
         body = body.replace(_place(name), place, 1)
     return (
@@ -130,6 +134,11 @@ def _charts(table: TableCompared, charts: dict[str, Model]) -> Iterator[str]:
             yield f"<div>{_place(f'{table.table}/{measure}/{kind}')}</div>"
     charts[f"{table.table}/rows"] = rows_chart(table)
     yield f'<div class="wide">{_place(f"{table.table}/rows")}</div></div>'
+
+
+def _times(times: Sequence[Sequence[str]]) -> Iterator[str]:
+    if times:
+        yield f"<section><h2>Time</h2>{_rows(TIME_COLUMNS, times, TIME_NUMBERS)}</section>"
 
 
 def _place(name: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
-from backfill_assets.backfill.change_text import amount, change, counted, named, table_sentence, unit
+from backfill_assets.backfill import markdown
+from backfill_assets.backfill.change_text import UNKNOWN, amount, change, counted, named, table_sentence, unit
 from backfill_assets.backfill.difference import Difference
 from backfill_assets.backfill.plan import as_ranges
 from backfill_assets.backfill.verdicts import Deviation, ExpectationVerdict
@@ -53,12 +54,12 @@ def day_columns(table: TableCompared) -> tuple[str, ...]:
 def day_row(table: TableCompared, day: DayCompared) -> tuple[str, ...]:
     counts = [f"{getattr(day.rows, name):,}" for name in _COUNTS]
     sums = day.of(_told_by_day(table))
-    return (str(day.day), day.how, *counts, *(_sums(sums) if sums else ("", "", "")))
+    return (str(day.day), day.how, *counts, *_sums(sums))
 
 
 def _told_by_day(table: TableCompared) -> str:
     """The first measure that changes; rows if none does."""
-    return next((name for name in (*table.measures, ROWS) if table.total(name).change), ROWS)
+    return next((name for name in (*table.measures, ROWS) if (sums := table.total(name)) and sums.change), ROWS)
 
 
 def group_rows(table: TableCompared, most: int) -> list[tuple[str, ...]]:
@@ -117,11 +118,13 @@ def _held_back(table: TableCompared) -> int:
 
 def difference_markdown(difference: Difference) -> str:
     """The whole difference, for a page, a pull request, or metadata in the UI."""
-    parts = [f"## Difference of {difference.plan}", f"**{_escaped(difference.sentence)}**"]
+    parts = [f"## Difference of {difference.plan}", f"**{markdown.escaped(difference.sentence)}**"]
     if difference.verdicts:
-        parts.append(_table(VERDICT_COLUMNS, verdict_rows(difference)))
-    parts.append(_table(COUNT_COLUMNS, map(count_row, difference.tables), COUNT_NUMBERS))
-    parts.append(_table(SUM_COLUMNS, [row for table in difference.tables for row in sum_rows(table)], SUM_NUMBERS))
+        parts.append(markdown.table(VERDICT_COLUMNS, verdict_rows(difference)))
+    parts.append(markdown.table(COUNT_COLUMNS, map(count_row, difference.tables), COUNT_NUMBERS))
+    parts.append(
+        markdown.table(SUM_COLUMNS, [row for table in difference.tables for row in sum_rows(table)], SUM_NUMBERS)
+    )
     for table in difference.tables:
         if table.differing:
             parts += _table_parts(table)
@@ -131,17 +134,17 @@ def difference_markdown(difference: Difference) -> str:
 
 def _table_parts(table: TableCompared) -> Iterator[str]:
     yield f"### {table.table}"
-    yield _escaped(table_sentence(table))
-    yield from notes(table)
+    yield markdown.escaped(table_sentence(table))
+    yield from map(markdown.escaped, notes(table))
     days = [day_row(table, day) for day in table.differing[:_MARKDOWN_DAYS]]
     columns = day_columns(table)
-    yield _table(columns, days, columns[2:])
+    yield markdown.table(columns, days, columns[2:])
     if more := len(table.differing) - len(days):
         yield f"and {counted(more, unit(table))} more"
     if groups := group_rows(table, _MARKDOWN_GROUPS):
-        yield _table(GROUP_COLUMNS[1:], [row[1:] for row in groups], GROUP_NUMBERS)
+        yield markdown.table(GROUP_COLUMNS[1:], [row[1:] for row in groups], GROUP_NUMBERS)
     if sample := sample_rows(table, _MARKDOWN_SAMPLE):
-        yield _table(SAMPLE_COLUMNS[1:], [row[1:] for row in sample])
+        yield markdown.table(SAMPLE_COLUMNS[1:], [row[1:] for row in sample])
 
 
 def _group_rows(table: TableCompared, groups: GroupsCompared, most: int) -> list[tuple[str, ...]]:
@@ -165,7 +168,9 @@ def more_groups(groups: GroupsCompared, shown: int) -> str:
     return f"and {counted(more, named(groups.column))} more" if more > 0 else ""
 
 
-def _sums(found: Sums) -> tuple[str, ...]:
+def _sums(found: Sums | None) -> tuple[str, ...]:
+    if found is None:
+        return UNKNOWN, UNKNOWN, UNKNOWN
     return amount(found.before), amount(found.after), change(found)
 
 
@@ -175,17 +180,3 @@ def _deviation(found: Deviation) -> str:
 
 def _value(value: str | None) -> str:
     return _NO_VALUE if value is None else value
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    under = ["---:" if name in numbers else "---" for name in columns]
-    lines = [columns, under, *([_escaped(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _escaped(text: str) -> str:
-    """Values come from rows: they are text, whatever is in them."""
-    found = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
-    for mark in "\\`*_|[]~":
-        found = found.replace(mark, f"\\{mark}")
-    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.build import decide
-from backfill_assets.datasets.dataset import Step
+from backfill_assets.datasets.dataset import Step, Version
 from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.observed import Observed
 
@@ -24,14 +24,16 @@ def downstream(
 ) -> dict[str, set[date]]:
     """``days`` and everything made of them that is published or can be built; ``strictly``: only what is made of them.
 
-    ``steps`` are in build order and contain whatever they read. Tables that are built together come together.
+    ``steps`` are in build order and contain whatever they read. Tables that are built together come together. A
+    published day is made of what the version reads that it was published with.
     """
     all_days: dict[str, set[date]] = {}
     made: dict[str, set[date]] = {}
     published = published_days(observed)
     for step in steps:
         given = {day for table in step.tables for day in days.get(table.name, ())}
-        reached = obtainable(step, {day for day in reading(step, all_days) if has_partition(step.name, day)}, published)
+        around = {day for day in reading_as_published(step, all_days, observed) if has_partition(step.name, day)}
+        reached = obtainable(step, around, published)
         published |= {(table.name, str(day)) for table in step.tables for day in given | reached}
         if given | reached:
             all_days |= {table.name: given | reached for table in step.tables}
@@ -58,14 +60,25 @@ def _there(step: Step, day: date, published: Collection[tuple[str, str]]) -> boo
     return any((table.name, str(day)) in published for table in step.tables)
 
 
-def reading(step: Step, changed: Days) -> set[date]:
-    """The periods of ``step`` that read one of the changed days."""
+def reading_as_published(step: Step, changed: Days, observed: Observed) -> set[date]:
+    """The periods of ``step`` whose own version reads one of the changed days; the current one, of those without."""
+    found = {version.name: reading(step, changed, version) for version in step.versions}
+    return {
+        day
+        for name, days in found.items()
+        for day in days
+        if (decide.published_version(step, day, observed.states) or step.current) == name
+    }
+
+
+def reading(step: Step, changed: Days, version: Version | None = None) -> set[date]:
+    """The periods of ``step`` that read one of the changed days, by ``version`` or the current one."""
     if step.source is not None:
         return set()
     # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
     ordinals = {
         day.toordinal() - offset
-        for read in step.version().reads
+        for read in (version or step.version()).reads
         for day in changed.get(read.table, ())
         for offset in range(read.first, read.last + 1)
     }

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from backfill_assets.backfill.campaign import campaign_of
 from backfill_assets.backfill.difference import Difference, difference_of
 from backfill_assets.backfill.plan import Plan
 from backfill_assets.backfill.shadow_steps import shadow_steps
+from backfill_assets.build.compared import TableCompared
 from backfill_assets.build.difference import SAMPLE_ROWS, compare
 from backfill_assets.build.lake import Lake, Progress
-from backfill_assets.build.shadow import staged_in
+from backfill_assets.build.shadow import StagedDays, days_staged_in
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.kept_differences import keep_difference, kept_difference
 from backfill_assets.lakehouse.storage import Storage
 
 
-def find_difference(lake: Lake, plan: Plan, progress: Progress, sample_rows: int = SAMPLE_ROWS) -> Difference:
+def find_difference(
+    lake: Lake,
+    plan: Plan,
+    progress: Progress,
+    sample_rows: int = SAMPLE_ROWS,
+    *,
+    staged: StagedDays | None = None,
+    known: Sequence[TableCompared] = (),
+) -> Difference:
     """Compare what the campaign of ``plan`` has staged with main, judge it, and keep it for others.
 
+    With ``staged``, just that; ``known`` are tables as they were compared before, of which those that moved are read.
     Raises :class:`InvalidRequest` when nothing is staged: before the campaign ran, and after it was cut over.
     """
     steps, campaign = shadow_steps(plan), campaign_of(plan.id)
     tables = [table.name for each in steps for table in each.step.tables]
-    if not any(staged_in(lake.storage, campaign, tables).days.values()):
+    found_staged = staged or days_staged_in(lake.storage, campaign, tables)
+    if not any(found_staged.overlay.days.values()):
         raise InvalidRequest(f"Nothing of {plan.id} is staged.", hint=f"backfill run {plan.id} stages it.")
-    found = compare(lake, campaign, steps, progress, sample_rows)
+    found = compare(lake, campaign, steps, progress, sample_rows, staged=found_staged, known=known)
     difference = difference_of(plan, found.tables, log_entry=found.log_entry, made_at=_now())
     keep_difference(lake.storage, plan.id, difference.to_json())
     return difference

@@ -63,8 +63,8 @@ class Asked(Record):
 class Estimate(Record):
     """What a step will read, write and take; None where there is nothing to go by."""
 
-    rows_read: int = 0
-    bytes_read: int = 0
+    rows_read: int | None = 0
+    bytes_read: int | None = 0
     rows_written: int | None = None
     bytes_written: int | None = None
     seconds: float | None = None
@@ -140,22 +140,32 @@ class Recommended(Record):
 
 
 class Cost(Record):
-    """All steps together. ``unknown`` lists those that nobody has timed yet: the sums are without them."""
+    """All steps together. ``unknown`` lists those without a timed day: the sums leave them out, or are None."""
 
-    seconds: float = 0.0
+    seconds: float | None = 0.0
     cores: int = 1
     price_per_core_hour: Decimal | None = None
     unknown: tuple[str, ...] = ()
 
     @property
-    def core_seconds(self) -> float:
-        return self.seconds * self.cores
+    def core_seconds(self) -> float | None:
+        return None if self.seconds is None else self.seconds * self.cores
 
     @property
     def money(self) -> Decimal | None:
-        if self.price_per_core_hour is None:
+        if self.price_per_core_hour is None or self.core_seconds is None:
             return None
         return (Decimal(str(self.core_seconds)) / 3600 * self.price_per_core_hour).quantize(Decimal("0.0001"))
+
+
+class StepTime(Record):
+    """How many seconds a step of the campaign takes, from ``low`` to ``high``; None where there is nothing to go by."""
+
+    step: str
+    low: float | None = None
+    high: float | None = None
+    campaigns: int = 0
+    """Earlier campaigns that the band goes by; a band from none of them is a default."""
 
 
 class Basis(Record):
@@ -187,6 +197,8 @@ class Plan(Record):
     recommended: Recommended | None = None
     """None when nothing has changed."""
     cost: Cost = Cost()
+    times: tuple[StepTime, ...] = ()
+    """What carrying it out takes by the steps of a campaign; empty for a plan that was made before there were bands."""
     rollback_window_days: int = 30
     basis: Basis = Basis()
     made_at: datetime
@@ -194,8 +206,10 @@ class Plan(Record):
     @property
     def id(self) -> str:
         """The same for the same content, in whatever order it was found and whenever."""
+        # How busy the machine was does not make it another plan.
+        left_out = {"made_at", "times"}
         # A plan without expectations has the id that it had before there were any.
-        left_out = {"made_at"} if self.expectations else {"made_at", "expectations"}
+        left_out |= set() if self.expectations else {"expectations"}
         text = json.dumps(_canonical(self.model_dump(mode="json", exclude=left_out)), sort_keys=True)
         return f"plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from backfill_assets.backfill.basis import MovedSince
+from backfill_assets.backfill.campaign_time import band, basis_line, estimate_line, together
+from backfill_assets.backfill.change_text import UNKNOWN
+from backfill_assets.backfill.markdown import bullets, table
 from backfill_assets.backfill.plan import AsOf, Estimate, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
 
 STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "rows written", "written", "time")
 STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "written", "time")
 PINNED_COLUMNS = ("reads", "version", "days", "files")
-UNKNOWN = "unknown"
 _MOST_RANGES = 3
 _OPTIONS = {
     Scope.WHOLE: "with --source-too",
@@ -49,17 +50,24 @@ def as_of_lines(plan: Plan) -> list[str]:
 
 
 def cost_line(plan: Plan) -> str:
-    """Time and money, and of which steps neither is known."""
+    """Time and money of computing the days alone, and of which steps neither is known."""
     if not any(step.rebuild for step in plan.steps):
         return "It costs nothing."
     unknown = f"no earlier publication of {', '.join(plan.cost.unknown)} was timed: {UNKNOWN}"
-    if all(step.name in plan.cost.unknown for step in plan.steps if step.rebuild):
-        return f"Time and cost: {unknown}."
+    seconds, core_seconds = plan.cost.seconds, plan.cost.core_seconds
+    all_unknown = all(step.name in plan.cost.unknown for step in plan.steps if step.rebuild)
+    if seconds is None or core_seconds is None or all_unknown:
+        return f"Computing the days: {unknown}."
     cores = f"{plan.cost.cores} core{'s' * (plan.cost.cores > 1)}"
-    time = f"{duration(plan.cost.seconds)} on {cores} ({plan.cost.core_seconds:,.0f} core seconds)"
+    time = f"{duration(seconds)} on {cores} ({core_seconds:,.0f} core seconds)"
     price = "set BACKFILL_CORE_HOUR_PRICE to have a cost" if plan.cost.money is None else f"costs {plan.cost.money}"
     more = f"; {unknown}" if plan.cost.unknown else ""
-    return f"Time and cost: about {time}, {price}{more}. Starting Spark is not counted."
+    return f"Computing the days: about {time}, {price}{more}."
+
+
+def time_lines(plan: Plan) -> list[str]:
+    """What a campaign takes as a whole and by step; nothing for a plan that was made before there were bands."""
+    return [estimate_line(plan)] if plan.times else []
 
 
 def expectation_lines(plan: Plan) -> list[str]:
@@ -85,19 +93,22 @@ def markdown(plan: Plan, now: datetime, moved: MovedSince | None = None) -> str:
     """The whole plan, for a page, a pull request, or metadata in the UI."""
     parts = [f"## {plan.id}", headline(plan)]
     if moved:
-        parts += ["**It has moved since it was made; make it again:**", _bullets(moved.lines())]
+        parts += ["**It has moved since it was made; make it again:**", bullets(moved.lines())]
     if plan.steps:
-        parts.append(_table(STEP_COLUMNS, step_rows(plan), STEP_NUMBERS))
+        parts.append(table(STEP_COLUMNS, step_rows(plan), STEP_NUMBERS))
     parts.append(cost_line(plan))
+    if plan.times:
+        times = [(each.step.replace("_", " "), band(each)) for each in (*plan.times, together(plan.times))]
+        parts += [table(("as a campaign", "time"), times, ("time",)), basis_line(plan.times)]
     if plan.pinned:
-        parts.append(_table(PINNED_COLUMNS, pinned_rows(plan, now)))
+        parts.append(table(PINNED_COLUMNS, pinned_rows(plan, now)))
     if plan.as_of:
-        parts.append(_bullets(as_of_lines(plan)))
+        parts.append(bullets(as_of_lines(plan)))
     if plan.expectations:
-        parts.append(_bullets(expectation_lines(plan)))
+        parts.append(bullets(expectation_lines(plan)))
     if plan.findings:
         rows = [(each.severity, each.message, each.next_step) for each in plan.findings]
-        parts.append(_table(("finding", "what", "what to do"), rows))
+        parts.append(table(("finding", "what", "what to do"), rows))
     parts += [scope_line(plan), after_line(plan)]
     return "\n\n".join(parts) + "\n"
 
@@ -131,7 +142,7 @@ def _step_row(step: PlannedStep) -> tuple[str, ...]:
 
 def _volumes(estimate: Estimate) -> tuple[str, ...]:
     return (
-        f"{estimate.rows_read:,}",
+        UNKNOWN if estimate.rows_read is None else f"{estimate.rows_read:,}",
         size(estimate.bytes_read),
         UNKNOWN if estimate.rows_written is None else f"{estimate.rows_written:,}",
         size(estimate.bytes_written),
@@ -157,14 +168,3 @@ def _as_of(each: AsOf) -> str:
     absent = f"; not there: {ranges(each.absent)}" if each.absent else ""
     looks = f"{-each.first} to {-each.last} days back" if each.last else f"up to {-each.first} days back"
     return f"{each.step} looks for {each.table} {looks}: reads {ranges(each.days) or 'nothing'}{absent}"
-
-
-def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    under = ["---:" if name in numbers else "---" for name in columns]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (columns, under, *rows)
-    )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from backfill_assets.backfill.basis import basis_of
+from backfill_assets.backfill.campaign_time import estimate_times
 from backfill_assets.backfill.cost import Volumes, cost, estimate
 from backfill_assets.backfill.expectations import Expectation, require_known
 from backfill_assets.backfill.plan import Asked, Plan, PlannedStep, Ranges, Why, as_ranges
@@ -29,6 +30,7 @@ def make_plan(asked: Asked, situation: Situation, expectations: Sequence[Expecta
     volumes = Volumes(ordered)
     steps = tuple(_planned(step, chosen, ordered, volumes) for step in ordered.steps if step.name in chosen.reasons)
     _require_rebuilt(expectations, steps, ordered)
+    costs = cost(steps, ordered.machine)
     return Plan(
         asked=asked,
         steps=steps,
@@ -37,7 +39,8 @@ def make_plan(asked: Asked, situation: Situation, expectations: Sequence[Expecta
         expectations=tuple(expectations),
         findings=Preflight(asked, chosen, steps, inputs, ordered).findings(),
         recommended=recommend(chosen, ordered),
-        cost=cost(steps, ordered.machine),
+        cost=costs,
+        times=estimate_times(steps, costs, ordered.journals),
         rollback_window_days=ordered.rollback_window_days,
         basis=basis_of(steps, inputs.days, ordered),
         made_at=ordered.now,

@@ -146,11 +146,14 @@ def _schemas(seen: Preflight) -> Iterator[Finding]:
 
 
 def _disk_space(seen: Preflight) -> Iterator[Finding]:
-    needed = sum(step.estimate.bytes_written or 0 for step in seen.steps if step.rebuild)
+    busy = [step for step in seen.steps if step.rebuild]
+    unknown = ", ".join(step.name for step in busy if step.estimate.bytes_written is None)
+    needed = sum(step.estimate.bytes_written or 0 for step in busy)
     free = seen.situation.machine.free_bytes
     if free is not None and 2 * needed > free:
         severity: Severity = "stops" if needed > free else "warns"
-        message = f"About {needed / 2**20:,.0f} MiB will be written, and {free / 2**20:,.0f} MiB are free."
+        more = f" and what {unknown} will write, which is unknown," if unknown else ""
+        message = f"About {needed / 2**20:,.0f} MiB{more} will be written, and {free / 2**20:,.0f} MiB are free."
         hint = "Make room: what the days hold now is kept for the rollback window."
         yield finding(severity, "disk space", message, hint)
 

@@ -14,6 +14,7 @@ from backfill_assets.datasets.dataset import Step
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.landed_days import LandedDay
 from backfill_assets.lakehouse.observed import Observed
 from backfill_assets.lakehouse.publication import DayContent, logical_of
@@ -48,6 +49,8 @@ class Situation:
     """From when on files of the pinned version may be reclaimed, of tables that main has moved on from."""
     open_plans: Sequence[Plan] = ()
     """Plans that are being carried out."""
+    journals: Sequence[Sequence[JournalEntry]] = ()
+    """Of the newest campaigns: what their steps took."""
     machine: Machine = Machine()
     rollback_window_days: int = 30
     now: datetime = datetime(2017, 1, 1, tzinfo=UTC)

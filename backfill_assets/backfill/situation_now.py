@@ -13,12 +13,16 @@ from backfill_assets.backfill.upstream import upstream
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.dataset import Dataset, Step
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.landed_days import LandedDay, landed_days
 from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.plans import kept_plan, open_plan_ids
 from backfill_assets.lakehouse.standing import files_may_go, free_bytes, look
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
+
+_TIMED_CAMPAIGNS = 5
+"""Whose times a new plan goes by: some 15 small files are read of each."""
 
 
 def situation_now(
@@ -39,6 +43,7 @@ def situation_now(
         schemas=standing.schemas,
         landed=_landed(settings, storage, steps, target, days),
         files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
+        journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),
         open_plans=[Plan.from_json(kept_plan(storage, id), id=id) for id in open_plan_ids(storage)],
         machine=Machine(os.cpu_count() or 1, settings.core_hour_price, free_bytes(storage)),
         rollback_window_days=settings.rollback_window_days,

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.datasets.dataset import Reads, Step, Version
+from backfill_assets.datasets.dataset import Reads, Source, Step, Version
 from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.observed import Observed
@@ -34,11 +34,15 @@ Statuses = Mapping[str, Mapping[date, DayStatus]]
 """By table, in build order, and by day, ascending."""
 
 
-def day_statuses(steps: Sequence[Step], observed: Observed, days: DayRange | None = None) -> Statuses:
+def day_statuses(
+    steps: Sequence[Step], observed: Observed, days: DayRange | None = None, *, as_published: bool = False
+) -> Statuses:
     """The status of every known day of every table of ``steps``, or of each day of ``days``.
 
     A day of a table is known when it, or that same day of something the table is computed from, was published.
-    ``steps`` are in build order and contain whatever they read.
+    ``steps`` are in build order and contain whatever they read. A day is compared with the current version of its
+    step. ``as_published`` compares it with the version that it was published with, and calls it ``code changed`` only
+    if that version is not declared any more.
     """
     published = _by_table(observed)
     known = _known_days(steps, observed, published) if days is None else {}
@@ -46,7 +50,7 @@ def day_statuses(steps: Sequence[Step], observed: Observed, days: DayRange | Non
     found: dict[str, Mapping[date, DayStatus]] = {}
     for step in steps:
         asked = step.cadence.starts(days) if days is not None else sorted(known[step.name])
-        found |= _of_step(step, asked, observed, entries)
+        found |= _of_step(step, asked, observed, entries, _versions(step, as_published=as_published))
     return found
 
 
@@ -58,25 +62,44 @@ def ranges_by_status(statuses: Mapping[date, DayStatus]) -> dict[DayStatus, list
     return {status: contiguous(found) for status, found in days.items() if found}
 
 
+def _versions(step: Step, *, as_published: bool) -> Mapping[str, Version]:
+    """The versions that a day may be of, by name; of a raw table none is asked for."""
+    if step.source:
+        return {}
+    return {version.name: version for version in (step.versions if as_published else [step.version()])}
+
+
 def _of_step(
-    step: Step, days: Iterable[date], observed: Observed, entries: Entries
+    step: Step, days: Iterable[date], observed: Observed, entries: Entries, versions: Mapping[str, Version]
 ) -> dict[str, Mapping[date, DayStatus]]:
     """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
-    version = None if step.source else step.version()
     found: dict[str, dict[date, DayStatus]] = {table.name: {} for table in step.tables}
     for day in days:
         text = day.isoformat()
-        inputs: str | None = None
+        inputs: dict[str, str] = {}
         for name, statuses in found.items():
             content = _known_content(name, text, observed)
-            if version is None or not isinstance(content, DayContent):
-                statuses[day] = DayStatus.FRESH if isinstance(content, DayContent) else content
-            elif content.code_version != version.name or content.parameters != NO_PARAMETERS:
+            if not isinstance(content, DayContent):
+                statuses[day] = content
+                continue
+            if step.source is not None:
+                statuses[day] = (
+                    DayStatus.CODE_CHANGED if _lies_elsewhere(step.source, day, content) else DayStatus.FRESH
+                )
+                continue
+            version = versions.get(content.code_version)
+            if version is None or content.parameters != NO_PARAMETERS:
                 statuses[day] = DayStatus.CODE_CHANGED
-            else:
-                inputs = inputs or fingerprints.inputs_of(_inputs_of(step, version, day, entries))
-                statuses[day] = DayStatus.FRESH if content.inputs == inputs else DayStatus.INPUT_CHANGED
+                continue
+            if version.name not in inputs:
+                inputs[version.name] = fingerprints.inputs_of(_inputs_of(step, version, day, entries))
+            statuses[day] = DayStatus.FRESH if content.inputs == inputs[version.name] else DayStatus.INPUT_CHANGED
     return dict(found)
+
+
+def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
+    """Whether rows of a raw day belong to other days, by what is declared now of possible event days."""
+    return source.placement.concerns(day, content.code_version, content.metrics)
 
 
 def _known_content(table: str, day: str, observed: Observed) -> DayContent | DayStatus:
@@ -114,7 +137,7 @@ def _by_table(observed: Observed) -> dict[str, dict[str, DayState]]:
 def _entries(steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]) -> Entries:
     """The logical fingerprint of every day with rows or a past of what is read, as a build would find it now."""
     entries: dict[str, dict[int, str]] = {}
-    for read in {read.table for step in steps if not step.source for read in step.version().reads}:
+    for read in {read.table for step in steps for version in step.versions for read in version.reads}:
         states, physicals = published.get(read, {}), observed.pinned.get(read, {})
         for day in states.keys() | physicals.keys():
             found = logical_of(states.get(day), physicals.get(day, fingerprints.EMPTY_DAY))

@@ -12,10 +12,12 @@ from functools import cached_property
 
 from backfill_assets.backfill.downstream import buildable, published_days
 from backfill_assets.backfill.status import DayStatus, Statuses
-from backfill_assets.datasets.dataset import Step
+from backfill_assets.build import decide
+from backfill_assets.datasets.dataset import Step, Version
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.observed import Observed
 from backfill_assets.lakehouse.publication import logical_of
+from backfill_assets.lakehouse.rolled_back import Rollbacks
 
 
 class Reason(enum.StrEnum):
@@ -51,6 +53,17 @@ class Trouble:
         return f"{self.table} {self.day}: {self.reason.value} [{self.evidence}]"
 
 
+@dataclass(frozen=True)
+class UnderWay:
+    """A run, backfill or repair that may write ``days`` of a table; None for all of them."""
+
+    name: str
+    days: Collection[date] | None = None
+
+    def may_write(self, days: Iterable[date]) -> bool:
+        return self.days is None or any(day in self.days for day in days)
+
+
 def _anywhere(table: str, day: date) -> bool:
     return True
 
@@ -64,32 +77,43 @@ class Seen:
     failed_watches: Collection[FailedWatch] = ()
     attempts: Mapping[str, int] = field(default_factory=dict)
     """How many repairs were launched before, by evidence."""
-    busy: Mapping[str, str] = field(default_factory=dict)
-    """The tables that something under way may write, with what that is."""
+    busy: Mapping[str, Sequence[UnderWay]] = field(default_factory=dict)
+    """What is under way, by the tables that it may write."""
     failed_gates: Collection[tuple[str, date]] = ()
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
     has_partition: Callable[[str, date], bool] = _anywhere
     today: date = date.max
     """Days that have not ended have rows already if a source is ahead of time; they are nobody's trouble yet."""
-    rollbacks: Callable[[], Collection[str]] = frozenset
-    """The publications that were rollbacks; only asked for when something is wrong."""
+    rollbacks: Callable[[], Rollbacks] = Rollbacks
+    """Which days a person has rolled back; only asked for when something is wrong."""
+
+    def is_rolled_back(self, table: str, day: date) -> bool:
+        """Has a person put back a table of this step on that day? It stays as it is until a person launches it."""
+        found = ((each.name, self.observed.states.get((each.name, str(day)))) for each in self.step_of[table].tables)
+        return any(state and self._rollbacks.of(name, str(day), state.publication) for name, state in found)
 
     @cached_property
-    def rolled_back(self) -> set[tuple[str, date]]:
-        """Days of steps that a person has put back: they stay as they are until a person launches them."""
-        rollbacks = set(self.rollbacks())
-        states = self.observed.states
-        put_back = {(table, day) for (table, day), state in states.items() if state.publication in rollbacks}
-        steps = {table.name: step for step in self.steps for table in step.tables}
-        return {
-            (table.name, date.fromisoformat(day))
-            for name, day in put_back
-            if name in steps
-            for table in steps[name].tables
-        }
+    def _rollbacks(self) -> Rollbacks:
+        return self.rollbacks()
+
+    @cached_property
+    def step_of(self) -> Mapping[str, Step]:
+        """The step of each table."""
+        return {table.name: step for step in self.steps for table in step.tables}
+
+    def version_name(self, table: str, day: date) -> str:
+        """The version that the day was published with; the current one of a day that is not published."""
+        step = self.step_of[table]
+        return decide.published_version(step, day, self.observed.states) or step.current
+
+    def version(self, table: str, day: date) -> Version | None:
+        """The version that a repair builds the day with; None for raw, and for one that is not declared any more."""
+        wanted = self.version_name(table, day)
+        return next((version for version in self.step_of[table].versions if version.name == wanted), None)
 
     def may_build(self, table: str, day: date) -> bool:
-        return self.has_partition(table, day) and (table, day) not in self.rolled_back
+        free = self.has_partition(table, day) and not self.is_rolled_back(table, day)
+        return free and (self.step_of[table].source is not None or self.version(table, day) is not None)
 
     @cached_property
     def published(self) -> set[tuple[str, str]]:
@@ -97,7 +121,10 @@ class Seen:
 
 
 def troubles(seen: Seen, statuses: Statuses) -> tuple[list[Trouble], list[Trouble]]:
-    """Those of raw tables, which nothing can build again, and all others; a day of a step is named once."""
+    """Those of raw tables, which nothing can build again, and all others; a day of a step is named once.
+
+    ``statuses`` are by the version that each day was published with: that it is an older one is no trouble.
+    """
     watched = {(watch.table, watch.day) for watch in seen.failed_watches if _still_speaks(watch, seen.observed)}
     raw: list[Trouble] = []
     others: list[Trouble] = []
@@ -125,7 +152,8 @@ def _reason(
         return Reason.WATCHDOG
     if status is DayStatus.INPUT_CHANGED:
         sources = {each.name for other in seen.steps if other.source for each in other.tables}
-        from_raw = {read.table for read in step.version().reads} & sources
+        version = seen.version(table, day) or step.version()
+        from_raw = {read.table for read in version.reads} & sources
         return Reason.LATE_ROWS if from_raw else Reason.INPUT_CHANGED
     if status is DayStatus.MISSING and step.source is None and buildable(step, day, seen.published):
         return Reason.MISSING
@@ -141,7 +169,8 @@ def _still_speaks(watch: FailedWatch, observed: Observed) -> bool:
 def _evidence(seen: Seen, step: Step, day: date, reason: Reason) -> str:
     """The state that a day and its inputs are in; a repair that changes nothing leaves it as it was."""
     own = [_of_day(seen.observed, table.name, day) for table in step.tables]
-    reads = () if step.source else step.version().reads
+    version = seen.version(step.name, day)
+    reads = version.reads if version else ()
     period = step.cadence.period(day)
     inputs = [(read.table, str(d), _logical(seen.observed, read.table, d)) for read in reads for d in read.days(period)]
     return digest([step.name, str(day), reason.name, own, inputs], 12)

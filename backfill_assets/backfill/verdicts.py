@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.backfill.change_text import amount, percent
+from backfill_assets.backfill.change_text import UNKNOWN, amount, percent
 from backfill_assets.backfill.expectations import EVERYTHING, Expectation
 from backfill_assets.build.compared import ROWS, DayCompared, GroupsCompared, Sums, TableCompared, added_up
 from backfill_assets.lakehouse.publication import Record
@@ -73,7 +73,7 @@ def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Devi
 def _of_days(expectation: Expectation, table: TableCompared, days: Sequence[DayCompared]) -> Iterator[Deviation]:
     for day in days:
         found = day.of(expectation.subject)
-        if found is not None and not _within(expectation, found):
+        if not _within(expectation, found):
             yield Deviation(table=table.table, day=day.day, observed=_observed(found))
 
 
@@ -91,7 +91,10 @@ def _differing(groups: GroupsCompared, value: str | None) -> str:
     return "" if groups.complete else f"not among the {len(groups.most)} groups that differ most"
 
 
-def _within(expectation: Expectation, found: Sums) -> bool:
+def _within(expectation: Expectation, found: Sums | None) -> bool:
+    """An expectation of what is unknown is not met."""
+    if found is None:
+        return False
     if expectation.limit is None:
         return not found.change
     if expectation.unit == "":
@@ -99,7 +102,9 @@ def _within(expectation: Expectation, found: Sums) -> bool:
     return not found.change if found.share is None else abs(found.share) * Decimal(100) < expectation.limit
 
 
-def _observed(found: Sums) -> str:
+def _observed(found: Sums | None) -> str:
+    if found is None:
+        return UNKNOWN
     share = "" if found.share is None else f" ({percent(found.share)})"
     return f"{amount(found.before)} -> {amount(found.after)}{share}"
 

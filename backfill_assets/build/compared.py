@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import date
 from decimal import Decimal
@@ -61,6 +62,13 @@ class RowCounts(Record):
         )
 
 
+Sides = Mapping[tuple[str, date], tuple[str, str]]
+"""What a day of a table holds and would hold: logical fingerprints of main and of what is staged, by table and day.
+
+Of days that would be published. A day that failed its gates has :data:`HELD_BACK` in place of both.
+"""
+HELD_BACK = ("", "held back")
+
 DayIs = Literal["compared", "equal", "not staged", "held back"]
 """``equal`` is known from checksums; ``not staged`` may just not be staged yet; ``held back`` failed its gates."""
 
@@ -71,8 +79,12 @@ class DayCompared(Record):
     day: date
     how: DayIs
     rows: RowCounts = RowCounts()
-    sums: Mapping[str, Sums] = Field(default_factory=dict)
-    """By measure."""
+    sums: Mapping[str, Sums | None] = Field(default_factory=dict)
+    """By measure; None is unknown."""
+    published: str = ""
+    """The logical fingerprint of what main holds."""
+    staged: str = ""
+    """The same of what is staged; empty if nothing is."""
 
     @property
     def differs(self) -> bool:
@@ -84,6 +96,7 @@ class DayCompared(Record):
         return self.how != "not staged"
 
     def of(self, measure: str) -> Sums | None:
+        """None if it is unknown."""
         return self.rows.sums if measure == ROWS else self.sums.get(measure)
 
 
@@ -151,11 +164,30 @@ class TableCompared(Record):
     def differing(self) -> tuple[DayCompared, ...]:
         return tuple(day for day in self.days if day.differs)
 
-    def total(self, measure: str) -> Sums:
-        """Of the days of which it is known: a canary's change is told as a share of the canary."""
+    def total(self, measure: str) -> Sums | None:
+        """Of the known days: the change of a canary is a share of the canary."""
         return added_up(day.of(measure) for day in self.known)
 
 
-def added_up(sums: Iterable[Sums | None]) -> Sums:
-    """Days whose content nobody knows count as nothing."""
-    return sum((each for each in sums if each is not None), Sums())
+def sides_compared(tables: Iterable[TableCompared]) -> dict[tuple[str, date], tuple[str, str]]:
+    """What the days are whose publication ``tables`` show."""
+    found = {}
+    for table in tables:
+        for day in table.days:
+            if day.how == "held back":
+                found[table.table, day.day] = HELD_BACK
+            elif day.how != "not staged":
+                found[table.table, day.day] = (day.published, day.staged)
+    return found
+
+
+def fingerprint_of(sides: Sides) -> str:
+    """One for all of them: two differences that have it in common show the same rows before and after."""
+    lines = (f"{table} {day} {' '.join(both)}" for (table, day), both in sorted(sides.items()))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def added_up(sums: Iterable[Sums | None]) -> Sums | None:
+    """None if one of them is unknown."""
+    found = list(sums)
+    return None if None in found else sum((each for each in found if each is not None), Sums())

@@ -23,6 +23,8 @@ from backfill_assets.lakehouse.timelines import timelines_of
 _MOST_ATTEMPTS = 5
 MakeNotice = Callable[[Publication], Notice]
 """Says what people are told of a publication, from what it is about to bring."""
+Review = Callable[[Sequence[ShadowedStep], Progress], bool]
+"""Looks at what is about to be published: False to stage again first what moved; raises to publish nothing."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,23 @@ def cut_over(
     *,
     without_held_back: bool = False,
     notice: MakeNotice | None = None,
+    review: Review | None = None,
 ) -> CutOver:
     """Publish everything that ``campaign`` has staged of ``steps`` together, and ``notice`` with it.
 
     What moved since it was staged is staged again first, at leisure; the last look and the publication are made under
-    a hold, so that other writers let it pass. Days that are held back refuse it with :class:`GateFailed`, or stay as
+    a hold, so that other writers let it pass. ``review`` sees all that is published: compare-and-swap refuses what it
+    has not seen, and it looks again. Days that are held back refuse it with :class:`GateFailed`, or stay as
     they are with ``without_held_back``; one that only comes to be held back while it is cut over refuses it in any
     case. Raises :class:`PublicationRefused` when another campaign was there first or main keeps moving,
     :class:`InvalidRequest` when nothing is staged.
     """
-    lake.publisher.recover()
+    lake.publisher.recover({table.name for each in steps for table in each.step.tables})
     before = _staged(lake, campaign, steps)
     first = shadow(lake, campaign, steps, run, progress)
+    _refuse_other_campaigns(lake, campaign, first, before)
+    if review is not None:
+        review(first, progress)
     accepted = {(each.table, each.day) for each in _held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
     again: set[tuple[str, date]] = _computed(first)
@@ -63,8 +70,12 @@ def cut_over(
             hold.extend()
             done = shadow(lake, campaign, steps, run, _extending(hold, progress))
             again |= _computed(done)
-            _refuse_held_back(campaign, done, accepted)
             _refuse_other_campaigns(lake, campaign, done, before)
+            if review is not None and not review(done, _extending(hold, progress)):
+                progress(f"{campaign}: main moved while it was compared, staging what moved again")
+                continue
+            hold.extend()
+            _refuse_held_back(campaign, done, accepted)
             outcome = lake.publisher.publish(_request(lake, campaign, done, run, notice))
             if isinstance(outcome, Published):
                 _close(lake, campaign, steps)

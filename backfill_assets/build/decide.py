@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from backfill_assets.datasets.dataset import RuleOutcome, Step, Version
 from backfill_assets.days import DayRange, contiguous
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.publication import DayState, Expected
+from backfill_assets.lakehouse.rolled_back import Rollbacks
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 _MOST_DAYS = 45
 """A chunk ends at least this often, so that progress is seen and a killed run has little to repeat."""
+AS_PUBLISHED = "as published"
+"""In the place of a version's name: each day is built with the version that it was published with."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,21 @@ def unchanged(
         if state.physical != fingerprints.physical(expected[table, str(day)].files):
             return False
     return True
+
+
+def rolled_back(
+    days: Iterable[tuple[str, date]],
+    states: Mapping[tuple[str, str], DayState],
+    rollbacks: Callable[[], Rollbacks],
+) -> dict[tuple[str, date], str]:
+    """The rollback by which each of ``days`` (table and day) is as it is, of those that a person rolled back.
+
+    ``rollbacks`` reads the log, so it is called only when it matters.
+    """
+    last = {(table, day): states[table, str(day)].publication for table, day in days if (table, str(day)) in states}
+    found = rollbacks() if last else Rollbacks()
+    by = {key: found.of(key[0], str(key[1]), publication) for key, publication in last.items()}
+    return {key: rollback for key, rollback in by.items() if rollback}
 
 
 def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, list[str]]:
@@ -143,6 +162,38 @@ def inputs_published(missing: Sequence[str]) -> RuleOutcome:
         expected="every input day published, if only as an empty day",
         next_step="Build the missing input days first, or launch the range over the whole chain.",
     )
+
+
+def published_version(step: Step, day: date, states: Mapping[tuple[str, str], DayState]) -> str | None:
+    """The version that ``day`` of ``step`` was published with; None for a day that is not published."""
+    for table in step.tables:
+        state = states.get((table.name, day.isoformat()))
+        if state is not None and state.content is not None:
+            content = state.content
+            # With parameters it is other code than the declared version of that name.
+            return f"{content.code_version} {content.parameters}" if content.parameters else content.code_version
+    return None
+
+
+def versions_as_published(
+    step: Step, days: Sequence[date], states: Mapping[tuple[str, str], DayState]
+) -> dict[date, str]:
+    """The version that builds each day as it was published; the current one for a day that is not published.
+
+    Raises :class:`InvalidRequest` for days whose version is not declared any more.
+    """
+    found = {day: published_version(step, day, states) or step.current for day in days}
+    declared = {version.name for version in step.versions}
+    gone = sorted(day for day, version in found.items() if version not in declared)
+    if gone:
+        version = found[gone[0]]
+        raise InvalidRequest(
+            f"{step.name} {gone[0]} was published with {version}, which is not declared any more"
+            f" ({len(gone)} day(s) in all).",
+            hint=f"Declare {version} again, or build the days with {step.current} if that is to count: "
+            f"backfill run {step.name} --downstream --days {gone[0]}..{gone[-1]}",
+        )
+    return found
 
 
 def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:

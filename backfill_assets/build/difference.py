@@ -18,25 +18,29 @@ from backfill_assets.build.compared import (
     Cell,
     ChangedRow,
     DayCompared,
+    DayIs,
     GroupCompared,
     GroupsCompared,
     RowCounts,
     Sums,
     TableCompared,
 )
+from backfill_assets.build.figures import complete
 from backfill_assets.build.lake import Lake, Progress
-from backfill_assets.build.overlay import Overlay
-from backfill_assets.build.shadow import ShadowStep, staged_in
+from backfill_assets.build.overlay import OverlaidDay
+from backfill_assets.build.shadow import ShadowStep, StagedDays, days_staged_in
+from backfill_assets.build.waiting import waiting
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.contract import struct_type
 from backfill_assets.datasets.dataset import Table
 from backfill_assets.datasets.personal import personal_columns
 from backfill_assets.days import Cadence
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import newest_version, read_log
 from backfill_assets.lakehouse.observed import Observed, observe
-from backfill_assets.lakehouse.publication import DayContent, InputRead, logical_of
+from backfill_assets.lakehouse.publication import TOTAL, DayContent, DayState, InputRead, logical_of
 from backfill_assets.lakehouse.rows import published_rows
-from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.lakehouse.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +48,8 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 10
 _SAMPLED_DAYS = 3
 _MOST_GROUPS = 200
-_TOTAL = "total_"
+NOTHING = DayContent(rows=0, checksum="0")
+"""What a day holds that was never published."""
 _ROWS_OF_A_BUCKET = 1_000_000
 _MOST_HASHED_ROWS = 20_000_000
 _SORTED_FROM = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
@@ -59,21 +64,60 @@ class ComparedWith:
 
 
 def compare(
-    lake: Lake, campaign: str, steps: Sequence[ShadowStep], progress: Progress, sample_rows: int = SAMPLE_ROWS
+    lake: Lake,
+    campaign: str,
+    steps: Sequence[ShadowStep],
+    progress: Progress,
+    sample_rows: int = SAMPLE_ROWS,
+    *,
+    staged: StagedDays | None = None,
+    known: Sequence[TableCompared] = (),
 ) -> ComparedWith:
     """What publishing everything that ``campaign`` has staged of ``steps`` would change, table by table.
 
-    Spark is only started when some day has to be read.
+    With ``staged``, what publishing just that would change. ``known`` are comparisons from before: a table is not read
+    again if both sides of its days are as they were. Spark is only started when some day has to be read.
     """
     names = [table.name for each in steps for table in each.step.tables]
-    overlay, observed = staged_in(lake.storage, campaign, names), observe(lake.storage, names)
+    held, observed = staged or days_staged_in(lake.storage, campaign, names), observe(lake.storage, names)
+    before = {table.table: table for table in known}
     found = []
     for each in steps:
         for table in each.step.tables:
-            progress(f"{table.name}: comparing what is staged with main")
-            beside = _Beside(lake, campaign, table, each.step.cadence, each.days, overlay, observed)
-            found.append(beside.compared(sample_rows))
+            main = _Main.of(lake.storage, table.name, observed)
+            beside = _Beside(lake, table, each.step.cadence, each.days, held, main, progress)
+            found.append(beside.compared(sample_rows, before.get(table.name)))
     return ComparedWith(tuple(found), observed.sequence)
+
+
+@dataclass(frozen=True)
+class _Main:
+    """One table of main: the files it has now, as compare-and-swap compares them, and what the log knows of its days.
+
+    While a publication of it is under way, as of the last closed entry.
+    """
+
+    version: int | None
+    physical: Mapping[str, str]
+    states: Mapping[str, DayState]
+
+    @classmethod
+    def of(cls, storage: Storage, table: str, observed: Observed) -> _Main:
+        under_way = any(table in tables for tables in observed.writing.values())
+        version = observed.versions.get(table) if under_way else newest_version(storage, table)
+        files = {} if version is None else read_log(storage, table, version).by_day()
+        states = {day: state for (name, day), state in observed.states.items() if name == table}
+        return cls(version, {day: fingerprints.physical(paths) for day, paths in files.items()}, states)
+
+    def content(self, day: date) -> DayContent | None:
+        """What a day holds; None for a foreign write, whose content is unknown until it is read."""
+        state, physical = self.states.get(str(day)), self.physical.get(str(day), fingerprints.EMPTY_DAY)
+        if state is not None and state.content is not None and state.physical == physical:
+            return state.content
+        return None if str(day) in self.physical else NOTHING
+
+    def logical(self, day: date) -> str:
+        return logical_of(self.states.get(str(day)), self.physical.get(str(day), fingerprints.EMPTY_DAY))
 
 
 @dataclass(frozen=True)
@@ -81,14 +125,14 @@ class _Beside:
     """One table: its staged days and those of main."""
 
     lake: Lake
-    campaign: str
     table: Table
     cadence: Cadence
     days: Sequence[date]
-    overlay: Overlay
-    observed: Observed
+    held: StagedDays
+    main: _Main
+    progress: Progress
 
-    def compared(self, sample_rows: int) -> TableCompared:
+    def compared(self, sample_rows: int, known: TableCompared | None) -> TableCompared:
         told, to_read = self._from_metadata()
         found = TableCompared(
             table=self.table.name,
@@ -97,56 +141,65 @@ class _Beside:
             days=tuple(told),
             whole_rows=not self.table.key,
         )
-        return self._with_rows(found, to_read, sample_rows) if to_read else found
+        if not to_read:
+            return found
+        if known is not None and known.measures == found.measures and _read_days(known) == self._fingerprints(to_read):
+            return _with_days(known, [*told, *(day for day in known.days if day.how == "compared")])
+        self.progress(f"{self.table.name}: comparing what is staged with main")
+        return self._with_rows(found, to_read, sample_rows)
+
+    @property
+    def staged(self) -> Mapping[str, OverlaidDay]:
+        return self.held.overlay.days.get(self.table.name, {})
+
+    def _fingerprints(self, days: Sequence[date]) -> dict[date, tuple[str, str]]:
+        return {day: (self.main.logical(day), self.staged[str(day)].content.logical) for day in days}
 
     def _from_metadata(self) -> tuple[list[DayCompared], list[date]]:
         """The days whose difference is known from checksums, and those that have to be read."""
-        staged, failed = self.overlay.days.get(self.table.name, {}), self._failed()
-        told: list[DayCompared] = []
+        failed = self.held.failed.get(self.table.name, frozenset())
+        as_it_is: dict[date, tuple[DayIs, DayContent | None]] = {}
         to_read: list[date] = []
         for day in self.days:
-            published, logical = self._in_main(day)
-            if str(day) not in staged:
-                told.append(_as_it_is(self.table, day, "held back" if str(day) in failed else "not staged", published))
-            elif _same(staged[str(day)].content, logical):
-                told.append(_as_it_is(self.table, day, "equal", published))
+            staged = self.staged.get(str(day))
+            if staged is None:
+                as_it_is[day] = ("held back" if day in failed else "not staged", self.main.content(day))
+            elif _same(staged.content, self.main.logical(day)):
+                # The rows are the same, and their sums were measured when they were staged.
+                as_it_is[day] = ("equal", staged.content)
             else:
                 to_read.append(day)
-        return told, to_read
+        return self._days_as_they_are(as_it_is), to_read
 
-    def _in_main(self, day: date) -> tuple[DayContent | None, str]:
-        """What main holds, None if nobody knows it without reading, and its logical fingerprint."""
-        key = (self.table.name, str(day))
-        state = self.observed.states.get(key)
-        physical = self.observed.pinned.get(self.table.name, {}).get(str(day), fingerprints.EMPTY_DAY)
-        known = state.content if state is not None and state.physical == physical else None
-        return known, logical_of(state, physical)
-
-    def _failed(self) -> set[str]:
-        """Days whose newest staging did not pass its gates."""
-        newest: dict[str, bool] = {}
-        for timeline in timelines_of(self.lake.storage, self.table.name, self.campaign):
-            for day, staged in timeline.days().items():
-                newest.setdefault(day, staged.verdict is not None and not staged.verdict.passed)
-        return {day for day, failed in newest.items() if failed}
+    def _days_as_they_are(self, as_it_is: Mapping[date, tuple[DayIs, DayContent | None]]) -> list[DayCompared]:
+        """Days that would stay as they are. What is added up of them and was not measured is read from main."""
+        added_up = {day: held for day, (how, held) in as_it_is.items() if how != "not staged" or held is None}
+        known = complete(self.lake, self.table, added_up, self.main.version)
+        found = []
+        for day, (how, held) in as_it_is.items():
+            if (content := known.get(day, held)) is not None:
+                staged = self.staged.get(str(day))
+                both = {"published": self.main.logical(day), "staged": staged.content.logical if staged else ""}
+                found.append(_as_it_is(self.table, day, how, content).model_copy(update=both))
+        return found
 
     def _with_rows(self, found: TableCompared, days: Sequence[date], sample_rows: int) -> TableCompared:
-        parts = self._read(days)
+        with waiting(self.progress, f"{self.table.name}: Spark compares {len(days)} day(s)"):
+            parts = self._read(days)
         read = [self._day(day, parts.days.get(str(day))) for day in days]
-        together = found.model_copy(
-            update={"days": tuple(sorted((*found.days, *read), key=lambda each: each.day)), "groups": parts.groups}
-        )
-        return together.model_copy(update={"sample": self._sample(read, sample_rows)})
+        self.progress(f"{self.table.name}: looking for examples")
+        more = {"groups": parts.groups, "sample": self._sample(read, sample_rows)}
+        return _with_days(found.model_copy(update=more), [*found.days, *read])
 
     def _day(self, day: date, found: GroupCompared | None) -> DayCompared:
         zeros = {name: Sums() for name in self.table.totals}
         rows, sums = (found.rows, found.sums) if found else (RowCounts(), zeros)
-        return DayCompared(day=day, how="compared", rows=rows, sums=sums)
+        published, staged = self._fingerprints([day])[day]
+        return DayCompared(day=day, how="compared", rows=rows, sums=sums, published=published, staged=staged)
 
     def _read(self, days: Sequence[date]) -> _Parts:
         before, after = self._sides(days)
-        staged = self.overlay.days[self.table.name]
-        rows = [staged[str(day)].content.rows for day in days]
+        rows = [self.staged[str(day)].content.rows for day in days]
         with _hashed(self.lake.spark(), sum(rows)):
             found = compared(
                 self.table, before, after, _MOST_GROUPS, buckets=1 + max(rows, default=0) // _ROWS_OF_A_BUCKET
@@ -155,10 +208,9 @@ class _Beside:
 
     def _sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         spark, schema = self.lake.spark(), struct_type(self.table.contract)
-        version = self.observed.versions.get(self.table.name)
-        read = InputRead(table=self.table.name, version=version, days={str(day): "" for day in days})
+        read = InputRead(table=self.table.name, version=self.main.version, days={str(day): "" for day in days})
         before = published_rows(spark, self.lake.storage, read, schema)
-        return before, self.overlay.rows(spark, self.lake.storage, read, schema)
+        return before, self.held.overlay.rows(spark, self.lake.storage, read, schema)
 
     def _sample(self, days: Sequence[DayCompared], most: int) -> tuple[ChangedRow, ...]:
         """From the few days with the most changed rows, so that the others are not read again."""
@@ -198,6 +250,14 @@ class _Parts:
         return cls({str(row["value"]): _group(table, row) for row in by_kind.get(DAY, ())}, tuple(groups))
 
 
+def _read_days(known: TableCompared) -> dict[date, tuple[str, str]]:
+    return {day.day: (day.published, day.staged) for day in known.days if day.how == "compared"}
+
+
+def _with_days(found: TableCompared, days: Sequence[DayCompared]) -> TableCompared:
+    return found.model_copy(update={"days": tuple(sorted(days, key=lambda each: each.day))})
+
+
 def _same(staged: DayContent, in_main: str) -> bool:
     """Known without reading; a day that was never published has as many rows as an empty one."""
     return staged.logical == in_main or (staged.rows == 0 and in_main == fingerprints.NEVER_PUBLISHED)
@@ -228,17 +288,17 @@ def _group(table: Table, row: Mapping[str, Any]) -> GroupCompared:
     )
 
 
-def _as_it_is(table: Table, day: date, how: Any, published: DayContent | None) -> DayCompared:
-    """A day that approving would not touch."""
-    if published is None:
-        return DayCompared(day=day, how=how)
-    known = {name: published.metrics.get(f"{_TOTAL}{name}") for name in table.totals}
-    sums = {name: Decimal(str(value)) for name, value in known.items() if value is not None}
+def _as_it_is(table: Table, day: date, how: DayIs, published: DayContent) -> DayCompared:
+    """A day whose rows approving would not change."""
+    sums = {name: published.figure(f"{TOTAL}{name}") for name in table.totals}
     return DayCompared(
         day=day,
         how=how,
         rows=RowCounts(unchanged=published.rows),
-        sums={name: Sums(before=_plain(value), after=_plain(value)) for name, value in sums.items()},
+        sums={
+            name: None if value is None else Sums(before=_plain(value), after=_plain(value))
+            for name, value in sums.items()
+        },
     )
 
 

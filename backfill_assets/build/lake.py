@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
+from backfill_assets.build import decide
+from backfill_assets.build.commit import git_commit, require_clean_tree
 from backfill_assets.build.outcome import BuiltDay, RunInfo
 from backfill_assets.build.stage import StagedTableDay
 from backfill_assets.datasets.dataset import Step
 from backfill_assets.lakehouse.holds import DaysOf, wait_for_holds
 from backfill_assets.lakehouse.landing import LandingZone
-from backfill_assets.lakehouse.publication import DayState, Provenance
+from backfill_assets.lakehouse.publication import DayState, Environment, Provenance
 from backfill_assets.lakehouse.publish import Publisher
+from backfill_assets.lakehouse.rolled_back import rollbacks
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 
@@ -35,10 +38,19 @@ class Lake:
     spark: Callable[[], SparkSession]
     token_key_file: str
     sleep: Callable[[float], None] = time.sleep
+    refuse_dirty_tree: bool = False
 
     def wait_for_holds(self, days: DaysOf, progress: Progress) -> None:
         """Let a campaign that is cutting over ``days`` (by table) pass, for a bounded time, before publishing them."""
         wait_for_holds(self.storage, "", days, now=self.publisher.now, sleep=self.sleep, progress=progress)
+
+    def require_clean_tree(self) -> None:
+        """Raise :class:`PublicationRefused` if the code is in no commit and the settings refuse such code."""
+        require_clean_tree(git_commit(), refuse=self.refuse_dirty_tree)
+
+    def may_adopt(self, made_with: Environment | None) -> bool:
+        """Days that a dirty tree has staged are computed again where the settings refuse such code."""
+        return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
 
     def new_id(self, what: str) -> str:
         """A name for a publication or a timeline that sorts by time and that nobody else has."""
@@ -54,6 +66,12 @@ class Lake:
         for timeline in found.values():
             timeline.open()
         return found
+
+    def rolled_back(
+        self, days: Iterable[tuple[str, date]], states: Mapping[tuple[str, str], DayState]
+    ) -> dict[tuple[str, date], str]:
+        """The rollback by which each of ``days`` (table and day) came to be as ``states`` has it."""
+        return decide.rolled_back(days, states, lambda: rollbacks(self.storage))
 
     def states(self, step: Step) -> dict[tuple[str, str], DayState]:
         log = self.publisher.log

@@ -23,8 +23,14 @@ class Chore(enum.StrEnum):
 
     CLOSE = "close timelines"
     RELEASE = "drop expired holds"
+    KEEP = "set retention"
+    PIN = "pin to the newest version"
     COMPACT = "compact"
     RECLAIM = "reclaim files"
+    FOLD = "fold the log"
+    TRIM = "trim the log"
+    CHECK_CLOCK = "check the clock"
+    """For a person; until it is done, nothing is reclaimed."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ class BuiltDay:
     files: int = 0
     seconds: float = 0.0
     """The day's share of the time it took to stage its chunk."""
+    rolled_back_by: str = ""
+    """The rollback that the day was published by before; this build has published over it."""
 
 
 @dataclass(frozen=True)

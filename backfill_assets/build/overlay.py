@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from backfill_assets.days import DayRange, contiguous
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.publication import DayContent, DayState, InputRead
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.publication import DayContent, DayRead, DayState, InputRead
 from backfill_assets.lakehouse.publish import Pin
-from backfill_assets.lakehouse.rows import published_rows, staged_rows
+from backfill_assets.lakehouse.rows import published_rows, rows_of_main_files, staged_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 
@@ -31,12 +33,14 @@ class OverlaidDay:
 
 @dataclass(frozen=True)
 class DayBefore:
-    """A day that is going to be what it was in an earlier version of main."""
+    """A day that is going to be what it was before, read from its own files or from an earlier version of main."""
 
     content: DayContent | None
     """None for a day that is going to be withdrawn, and for one that somebody else wrote."""
     version: int | None = None
     """The version of main that has the rows; None if there are none."""
+    files: tuple[AddedFile, ...] = ()
+    """The files that have the rows, as main names them, where the publication log says which these are."""
     foreign: str = ""
     """The physical fingerprint of a day that somebody else wrote."""
 
@@ -74,12 +78,24 @@ class Overlay:
         own = self._logicals(read.table)
         return read.model_copy(update={"days": {day: logical for day, logical in read.days.items() if day not in own}})
 
+    def day_reads(self, read: InputRead, days: DayRange) -> list[DayRead]:
+        """``days`` of ``read`` as the log keeps what a day was computed from: from main, or staged with it."""
+        own = self._logicals(read.table).keys()
+        staged = {day for day in days if str(day) in own}
+        return [
+            DayRead(table=read.table, version=version, first=str(part.first), last=str(part.last), staged=is_staged)
+            for found, version, is_staged in ((set(days) - staged, read.version, False), (staged, None, True))
+            for part in contiguous(found)
+        ]
+
     def rows(self, spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
         """The rows of the days of ``read``, from main and from wherever the others were staged."""
         found = published_rows(spark, storage, self.from_main(read), schema)
         for version, days in self._earlier(read).items():
             earlier = read.model_copy(update={"version": version, "days": dict.fromkeys(days, "")})
             found = found.unionByName(published_rows(spark, storage, earlier, schema))
+        if files := self._put_back(read):
+            found = found.unionByName(rows_of_main_files(spark, storage, read.table, files, schema))
         for timeline, days in self._staged(read):
             found = found.unionByName(staged_rows(spark, timeline, days).select(*schema.names))
         return found
@@ -98,6 +114,10 @@ class Overlay:
             if day in read.days and staged.timeline is not None and staged.content.rows:
                 found.setdefault(staged.timeline.name, (staged.timeline, []))[1].append(day)
         return list(found.values())
+
+    def _put_back(self, read: InputRead) -> list[AddedFile]:
+        before = self.before.get(read.table, {})
+        return [file for day, held in before.items() if day in read.days for file in held.files]
 
     def _earlier(self, read: InputRead) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}

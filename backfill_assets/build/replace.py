@@ -1,35 +1,43 @@
-"""Rebuilds whole days of a step: reuse the unchanged, adopt the staged, compute the rest, publish it all together."""
+"""Rebuilds whole days of a step by one version: reuse the unchanged, adopt the staged, and compute the rest."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.build import decide
 from backfill_assets.build.decide import Wanted
 from backfill_assets.build.lake import Lake, Progress, built_from_log, failed_day, provenance
-from backfill_assets.build.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.build.outcome import BuiltDay, DaysFailed, RunInfo
 from backfill_assets.build.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.build.stage import Chunk, StagedTableDay, recorded_upstream, stage_chunk
+from backfill_assets.build.waiting import waiting
 from backfill_assets.datasets.dataset import Step, Version
 from backfill_assets.days import DayRange
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.delta_log import read_log
-from backfill_assets.lakehouse.publication import DayChange, DayContent, InputRead, Publication, TableChange
+from backfill_assets.lakehouse.publication import (
+    TOTAL,
+    DayChange,
+    DayContent,
+    DayLineage,
+    InputRead,
+    Publication,
+    TableChange,
+)
 from backfill_assets.lakehouse.publish import Moved, Pin, Published
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, timelines_of
 from backfill_assets.quality import gates, measures
 
-_MOST_ATTEMPTS = 5
 _EXPANSION = 5
 """Rows in memory take about this many times their size in Parquet."""
 
 
 @dataclass
 class ReplaceBuild:
-    """One build of one replacing step. Days that main moved under are staged again, and only those."""
+    """Days of one replacing step that are built by one version of its logic: staged, and ready to be published."""
 
     lake: Lake
     step: Step
@@ -50,35 +58,14 @@ class ReplaceBuild:
     def tables(self) -> list[str]:
         return [table.name for table in self.step.tables]
 
-    def run_days(self, days: Sequence[date]) -> BuildResult:
-        """Build ``days`` and publish them together; raises :class:`DaysFailed` when a gate holds one back."""
-        todo: Sequence[date] = days
-        for _ in range(_MOST_ATTEMPTS):
-            self.stage(todo)
-            self.refuse_failed()
-            if not self.staged:
-                return self.result(days, None)
-            self.lake.wait_for_holds({name: [str(day) for day in self.staged] for name in self.tables}, self.progress)
-            outcome = self.lake.publisher.publish(self.request())
-            if isinstance(outcome, Published):
-                self.close_timelines()
-                return self.result(days, outcome)
-            todo = self.moved_days(outcome)
-            self.progress(f"{self.step.name}: {len(todo)} day(s) moved while they were staged, staging them again")
-        raise PublicationRefused(
-            f"{self.step.name}: main moved {_MOST_ATTEMPTS} times while {len(todo)} day(s) were staged.",
-            hint="Another run is rewriting the same days; let it finish, then run this one again.",
-        )
-
     # ------------------------------------------------------------------ stage
 
     def stage(self, days: Sequence[date]) -> None:
         """Pin, then decide for each day: unchanged, staged before, or to be computed."""
         pin = self.pin(days)
         wanted = decide.wanted(self.step, self.version, days, {name: read.days for name, read in pin.inputs.items()})
+        self.forget(days)
         for day in days:
-            self.staged.pop(day, None)
-            self.reused.pop(day, None)
             if not self.force and decide.unchanged(self.tables, day, wanted[day], pin.states, pin.expected):
                 self.reused[day] = pin
         self.hold_back_without_inputs(days, wanted, pin)
@@ -123,7 +110,7 @@ class ReplaceBuild:
         adopted = {
             day: [found[table][str(day)] for table in self.tables]
             for day in days
-            if all(str(day) in held for held in found.values())
+            if all(str(day) in held and self.lake.may_adopt(held[str(day)][1].environment) for held in found.values())
         }
         timelines = {timeline.path: timeline for held in adopted.values() for timeline, _ in held}
         self.use(timelines.values())
@@ -138,7 +125,8 @@ class ReplaceBuild:
     def compute(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
         if not days:
             return
-        spark = self.lake.spark()
+        with waiting(self.progress, f"{self.step.name}: Spark starts"):
+            spark = self.lake.spark()
         timelines = self.lake.timelines(self.step, self.campaign)
         self.use(timelines.values())
         started, done = time.monotonic(), 0
@@ -152,7 +140,9 @@ class ReplaceBuild:
                 upstream=lambda day: self.upstream(pin, day),
                 overlay=self.overlay,
             )
-            for staged in stage_chunk(spark, self.lake.storage, chunk, timelines):
+            with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
+                found = stage_chunk(spark, self.lake.storage, chunk, timelines)
+            for staged in found:
                 self.staged.setdefault(staged.day, []).append(staged)
             self.computed.update(part)
             done += len(part)
@@ -186,10 +176,7 @@ class ReplaceBuild:
     # ---------------------------------------------------------------- publish
 
     def refuse_failed(self) -> None:
-        failed = [day for days in self.staged.values() for day in days if not day.passed]
-        if failed:
-            bad = {day.day for day in failed}
-            raise DaysFailed([failed_day(day) for day in failed], staged=len(self.staged.keys() - bad))
+        refuse_failed(self.staged)
 
     def request(self) -> Publication:
         days = [day for held in self.staged.values() for day in held]
@@ -208,11 +195,23 @@ class ReplaceBuild:
     def table_change(self, table: str, days: list[StagedTableDay]) -> TableChange:
         changes = tuple(
             DayChange(
-                day=str(day.day), adds=day.files, content=day.content, expected=day.pin.expected[table, str(day.day)]
+                day=str(day.day),
+                adds=day.files,
+                content=day.content,
+                expected=day.pin.expected[table, str(day.day)],
+                lineage=self.lineage(day),
             )
             for day in sorted(days, key=lambda day: day.day)
         )
         return TableChange(table=table, table_schema=days[0].table_schema, days=changes)
+
+    def lineage(self, staged: StagedTableDay) -> DayLineage:
+        """What a day was computed from, also what a campaign stages itself; and with what."""
+        period = self.step.cadence.period(staged.day)
+        reads = (
+            self.overlay.day_reads(staged.pin.inputs[read.table], read.days(period)) for read in self.version.reads
+        )
+        return DayLineage(reads=tuple(found for each in reads for found in each), environment=staged.environment)
 
     def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
         days = [day for day, held in self.staged.items() if held[0].pin is pin]
@@ -232,18 +231,48 @@ class ReplaceBuild:
             if passed <= published:
                 timeline.close()
 
-    def result(self, days: Sequence[date], published: Published | None) -> BuildResult:
+    def forget(self, days: Iterable[date]) -> None:
+        """Take what was decided of ``days`` back: they are staged again, perhaps by another version."""
+        for day in days:
+            self.staged.pop(day, None)
+            self.reused.pop(day, None)
+
+    def pin_of(self, day: date) -> Pin:
+        """The state of main that ``day`` was staged, or found unchanged, against."""
+        return self.staged[day][0].pin if day in self.staged else self.reused[day]
+
+    def built(self, published: Published | None) -> list[BuiltDay]:
+        """Every day that was staged or found unchanged, as the log knows it now."""
         states = self.lake.states(self.step)
         versions = published.versions if published else {}
         built: list[BuiltDay] = []
-        for day in days:
+        back = self.rolled_back()
+        for day in (*self.staged, *self.reused):
             held = {staged.table: staged for staged in self.staged.get(day, [])}
-            pin = next(iter(held.values())).pin if held else self.reused[day]
-            inputs = {name: read.version for name, read in pin.inputs.items() if read.version is not None}
+            inputs = {name: read.version for name, read in self.pin_of(day).inputs.items() if read.version is not None}
             for table in self.tables:
                 state = states[table, str(day)]
-                built.append(built_from_log(state, versions, inputs, reused=not held, staged=held.get(table)))
-        return BuildResult(tuple(built), (published.publication,) if published else ())
+                found = built_from_log(state, versions, inputs, reused=not held, staged=held.get(table))
+                built.append(replace(found, rolled_back_by=back.get((table, day), "")))
+        return built
+
+    def rolled_back(self) -> dict[tuple[str, date], str]:
+        """The rollback that each staged day was published by when it was staged."""
+        staged = {(day.table, day.day): day.pin for held in self.staged.values() for day in held}
+        states = {
+            (table, str(day)): pin.states[table, str(day)]
+            for (table, day), pin in staged.items()
+            if (table, str(day)) in pin.states
+        }
+        return self.lake.rolled_back(staged, states)
+
+
+def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
+    """Raise :class:`DaysFailed` if a gate holds one of the ``staged`` days back."""
+    failed = [day for days in staged.values() for day in days if not day.passed]
+    if failed:
+        bad = {day.day for day in failed}
+        raise DaysFailed([failed_day(day) for day in failed], staged=len(staged.keys() - bad))
 
 
 def _adopted(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
@@ -257,6 +286,7 @@ def _adopted(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema:
         rules=staged.verdict.rules,
         pin=pin,
         table_schema=schema,
+        environment=staged.environment,
     )
 
 
@@ -269,5 +299,14 @@ def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
     return DayContent(
         rows=sum(content.rows for content in contents),
         checksum=str(sum(int(content.checksum) for content in contents)),
-        metrics=measures.added_up([content.metrics for content in contents]),
+        metrics=_metrics_together(contents),
+    )
+
+
+def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | None]:
+    """A day without rows adds nothing to a total, also to one that was declared after the day was published."""
+    totals = {name for content in contents for name in content.metrics if name.startswith(TOTAL)}
+    nothing = dict.fromkeys(totals, 0)
+    return measures.added_up(
+        [content.metrics if content.rows else {**nothing, **content.metrics} for content in contents]
     )

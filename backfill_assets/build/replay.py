@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.build import decide
 from backfill_assets.build.builder import Builder
+from backfill_assets.build.decide import AS_PUBLISHED
 from backfill_assets.build.lake import Lake, Progress
 from backfill_assets.build.outcome import BuildResult, RunInfo
 from backfill_assets.datasets import registry
@@ -86,7 +87,8 @@ def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Sequ
     for step in registry.steps():
         days = set(freed.get(step.name, ()))
         if step.source is None:
-            days |= decide.days_reading(step, step.version(), published.get(step.name, ()), moved)
+            for version in step.versions:
+                days |= decide.days_reading(step, version, published.get(step.name, ()), moved)
         if days:
             found[step.name] = sorted(days)
             moved |= {table.name: frozenset(map(str, days)) for table in step.tables}
@@ -98,13 +100,15 @@ def rebuild(
 ) -> Iterator[tuple[Step, BuildResult]]:
     """Build the days with freed rows and what was made of them, step by step, as any build does: gates decide.
 
-    The steps in ``freed`` compute their days although no input changed. What a step raises comes through; steps
-    before it are published then.
+    The steps in ``freed`` compute their days although no input changed, by the current version, which accepts the
+    rows. What is made of them keeps the version that each day was published with. What a step raises comes through;
+    steps before it are published then.
     """
     published = {step.name: published_days(builder.lake, step) for step in registry.steps()}
     for name, days in to_rebuild(freed, published).items():
         step = registry.step(name)
-        yield step, builder.build(step, days, run=run, force=name in freed, progress=progress)
+        version = None if name in freed else AS_PUBLISHED
+        yield step, builder.build(step, days, run=run, version=version, force=name in freed, progress=progress)
 
 
 def _pinned(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:

@@ -1,18 +1,44 @@
-"""Proves that a publication can be computed again: same inputs, code and parameters give the same rows."""
+"""Proves that a publication can be computed again: same inputs, code and parameters give the same rows.
+
+Every table and day that a publication brought is staged again from what it was computed from, on a timeline that
+nobody adopts from. A day that an undo put back, or that a compaction rewrote, was computed by an earlier publication:
+it is staged again from what that one recorded. What cannot be staged again is named, with the reason.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 
-from backfill_assets.build.decide import Wanted, read_days
+from backfill_assets.build import decide
+from backfill_assets.build.decide import Wanted
+from backfill_assets.build.environment import environment_of
+from backfill_assets.build.ingest_again import ingest_again
 from backfill_assets.build.lake import Lake
-from backfill_assets.build.stage import Chunk, StagedTableDay, stage_chunk
+from backfill_assets.build.origins import Origin, origins
+from backfill_assets.build.recorded_inputs import Inputs, Readable, Recorded, merged
+from backfill_assets.build.stage import Chunk, stage_chunk
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.dataset import Step, Version
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.publication import DayContent, InputRead, Publication
+from backfill_assets.lakehouse.lineage import lineages
+from backfill_assets.lakehouse.publication import DayContent, Environment, Prepared
 from backfill_assets.lakehouse.publish import Pin
+from backfill_assets.lakehouse.published import published_versions
+from backfill_assets.lakehouse.timelines import Timeline
+
+_NOTHING = DayContent(rows=0, checksum="0")
+
+
+class Verdict(enum.StrEnum):
+    """What became of a published day that was to be computed again."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    NOT_REPRODUCED = "cannot be reproduced"
 
 
 @dataclass(frozen=True)
@@ -21,92 +47,176 @@ class Reproduced:
 
     table: str
     day: date
-    rows_published: int
-    rows_staged: int
-    published_checksum: str
-    staged_checksum: str
+    published: DayContent | None
+    """None for a day that somebody wrote who bypassed the log."""
+    computed_by: str = ""
+    """The publication that computed the day: an earlier one if the day was only put back or compacted."""
+    staged: DayContent | None = None
+    """None if it could not be computed again; ``reason`` says why."""
+    reason: str = ""
+    moved: bool = False
+    """True for a day that the publication did not compute itself: it put it back, or compacted it."""
 
     @property
-    def equal(self) -> bool:
-        return (self.rows_published, self.published_checksum) == (self.rows_staged, self.staged_checksum)
+    def verdict(self) -> Verdict:
+        if self.published is None or self.staged is None:
+            return Verdict.NOT_REPRODUCED
+        return Verdict.EQUAL if self.published.logical == self.staged.logical else Verdict.DIFFERENT
 
 
-def reproduce(lake: Lake, publication: str) -> tuple[Reproduced, ...]:
-    """Stage every day of ``publication`` into a timeline of its own, from the input versions it recorded.
+@dataclass(frozen=True)
+class Reproduction:
+    """All days of a publication, and what computed them then and now."""
 
-    Nothing is published. Raises :class:`InvalidRequest` for an unknown publication and for one that computed nothing
-    (an append takes rows in; a rollback and a compaction move files).
+    days: tuple[Reproduced, ...]
+    made_with: Mapping[str, tuple[Environment, ...]] = field(default_factory=dict)
+    """By the publication that computed days; no environment if it did not record one."""
+    here: Environment | None = None
+    """None if no day could be computed again."""
+
+
+def reproduce(lake: Lake, publication: str) -> Reproduction:
+    """Stage every day of every table of ``publication`` again and compare rows and checksums; publishes nothing.
+
+    Raises :class:`InvalidRequest` for a publication that is unknown, under way or aborted.
     """
     found = lake.publisher.log.find_prepared(publication)
     if found is None:
         raise InvalidRequest(f"There is no publication {publication!r}.", hint="backfill history lists them.")
-    prepared = found[0].publication
-    if prepared.kind != "replace":
-        raise InvalidRequest(
-            f"{publication} is of the kind {prepared.kind}: it computed nothing that could be computed again.",
-            hint="Name a publication of the kind replace; backfill history shows the kinds.",
+    if lake.publisher.log.outcome(lake.publisher.log.head(), publication) != "done":
+        raise InvalidRequest(f"{publication} brought nothing: it was aborted, or is still under way.")
+    return _Again(lake, publication, origins(lake.publisher.log, found[0])).run()
+
+
+@dataclass
+class _Again:
+    """Stages the days of ``origins`` again, publication by publication and step by step."""
+
+    lake: Lake
+    publication: str
+    origins: Sequence[Origin]
+    done: dict[tuple[str, str], Reproduced] = field(default_factory=dict)
+    staged: bool = False
+
+    @cached_property
+    def readable(self) -> Readable:
+        return Readable(self.lake.storage)
+
+    def run(self) -> Reproduction:
+        for origin in self.origins:
+            self.settle(origin, _NOTHING if origin.withdrawn else None, origin.reason)
+        for made_by, found in _by_maker(self.origins):
+            if made_by.publication.kind == "append":
+                self.ingest(made_by, found)
+            else:
+                for step, days in self.of_steps(found):
+                    self.stage_step(made_by, step, days)
+        return Reproduction(
+            tuple(self.done[origin.table, origin.day] for origin in self.origins), self.made_with(), self.here()
         )
-    return _compared(lake, prepared)
+
+    def ingest(self, made_by: Prepared, found: Sequence[Origin]) -> None:
+        again = ingest_again(self.lake, made_by)
+        if isinstance(again, str):
+            for origin in found:
+                self.settle(origin, None, again)
+        else:
+            self.take(found, again)
+
+    def settle(self, origin: Origin, staged: DayContent | None, reason: str = "") -> None:
+        """Keep what became of a day."""
+        published = _NOTHING if origin.withdrawn else origin.content
+        made_by = origin.made_by.publication.id if origin.made_by else ""
+        day = date.fromisoformat(origin.day)
+        self.done[origin.table, origin.day] = Reproduced(
+            origin.table, day, published, made_by, staged, reason, moved=made_by not in ("", self.publication)
+        )
+
+    def take(self, found: Iterable[Origin], staged: Mapping[tuple[str, str], DayContent]) -> None:
+        """Settle those of ``found`` that were ``staged`` again."""
+        for origin in found:
+            if (content := staged.get((origin.table, origin.day))) is not None:
+                self.staged = True
+                self.settle(origin, content)
+
+    def of_steps(self, found: Iterable[Origin]) -> Iterator[tuple[Step, list[Origin]]]:
+        """The origins by the step that builds their table; those of tables that are no longer declared are settled."""
+        declared = {table.name: step for step in registry.steps() for table in step.tables}
+        by_step: dict[str, list[Origin]] = {}
+        for origin in found:
+            if origin.table in declared:
+                by_step.setdefault(declared[origin.table].name, []).append(origin)
+            else:
+                self.settle(origin, None, f"the table {origin.table} is not declared any more")
+        return ((declared[name], days) for name, days in by_step.items())
+
+    def stage_step(self, made_by: Prepared, step: Step, found: Sequence[Origin]) -> None:
+        """Stage days of one step that one publication computed, together what was read at the same versions."""
+        recorded = Recorded(made_by, published_versions(self.lake.storage, made_by.publication.id))
+        groups: dict[tuple[object, ...], tuple[Version, dict[str, Inputs]]] = {}
+        for origin in found:
+            inputs = self.inputs_of(recorded, step, origin)
+            if isinstance(inputs, str):
+                self.settle(origin, None, inputs)
+            else:
+                version, read = inputs
+                key = (version.name, *((each.table, each.version, bool(each.own)) for each in read))
+                groups.setdefault(key, (version, {}))[1][origin.day] = read
+        for version, days in groups.values():
+            self.stage_group(recorded, step, version, days, [each for each in found if each.day in days])
+
+    def inputs_of(self, recorded: Recorded, step: Step, origin: Origin) -> tuple[Version, Inputs] | str:
+        """By what and from what a day was computed; in words why it cannot be computed again."""
+        if step.source is not None:
+            return "its rows were put on other days; what took them in can be reproduced: backfill history has it"
+        content = origin.content or _NOTHING
+        version = next((each for each in step.versions if each.name == content.code_version), None)
+        if version is None:
+            return f"the version {content.code_version or 'without a name'} of {step.name} is not declared any more"
+        inputs = recorded.inputs_of(step, version, origin.day, content)
+        if inputs is None:
+            return f"{recorded.made_by.publication.id} did not record what it was computed from"
+        lost = self.readable.first_lost(inputs, recorded.versions)
+        return lost or (version, inputs)
+
+    def stage_group(
+        self, recorded: Recorded, step: Step, version: Version, inputs: Mapping[str, Inputs], found: Sequence[Origin]
+    ) -> None:
+        """Stage days that were computed from the same versions of the inputs."""
+        read = [each for day in inputs.values() for each in day]
+        pin, overlay = Pin({}, merged(read), {}, -1), recorded.overlay(read)
+        content = {date.fromisoformat(origin.day): origin.content or _NOTHING for origin in found}
+        wanted = {day: Wanted(held.inputs, held.input_fingerprint) for day, held in content.items()}
+        name = self.lake.new_id(f"reproduce-{step.name}")
+        # Never opened: a run that builds these days meanwhile must not adopt what was staged without a verdict.
+        timelines = {table.name: Timeline(self.lake.storage, table.name, name) for table in step.tables}
+        for part in decide.chunks(sorted(content), 0):
+            chunk = Chunk(step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
+            staged = stage_chunk(self.lake.spark(), self.lake.storage, chunk, timelines)
+            self.take(found, {(day.table, str(day.day)): day.content for day in staged})
+
+    def made_with(self) -> dict[str, tuple[Environment, ...]]:
+        made_by = {day.computed_by for day in self.done.values() if day.computed_by}
+        if not made_by:
+            return {}
+        found: dict[str, dict[Environment, None]] = {publication: {} for publication in sorted(made_by)}
+        for (publication, _), days in lineages(self.lake.storage, made_by).items():
+            for (table, day), lineage in days.items():
+                held = self.done.get((table, str(day)))
+                if held is not None and held.computed_by == publication and lineage.environment is not None:
+                    found[publication][lineage.environment] = None
+        return {publication: tuple(environments) for publication, environments in found.items()}
+
+    def here(self) -> Environment | None:
+        return environment_of(self.lake.spark()) if self.staged else None
 
 
-def _compared(lake: Lake, publication: Publication) -> tuple[Reproduced, ...]:
-    step = registry.step(publication.tables[0].table)
-    published = {
-        (change.table, day.day): day.content
-        for change in publication.tables
-        for day in change.days
-        if day.content is not None
-    }
-    timelines = lake.timelines(step)
-    try:
-        staged = []
-        for days, reads in _groups(publication).items():
-            version = step.version(published[step.name, str(days[0])].code_version)
-            chunk = _chunk(step, version, days, dict(reads), published)
-            staged += stage_chunk(lake.spark(), lake.storage, chunk, timelines)
-    finally:
-        for timeline in timelines.values():
-            timeline.close()
-    return tuple(_beside(published[day.table, str(day.day)], day) for day in sorted(staged, key=_table_and_day))
-
-
-def _beside(was: DayContent, day: StagedTableDay) -> Reproduced:
-    return Reproduced(day.table, day.day, was.rows, day.content.rows, was.checksum, day.content.checksum)
-
-
-def _table_and_day(day: StagedTableDay) -> tuple[str, date]:
-    return day.table, day.day
-
-
-def _groups(publication: Publication) -> dict[tuple[date, ...], tuple[tuple[str, InputRead], ...]]:
-    """Days that were computed from the same versions of the inputs, with those inputs."""
-    groups: dict[tuple[tuple[str, int | None], ...], tuple[list[date], dict[str, InputRead]]] = {}
-    step = registry.step(publication.tables[0].table)
-    for day in publication.tables[0].days:
-        version = step.version(day.content.code_version if day.content else None)
-        own = date.fromisoformat(day.day)
-        reads = {
-            table: next(read for read in publication.inputs if read.table == table and set(needed) <= read.days.keys())
-            for table, needed in read_days(step, version, [own]).items()
-        }
-        key = tuple(sorted((table, read.version) for table, read in reads.items()))
-        groups.setdefault(key, ([], reads))[0].append(own)
-    return {tuple(days): tuple(reads.items()) for days, reads in groups.values()}
-
-
-def _chunk(
-    step: Step,
-    version: Version,
-    days: tuple[date, ...],
-    inputs: dict[str, InputRead],
-    published: dict[tuple[str, str], DayContent],
-) -> Chunk:
-    pin = Pin(expected={}, inputs=inputs, states={}, sequence=-1)
-    wanted = {
-        day: Wanted(published[step.name, str(day)].inputs, published[step.name, str(day)].input_fingerprint)
-        for day in days
-    }
-    return Chunk(step, version, days, wanted, pin, upstream=_nothing, judged=False)
+def _by_maker(found: Iterable[Origin]) -> Iterator[tuple[Prepared, list[Origin]]]:
+    makers: dict[str, tuple[Prepared, list[Origin]]] = {}
+    for origin in found:
+        if origin.made_by is not None:
+            makers.setdefault(origin.made_by.publication.id, (origin.made_by, []))[1].append(origin)
+    return iter(makers.values())
 
 
 def _nothing(_: date) -> dict[str, DayContent]:

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from backfill_assets.build import decide
+from backfill_assets.build.compared import HELD_BACK
 from backfill_assets.build.lake import Lake, Progress
 from backfill_assets.build.narrow import narrowed
 from backfill_assets.build.outcome import RunInfo
@@ -23,6 +24,8 @@ from backfill_assets.build.replace import ReplaceBuild
 from backfill_assets.build.stage import StagedTableDay
 from backfill_assets.datasets.dataset import RuleOutcome, Step, Version
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.publication import logical_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, timelines_of
 
@@ -69,9 +72,11 @@ def shadow(
 ) -> list[ShadowedStep]:
     """Stage ``steps``, which are in build order. A day that fails its gates is held back with all that reads it.
 
-    So is a day that cannot be computed at all: the range is halved until it stands alone.
+    So is a day that cannot be computed at all: the range is halved until it stands alone. A dirty tree is refused with
+    :class:`PublicationRefused` if the settings say so.
     """
     _require_name(campaign)
+    lake.require_clean_tree()
     overlay = NOTHING_STAGED
     out: dict[str, frozenset[str]] = {}
     found = []
@@ -82,6 +87,48 @@ def shadow(
             out[table] = frozenset(str(held.day) for held in done.held_back)
         found.append(done)
     return found
+
+
+@dataclass(frozen=True)
+class StagedDays:
+    """What publishing a campaign would bring, and by table the days that failed their gates."""
+
+    overlay: Overlay
+    failed: Mapping[str, frozenset[date]]
+
+
+def staged_by(done: Sequence[ShadowedStep]) -> StagedDays:
+    """Just what a cut-over of ``done`` publishes."""
+    overlay = NOTHING_STAGED
+    failed: dict[str, frozenset[date]] = {}
+    for each in done:
+        for table in each.build.tables:
+            overlay = overlay.with_days(table, _passed(each, table))
+            failed[table] = frozenset(held.day for held in each.held_back if held.table == table and held.rules)
+    return StagedDays(overlay, failed)
+
+
+def sides_of(done: Sequence[ShadowedStep]) -> dict[tuple[str, date], tuple[str, str]]:
+    """Of each day that a cut-over of ``done`` publishes: what compare-and-swap expects in main, and what is staged."""
+    found = {(held.table, held.day): HELD_BACK for each in done for held in each.held_back if held.rules}
+    for staged in (staged for each in done for held in each.build.staged.values() for staged in held):
+        key = (staged.table, str(staged.day))
+        expected = fingerprints.physical(staged.pin.expected[key].files)
+        published = logical_of(staged.pin.states.get(key), expected)
+        found[staged.table, staged.day] = (published, staged.content.logical)
+    return found
+
+
+def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
+    """The same from the timelines of ``campaign`` alone, for those who stage nothing themselves."""
+    failed: dict[str, frozenset[date]] = {}
+    for table in tables:
+        newest: dict[str, bool] = {}
+        for timeline in timelines_of(storage, table, campaign):
+            for day, staged in timeline.days().items():
+                newest.setdefault(day, staged.verdict is not None and not staged.verdict.passed)
+        failed[table] = frozenset(date.fromisoformat(day) for day, bad in newest.items() if bad)
+    return StagedDays(staged_in(storage, campaign, tables), failed)
 
 
 def staged_in(storage: Storage, campaign: str, tables: Iterable[str]) -> Overlay:

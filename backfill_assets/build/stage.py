@@ -10,21 +10,25 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from pyspark.sql import functions as F
+
 from backfill_assets.build import decide
 from backfill_assets.build.decide import Wanted
+from backfill_assets.build.environment import environment_of
 from backfill_assets.build.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.contract import struct_type
 from backfill_assets.datasets.dataset import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
+from backfill_assets.datasets.day_rules import FewDuplicates
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.publication import DayContent
+from backfill_assets.lakehouse.publication import DayContent, Environment
 from backfill_assets.lakehouse.publish import Pin
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.session import is_shared
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
-from backfill_assets.quality import gates, measures, summary
+from backfill_assets.quality import duplicates, gates, measures, summary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +51,8 @@ class StagedTableDay:
     pin: Pin
     table_schema: str
     seconds: float = 0.0
+    environment: Environment | None = None
+    """What computed the day; None if that was not recorded."""
 
     @property
     def passed(self) -> bool:
@@ -78,7 +84,8 @@ def stage_chunk(
     """
     started = time.monotonic()
     staged = {str(day): StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
-    computed = chunk.version.transform(_inputs(spark, storage, chunk))
+    inputs = _inputs(spark, storage, chunk)
+    computed = chunk.version.transform(inputs)
 
     def written_and_measured(table: Table) -> dict[date, Metrics]:
         stage(computed[table.name], timelines[table.name], staged)
@@ -86,11 +93,49 @@ def stage_chunk(
 
     at_once = tables_at_once(len(chunk.step.tables), len(chunk.days), shared=is_shared(spark))
     work = {table.name: partial(written_and_measured, table) for table in chunk.step.tables}
-    measured = side_by_side(spark, work, at_once)
+    measured: Mapping[str, Mapping[date, Metrics]] = side_by_side(spark, work, at_once)
+    if chunk.judged:
+        measured = with_duplicates(spark, chunk, inputs, measured, timelines)
     seconds = (time.monotonic() - started) / len(chunk.days)
+    environment = environment_of(spark)
     return [
-        day for table in chunk.step.tables for day in _judged(chunk, table, measured, timelines[table.name], seconds)
+        day
+        for table in chunk.step.tables
+        for day in _judged(chunk, table, measured, timelines[table.name], seconds, environment)
     ]
+
+
+def with_duplicates(
+    spark: SparkSession,
+    chunk: Chunk,
+    inputs: Mapping[str, DataFrame],
+    measured: Mapping[str, Mapping[date, Metrics]],
+    timelines: Mapping[str, Timeline],
+) -> dict[str, Mapping[date, Metrics]]:
+    """``measured`` with the rows that gave way to an equal version, on days that have too many deduplicated rows.
+
+    Bronze says how many rows each winner stands for, and not which versions they had. So raw is read once more for
+    these days, and only for them.
+    """
+    found = dict(measured)
+    for table in chunk.step.tables:
+        for rule in table.rules:
+            days = _days_to_look_at(chunk, table, rule, measured) if isinstance(rule, FewDuplicates) else []
+            if isinstance(rule, FewDuplicates) and days:
+                timeline, wanted = timelines[rule.quarantine], {str(day) for day in days}
+                files = [file for file in timeline.files() if file.day in wanted]
+                quarantined = rows_of_files(spark, timeline, files) if files else None
+                raw = inputs[rule.raw].where(F.col("day").isin(days))
+                counted = duplicates.measured(raw, quarantined, rule.source, table, days)
+                found[table.name] = {day: {**own, **counted.get(day, {})} for day, own in measured[table.name].items()}
+    return found
+
+
+def _days_to_look_at(
+    chunk: Chunk, table: Table, rule: FewDuplicates, measured: Mapping[str, Mapping[date, Metrics]]
+) -> list[date]:
+    facts = {day: _facts(chunk, table, measured, day) for day in chunk.days}
+    return [day for day in chunk.days if gates.looks_closer(rule, facts[day])]
 
 
 def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
@@ -173,22 +218,28 @@ def _judged(
     measured: Mapping[str, Mapping[date, Metrics]],
     timeline: Timeline,
     seconds: float,
+    environment: Environment,
 ) -> list[StagedTableDay]:
     schema = timeline.schema()
     days = []
     for day in chunk.days:
         own, upstream = measured[table.name][day], chunk.upstream(day)
-        facts = DayFacts(
-            own=own,
-            upstream={name: as_facts(content) for name, content in upstream.items()},
-            companions={name: metrics[day] for name, metrics in measured.items() if name != table.name},
-        )
+        facts = _facts(chunk, table, measured, day)
         rules = gates.judge(table, facts) if chunk.judged else ()
         measured_and_counted = {**own, **_period_metrics(chunk, day)}
         measured_content = content_of(measured_and_counted, chunk.version.name, chunk.wanted[day].inputs, upstream)
         content = with_cost(with_verdict(measured_content, rules), seconds)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
-    return recorded(timeline, days, {day: chunk.wanted[day].input_fingerprint for day in chunk.days})
+    made_of = {day: chunk.wanted[day].input_fingerprint for day in chunk.days}
+    return recorded(timeline, days, made_of, environment)
+
+
+def _facts(chunk: Chunk, table: Table, measured: Mapping[str, Mapping[date, Metrics]], day: date) -> DayFacts:
+    return DayFacts(
+        own=measured[table.name][day],
+        upstream={name: as_facts(content) for name, content in chunk.upstream(day).items()},
+        companions={name: metrics[day] for name, metrics in measured.items() if name != table.name},
+    )
 
 
 def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:
@@ -198,9 +249,12 @@ def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:
 
 
 def recorded(
-    timeline: Timeline, days: Sequence[StagedTableDay], input_fingerprints: Mapping[date, str]
+    timeline: Timeline,
+    days: Sequence[StagedTableDay],
+    input_fingerprints: Mapping[date, str],
+    environment: Environment | None = None,
 ) -> list[StagedTableDay]:
-    """Record the verdicts in the timeline, and give the days their files.
+    """Record the verdicts in the timeline, with what computed the days, and give the days their files.
 
     The days are listed again: Spark makes no commit, and so keeps no list, when a write has no rows at all.
     """
@@ -215,9 +269,9 @@ def recorded(
         for day in days
     }
     staged = {day: StagedAs(input_fingerprint=verdict.input_fingerprint) for day, verdict in verdicts.items()}
-    timeline.judge(verdicts, staged)
+    timeline.judge(verdicts, staged, environment)
     held = timeline.days()
-    return [replace(day, files=held[str(day.day)].files) for day in days]
+    return [replace(day, files=held[str(day.day)].files, environment=environment) for day in days]
 
 
 def _replaced(day: StagedTableDay) -> str:

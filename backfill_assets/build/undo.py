@@ -6,6 +6,7 @@ moved since are staged again by the version of the logic that they had before, o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from backfill_assets.build.lake import Lake, Progress, provenance
@@ -80,7 +81,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             made = provenance(run, attempt.name).model_copy(update={"reason": reason or f"rollback of {publication}"})
             request = attempt.request(lake.new_id("rollback"), made)
             if not request.tables:
-                raise InvalidRequest(f"{publication} is undone already: all of its days are as they were before it.")
+                raise InvalidRequest(_nothing_to_publish(publication, attempt.days))
             outcome = lake.publisher.publish(request)
             if isinstance(outcome, Published):
                 attempt.close()
@@ -90,3 +91,9 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
         f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was undone.",
         hint="Another run is rewriting the same days; let it finish, then roll back again.",
     )
+
+
+def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:
+    if any(each.way is Way.STAGE_AGAIN for each in days):
+        return f"{publication} has nothing to undo: of what has arrived, the logic from before it gives the same rows."
+    return f"{publication} is undone already: all of its days are as they were before it."

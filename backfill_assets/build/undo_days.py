@@ -34,6 +34,8 @@ class Made:
     content: DayContent | None
     now: DayState | None
     now_files: frozenset[str]
+    other_campaign: str = ""
+    """A campaign that has published the day since, and was not undone: a later decision about its logic."""
 
     @property
     def moved(self) -> bool:
@@ -69,39 +71,67 @@ class UndoneDay:
 
 
 def decided(
-    step: str, day: date, tables: Iterable[Made], wanted: Wanted | None, reads_again: str = "", *, version_known: bool
+    step: str,
+    day: date,
+    tables: Iterable[Made],
+    wanted: Wanted | None,
+    reads_again: str = "",
+    *,
+    version_known: bool,
+    reads_raw: bool = False,
 ) -> UndoneDay:
     """``wanted`` is what the logic from before would be given now, None if it cannot be computed.
 
-    ``reads_again`` names an input day that is staged again itself: what it will hold is not known yet.
+    ``reads_again`` names an input day that is staged again itself: what it will hold is not known yet. A day that
+    ``reads_raw`` keeps the rows that the campaign took in: raw is appended to, and is not undone.
     """
     made = list(tables)
     old = made[0].before.content
-    moved = next((each for each in made if each.moved), None)
-    way, reason = _way(made, moved, old, wanted if version_known else None, reads_again)
+    moved = next((each for each in made if each.moved and each.other_campaign), None)
+    moved = moved or next((each for each in made if each.moved), None)
+    way, reason = _way(made, moved, old, wanted if version_known else None, reads_again, reads_raw=reads_raw)
     if moved is not None and way is Way.REFUSED:
         reason = _refusal(moved, old, version_known=version_known)
     return UndoneDay(step, day, way, reason, old.code_version if old else "", _seconds(old, made[0].content))
 
 
 def _way(
-    made: list[Made], moved: Made | None, old: DayContent | None, wanted: Wanted | None, reads_again: str
+    made: list[Made],
+    moved: Made | None,
+    old: DayContent | None,
+    wanted: Wanted | None,
+    reads_again: str,
+    *,
+    reads_raw: bool,
 ) -> tuple[Way, str]:
     if old is None or wanted is None:
         return (Way.PUT_BACK, "") if moved is None else (Way.REFUSED, "")
     if moved is not None:
-        if not reads_again and all(each.is_now(wanted) for each in made):
-            return Way.STANDS, "it has been brought back already"
-        return Way.STAGE_AGAIN, f"published again since by {_by(moved)}"
+        return _way_of_moved(made, moved, wanted, reads_again)
     if reads_again:
         return Way.STAGE_AGAIN, f"reads {reads_again}"
-    if wanted.input_fingerprint != old.input_fingerprint:
+    if wanted.input_fingerprint != old.input_fingerprint and (reads_raw or not _is_what_was_built(made, wanted)):
         return Way.STAGE_AGAIN, "what it is computed from has changed since it was built"
     return Way.PUT_BACK, ""
 
 
+def _way_of_moved(made: Iterable[Made], moved: Made, wanted: Wanted, reads_again: str) -> tuple[Way, str]:
+    if moved.other_campaign:
+        return Way.REFUSED, ""
+    if not reads_again and all(each.is_now(wanted) for each in made):
+        return Way.STANDS, "it has been brought back already"
+    return Way.STAGE_AGAIN, f"published again since by {_by(moved)}"
+
+
+def _is_what_was_built(made: Iterable[Made], wanted: Wanted) -> bool:
+    """The campaign built just this: its inputs had changed before it, and have not changed since."""
+    return all(each.content and each.content.input_fingerprint == wanted.input_fingerprint for each in made)
+
+
 def _refusal(moved: Made, old: DayContent | None, *, version_known: bool) -> str:
     """Why a day that moved cannot be staged again."""
+    if moved.other_campaign:
+        return f"{moved.other_campaign} has published it since, undo that one first"
     since = f"{moved.table} was published again since by {_by(moved)}"
     if old is None:
         return f"{since}, and before it was not built by this code"

@@ -17,7 +17,6 @@ from backfill_assets.datasets import registry
 from backfill_assets.datasets.dataset import Step, Version
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.publication import DayChange, InputRead, Prepared, Provenance, Publication, TableChange
 from backfill_assets.lakehouse.publish import Pin
 from backfill_assets.lakehouse.rollback import main_schema, undoing
@@ -46,6 +45,8 @@ class Undoing:
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
     builds: list[ReplaceBuild] = field(default_factory=list)
+    known: dict[str, Prepared | None] = field(default_factory=dict)
+    """Publications that were read from the log."""
 
     @property
     def name(self) -> str:
@@ -103,6 +104,8 @@ class Undoing:
 
     def decide(self, part: Part, pin: Pin, again: Mapping[str, frozenset[str]]) -> list[UndoneDay]:
         wanted = _wanted(part, pin)
+        reads = part.version.reads if part.version else ()
+        reads_raw = any(registry.step(read.table).source for read in reads)
         return [
             decided(
                 part.step.name,
@@ -111,20 +114,46 @@ class Undoing:
                 wanted.get(day),
                 read_again(decide.read_days(part.step, part.version, [day]), again) if part.version else "",
                 version_known=part.version is not None,
+                reads_raw=reads_raw,
             )
             for day in part.days
         ]
 
     def made(self, table: str, day: date, pin: Pin) -> Made:
         change = next(each for each in self.prepared.change(table).days if each.day == str(day))
+        now = pin.states.get((table, str(day)))
         return Made(
             table=table,
             before=self.prepared.before[table][str(day)],
             files=frozenset(self.prepared.target_of(table, change)),
             content=self.prepared.result(table, str(day)),
-            now=pin.states.get((table, str(day))),
+            now=now,
             now_files=frozenset(pin.expected[table, str(day)].files),
+            other_campaign=self.other_campaign(table, str(day), now.publication) if now else "",
         )
+
+    def other_campaign(self, table: str, day: str, publication: str) -> str:
+        """The last other campaign that published the day after the one that is undone; empty without one.
+
+        One that was undone itself is passed by, with everything that it had brought.
+        """
+        undone = self.prepared.publication
+        while publication != undone.id and (found := self.find(publication)) is not None:
+            made = found.publication
+            if made.kind == "rollback" and made.provenance.undoes == undone.id:
+                return ""
+            if made.kind == "rollback":
+                found = self.find(made.provenance.undoes) or found
+            elif made.provenance.campaign not in ("", undone.provenance.campaign):
+                return made.provenance.campaign
+            publication = found.before[table][day].publication
+        return ""
+
+    def find(self, publication: str) -> Prepared | None:
+        if publication not in self.known:
+            found = self.lake.publisher.log.find_prepared(publication) if publication else None
+            self.known[publication] = found[0] if found else None
+        return self.known[publication]
 
     # ------------------------------------------------------------------ put back, or stage again
 
@@ -138,24 +167,17 @@ class Undoing:
                 )
                 for day in days
             )
-            version = self.version_before(table) if days else None
-            self.overlay = self.overlay.putting_back(
-                table, [(day, self.as_before(table, day, version)) for day in days]
-            )
+            self.overlay = self.overlay.putting_back(table, [(day, self.as_before(table, day)) for day in days])
 
-    def as_before(self, table: str, day: str, version: int | None) -> DayBefore:
+    def as_before(self, table: str, day: str) -> DayBefore:
         before = self.prepared.before[table][day]
         if not before.files:
             return DayBefore(before.content)
         foreign = "" if before.content else fingerprints.physical(file.path for file in before.files)
-        return DayBefore(before.content, version, foreign)
-
-    def version_before(self, table: str) -> int:
-        """The version of main on which the publication committed: its days had just the files that are put back."""
-        main = MainTable.open(self.lake.storage, table)
-        return main.commit_version(self.prepared.publication.id) - 1 if main else -1
+        return DayBefore(before.content, files=before.files, foreign=foreign)
 
     def stage_again(self, part: Part, version: Version, days: Sequence[date], run: RunInfo, progress: Progress) -> None:
+        self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
         build = ReplaceBuild(
             self.lake, part.step, version, run, force=False, progress=progress, overlay=self.overlay, campaign=self.name
         )

@@ -14,12 +14,13 @@ from pyspark.errors import PySparkException
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.contract import struct_type
 from backfill_assets.datasets.dataset import DayFacts, Metrics, RuleOutcome, Table
-from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.pinned import pinned_files
 from backfill_assets.lakehouse.publication import DayContent, DayState, InputRead
 from backfill_assets.lakehouse.publication_log import Head, PublicationLog
+from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.quality import measures, watchdogs
@@ -88,20 +89,23 @@ class Watch:
         return [self._judge(table, day, sight, columns) for table in tables for day in watched[table.name]]
 
     def _sight(self, tables: Collection[str]) -> Sight:
-        """Log, tables, log again: if it is the same, nothing was published meanwhile."""
-        for _ in range(_MOST_LOOKS):
+        """Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile."""
+        retry = Retry(f"Looking at {', '.join(tables)}", most=_MOST_LOOKS)
+        while True:
             head = self.log.head()
             states = self.log.day_states(head, tables)
             logs = {table: self._table_log(table, head) for table in tables}
-            if self.log.head().version == head.version:
+            if self.log.head().state.news_of(tables) == head.state.news_of(tables):
                 return Sight(states, logs)
-        raise LakehouseUnusable("The lakehouse never stood still long enough to look at it.", hint="Try again later.")
+            retry.lost("they were published to at every look")
 
     def _table_log(self, table: str, head: Head) -> LogState:
         """As of the last closed entry while a publication is under way: half of one is nobody's foreign write."""
         main = MainTable.open(self.storage, table)
         under_way = any(table in entry.writes for entry in head.state.open.values())
-        version = head.state.versions.get(table) if under_way else main.version if main else None
+        if under_way:
+            return pinned_files(self.log, head, table)
+        version = main.version if main else None
         return LogState(-1, {}, {}) if version is None else read_log(self.storage, table, version)
 
     def _columns_then(self, sight: Sight, watched: Mapping[str, Sequence[date]]) -> dict[tuple[str, str], set[str]]:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 from rich.text import Text
 
 from backfill_assets.cli.campaign_table import campaign_json, campaign_table
-from backfill_assets.cli.foreground import foreground_builder, run_info, tell
-from backfill_assets.cli.output import ranges, say, say_json
+from backfill_assets.cli.difference import say_difference
+from backfill_assets.cli.foreground import foreground_builder, run_info, tell, tell_step
+from backfill_assets.cli.notices import notice_sender, say_undelivered
+from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import CampaignStopped, InvalidRequest
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from rich.table import Table
+
     from backfill_assets.backfill.campaign import Beside, TableChange
     from backfill_assets.backfill.campaign_course import Move
     from backfill_assets.backfill.campaign_run import CampaignRun, Options
+    from backfill_assets.backfill.difference import Difference
+    from backfill_assets.backfill.plan import Plan
     from backfill_assets.build.shadow import HeldBack, ShadowedStep
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
 
@@ -30,7 +39,8 @@ _EPILOG = """
 Examples:
   backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29
   backfill run plan-0123456789abcdef        stage it where no reader sees it
-  backfill approve plan-0123456789abcdef    publish all of its tables at once
+  backfill approve plan-0123456789abcdef    look once more, say yes: all of its tables are published at once
+  backfill approve plan-0123456789abcdef --yes           in a script
   backfill rollback <publication>           put all of them back
 """
 
@@ -47,33 +57,53 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.argument("plan")
 @click.option("--without-held-back", is_flag=True, help="Publish the good days although others were held back.")
+@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def approve(plan: str, without_held_back: bool, as_json: bool) -> None:
+def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> None:
     """Publish everything that `backfill run PLAN` has staged: all tables in one publication, or nothing.
 
-    Days whose inputs moved since they were staged are staged again first, and only those. Readers who pin the
-    publication log see all tables old or all new. One rollback puts all of them back. What is downstream and not in
-    the plan is built next, and the notice is delivered. A campaign that Dagster's daemon carries on is cut over by it.
+    Shows the difference, and asks. Days whose inputs moved since they were staged are staged again, compared and judged
+    first. If an expectation or a limit does not hold then, nothing is published, and the new difference is shown.
+    Readers who pin the publication log see all tables old or all new. One rollback puts all of them back. What is
+    downstream and not in the plan is built next, and the notice is delivered. A campaign that Dagster's daemon carries
+    on is cut over by it.
     """
+    from backfill_assets.backfill.approval import moved_sentence
     from backfill_assets.backfill.campaign_course import CampaignStep
 
     with ExitStack() as stack:
         at = _carried(plan, "backfill approve", stack)
         _refuse_unstaged(at)
-        at.approve(without_held_back=without_held_back)
+        seen = _difference(at)
+        _say_difference(seen, as_json)
+        at.require_approvable(without_held_back=without_held_back, seen=seen)
+        if not yes:
+            ask("Publish this?")
+        at.approve(without_held_back=without_held_back, seen=seen)
         if at.course.daemon:
-            say(f"{plan} is approved. Dagster's daemon cuts it over: backfill campaign {plan} shows how far it is.")
+            words = f"{plan} is approved. Dagster's daemon cuts it over: backfill campaign {plan} shows how far it is."
+            _say_daemon(plan, words, as_json)
             return
-        move = _carry_on(at)
-        told = at.course.done[CampaignStep.CUT_OVER].told
+        try:
+            move = _carry_on(at, as_json=as_json)
+        except CampaignStopped:
+            _say_difference(_difference(at), as_json or _difference(at) == seen)
+            raise
+        done = at.course.done
+        told, times = done[CampaignStep.CUT_OVER].told, _times(at.plan, at.entries())
     if as_json:
-        say_json({**told, "waits": move.reason})
+        say_json({**told, "waits": move.reason, "times": times.json})
         return
     rows = new_table("table", "staged again", "published")
     for table, days in told["days"].items():
         rows.add_row(table, ", ".join(told["staged again"].get(table, ())), ", ".join(days))
     say(rows, f"Published together as {told['publication']}.")
-    say(f"To put all of it back: backfill rollback {told['publication']}")
+    if CampaignStep.TELL_AFTER in done:
+        say_undelivered(done[CampaignStep.TELL_AFTER].told.get("still due", {}))
+    if moved := told["moved"]:
+        shown = f"backfill diff {plan} --kept shows what was published"
+        say(f"{moved_sentence(moved)} It was compared and judged again: {shown}.")
+    say(times.shown, f"To put all of it back: backfill rollback {told['publication']}")
 
 
 @click.command(epilog=_CAMPAIGN_EPILOG)
@@ -98,12 +128,14 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     entries = journal.entries(storage, campaign_of(plan))
     if as_json:
         told = [entry.model_dump(mode="json") for entry in entries]
-        say_json({"plan": plan, "entries": told, "days": campaign_json(campaign_days(storage, kept))})
+        days = campaign_json(campaign_days(storage, kept))
+        say_json({"plan": plan, "entries": told, "days": days, "times": _times(kept, entries).json})
         return
     with ExitStack() as stack:
         _say_campaign(_carried(plan, "backfill campaign", stack), entries)
-    if days := campaign_days(storage, kept):
-        say(campaign_table(days))
+    if found := campaign_days(storage, kept):
+        say(campaign_table(found))
+    say(_times(kept, entries).shown)
 
 
 def _abandon(plan: str) -> None:
@@ -123,15 +155,18 @@ def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) ->
         require_carried_out(current_settings(), at.plan, started=at.course.started)
         at.start(options, CampaignStep(first) if first else None)
         if options.daemon:
-            say(f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it.")
+            words = f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it."
+            _say_daemon(plan, words, as_json)
             return
-        move = _carry_on(at)
+        move = _carry_on(at, as_json=as_json)
         done, changes = at.shadowed, _beside_published(at)
+        times = _times(at.plan, at.entries())
     if as_json:
-        say_json({**_as_json(plan, done, changes), "waits": move.reason})
+        say_json({**_as_json(plan, done, changes), "waits": move.reason, "times": times.json})
         return
     if done:
         _say(done, changes, at.held_back)
+    say(times.shown)
     say(f"{plan}: {move.reason}.")
     if at.course.approved is None:
         say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {plan}")
@@ -169,24 +204,33 @@ def _carried(plan: str, command: str, stack: ExitStack) -> CampaignRun:
     )
 
 
-def _carry_on(at: CampaignRun) -> Move:
+def _carry_on(at: CampaignRun, *, as_json: bool) -> Move:
     from backfill_assets.backfill.campaign_work import carry_on
     from backfill_assets.backfill.situation_now import situation_of_plan
-    from backfill_assets.lakehouse.senders import sender_of
 
     settings = current_settings()
-    return carry_on(at, sender_of(settings.notices), lambda plan: situation_of_plan(settings, plan))
+    sender = notice_sender(settings, as_json=as_json)
+    return carry_on(at, sender, lambda plan: situation_of_plan(settings, plan), tell_step)
 
 
 # ------------------------------------------------------------------ what it shows
 
 
+def _difference(at: CampaignRun) -> Difference | None:
+    from backfill_assets.backfill.find_difference import last_difference
+
+    return last_difference(at.builder.lake.storage, at.plan.id)
+
+
+def _say_difference(found: Difference | None, quiet: bool) -> None:
+    if found is not None and not quiet:
+        say_difference(found)
+
+
 def _beside_published(at: CampaignRun) -> list[TableChange]:
     from backfill_assets.backfill.campaign import table_change
-    from backfill_assets.backfill.campaign_evidence import staged_contents
 
-    published = at.published()
-    staged = staged_contents(at.shadowed)
+    staged, published = at.figures(at.shadowed)
     return [table_change(table, published.get(table, {}), days) for table, days in staged.items()]
 
 
@@ -205,6 +249,30 @@ def _say(done: Sequence[ShadowedStep], changes: Sequence[TableChange], held: Seq
         say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {each.why}"))
 
 
+def _say_daemon(plan: str, words: str, as_json: bool) -> None:
+    if as_json:
+        say_json({"plan": plan, "waits": words})
+    else:
+        say(words)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """What the steps were estimated to take, and took: for people and for programs."""
+
+    shown: Table
+    json: Sequence[Mapping[str, object]]
+
+
+def _times(plan: Plan, entries: Sequence[JournalEntry]) -> _Times:
+    from backfill_assets.backfill.campaign_time import TIME_COLUMNS, TIME_NUMBERS, time_rows, times_json
+
+    rows = new_table(*TIME_COLUMNS, numbers=TIME_NUMBERS)
+    for row in time_rows(plan, entries):
+        rows.add_row(*row)
+    return _Times(rows, times_json(plan, entries))
+
+
 def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -> None:
     from backfill_assets.backfill.campaign_course import STEPS, course
 
@@ -221,10 +289,14 @@ def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -
 
 
 def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
-    rows = new_table("when", "what", "which", "by", "told")
+    from backfill_assets.backfill.campaign_time import seconds_text
+
+    rows = new_table("when", "what", "which", "spent", "by", "told", numbers=["spent"])
     for entry in entries:
         which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
-        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, entry.by, entry.reason or _short(entry.told))
+        spent = seconds_text(entry.spent.seconds if entry.spent else None)
+        told = entry.reason or _short(entry.told)
+        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, entry.by, told)
     say(rows, f"Next: {at.next().reason}.")
 
 
@@ -237,8 +309,18 @@ def _say_measures(found: Sequence[Beside]) -> None:
     rows = new_table("table", "measure", "published", "staged", "change", numbers=["published", "staged", "change"])
     for each in found:
         share = "" if each.share is None else f"{each.share:+.4%}"
-        rows.add_row(each.table, each.measure, f"{each.published:,}", f"{each.staged:,}", share)
+        rows.add_row(each.table, each.measure, *map(_figure, (each.published, each.staged)), share)
     say(rows)
+
+
+def _figure(value: Decimal | None) -> str:
+    from backfill_assets.backfill.change_text import UNKNOWN, amount
+
+    return UNKNOWN if value is None else amount(value)
+
+
+def _exact(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
 
 
 def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableChange]) -> dict[str, object]:
@@ -249,7 +331,7 @@ def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableCha
                 "changed": list(change.changed),
                 "unchanged": list(change.unchanged),
                 "measures": {
-                    each.measure: {"published": str(each.published), "staged": str(each.staged)}
+                    each.measure: {"published": _exact(each.published), "staged": _exact(each.staged)}
                     for each in change.beside
                 },
             }

@@ -49,7 +49,7 @@ def examine(settings: Settings) -> list[Finding]:
         dagster_port(),
         connect_server(settings),
         *landing_zone(settings),
-        token_key(settings),
+        _guarded("token key", lambda: token_key(settings)),
         bucket(settings) if settings.lakehouse_on_s3 else writable(settings.lakehouse),
         _guarded("publications", lambda: open_publications(settings)),
     ]
@@ -148,9 +148,13 @@ def landing_zone(settings: Settings) -> list[Finding]:
 def landed(root: Path, source: str) -> Finding:
     from backfill_assets.cli.output import ranges
     from backfill_assets.cli.sample import DATASETS
-    from backfill_assets.lakehouse.landing import LandingZone
+    from backfill_assets.lakehouse.landing import SUFFIX, LandingZone, listed
 
-    days = LandingZone(root).days(source) if (root / source).is_dir() else ()
+    zone = LandingZone(root)
+    days = zone.days(source) if (root / source).is_dir() else ()
+    if astray := zone.strays(source):
+        found = f"{listed(astray)}: no {SUFFIX} file in the folder of a day, and not read"
+        return Finding(f"landed {source}", "warn", found, "Land it again as one, or hide it with a leading '_'.")
     if not days:
         of_its_own = f" --dataset {source}" if source in DATASETS[1:] else ""
         hint = f"For sample data: backfill sample{of_its_own}"
@@ -159,16 +163,28 @@ def landed(root: Path, source: str) -> Finding:
 
 
 def token_key(settings: Settings) -> Finding:
-    what, file = "token key", settings.token_key_file
+    from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.lakehouse.token_key import recorded_check, require_no_tokens, require_same_key
+
+    what, file, storage = "token key", settings.token_key_file, Storage(str(settings.lakehouse))
     if not file.is_file():
-        hint = "The first run makes one. For history that exists, bring the key it was made with."
+        require_no_tokens(storage, file, _tables_of_tokens())
+        hint = "The first run makes one. Other machines that use this lakehouse need a copy of it."
         return Finding(what, "warn", f"there is no {file}", hint)
     mode = file.stat().st_mode & 0o777
     if mode & 0o077:
         return Finding(what, "fail", f"{file} can be read by others (mode {mode:o})", f"chmod 600 {file}")
     if not os.access(file, os.R_OK):
         return Finding(what, "fail", f"{file} cannot be read", "Run as the user who owns it.")
-    return Finding(what, "ok", f"{file}, mode {mode:o}")
+    require_same_key(storage, file)
+    known = "the key of this lakehouse" if recorded_check(storage) else "no row was taken in with it yet"
+    return Finding(what, "ok", f"{file}, mode {mode:o}: {known}")
+
+
+def _tables_of_tokens() -> list[str]:
+    from backfill_assets.build.arrivals import tables_of_tokens
+
+    return tables_of_tokens()
 
 
 def writable(folder: Path) -> Finding:

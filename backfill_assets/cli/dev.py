@@ -1,76 +1,139 @@
 """``python -m backfill_assets.cli.dev``: the Dagster UI and daemon of this home, and one Spark that all its runs share.
 
-Behind ``make dev``. Uses the Spark server that ``SPARK_REMOTE`` names or that ``backfill spark start`` has started, and
-leaves it running; otherwise it starts one, which ends with it, however it ends. Arguments go to ``dagster dev``.
+Behind ``make dev``. Code server, daemon, UI and Spark are processes of their own: one that ends is started again, and
+the others go on. Uses the Spark server that ``SPARK_REMOTE`` names or that ``backfill spark start`` has started, and
+leaves it running; otherwise it starts one, which ends with it, however it ends. Arguments go to ``dagster-webserver``.
 """
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 
 from backfill_assets.cli.dagster_home import REPOSITORY, dagster_home
-from backfill_assets.cli.demo_processes import stop_with_all_it_started
+from backfill_assets.cli.dev_parts import Part, Parts, Process, start_process
 from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.connect_server import LOOPBACK, ConnectServer, answers, free_port, start_connect_server
+from backfill_assets.lakehouse.session import KEPT_BY
+from backfill_assets.lakehouse.spark_service import running_service
 from backfill_assets.settings import Settings
 
-_DAGSTER = (str(Path(sys.executable).with_name("dagster")), "dev", "--workspace", "workspace.yaml")
+_COMMAND = "make dev"
+_WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
 
 
-def main(arguments: Sequence[str], dagster: Sequence[str] = _DAGSTER) -> int:
+@dataclass(frozen=True)
+class DagsterCommands:
+    """What is started: the code server takes the address, daemon and UI the workspace file, the UI also arguments."""
+
+    code: tuple[str, ...] = (sys.executable, "-m", "dagster", "code-server", "start", "--log-level", "warning")
+    daemon: tuple[str, ...] = (sys.executable, "-m", "dagster._daemon", "run")
+    ui: tuple[str, ...] = (sys.executable, "-m", "dagster_webserver", "--live-data-poll-rate", "2000")
+    module: str = "backfill_assets.definitions"
+    location: str = "backfill_assets"
+
+
+def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> int:
     """Runs until Ctrl-C; then everything that it started is stopped, the runs before their Spark."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         settings = Settings.from_environment()
         home = dagster_home(settings)
-        with _one_spark(settings) as url:
-            return _run([*dagster, *arguments], {"DAGSTER_HOME": str(home), "SPARK_REMOTE": url})
+        with TemporaryDirectory() as folder, _one_spark(settings) as spark:
+            variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
+            dagster = _dagster(commands or DagsterCommands(), Path(folder) / "workspace.yaml", arguments, variables)
+            _run_until_interrupted([*spark.parts, *dagster])
     except BackfillError as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+    return 0
+
+
+@dataclass(frozen=True)
+class _Spark:
+    """What runs are told of Spark, and the part that is restarted if it is this command's own."""
+
+    variables: Mapping[str, str]
+    parts: tuple[Part, ...] = ()
 
 
 @contextmanager
-def _one_spark(settings: Settings) -> Iterator[str]:
-    from backfill_assets.lakehouse.connect_server import connect_server
-    from backfill_assets.lakehouse.spark_service import running_service
-
+def _one_spark(settings: Settings) -> Iterator[_Spark]:
     service = running_service(settings)
     if url := settings.spark_remote or (service.url if service else None):
-        _tell(f"Runs use Spark at {url}, which goes on afterwards.")
-        yield url
+        _say(f"Runs use Spark at {url}, which goes on afterwards.")
+        yield _Spark({"SPARK_REMOTE": url})
         return
-    _tell("Starting Spark ...")
-    with connect_server(settings) as server:
-        _tell(f"Runs share Spark at {server.url}; it ends with this command. Its log is {server.log}.")
-        yield server.url
-
-
-def _run(command: Sequence[str], variables: dict[str, str]) -> int:
-    # A session of its own: Ctrl-C comes to us, and we end it once, in order.
-    process = subprocess.Popen(command, cwd=REPOSITORY, env=os.environ | variables, start_new_session=True)
+    _say("Starting Spark ...")
+    own = _OwnSpark(settings, start_connect_server(settings))
     try:
-        return process.wait()
+        server = own.server
+        _say(f"Runs share Spark at {server.url}; it ends with this command. Its log is {server.log}.")
+        yield _Spark(
+            {"SPARK_REMOTE": server.url, KEPT_BY: _COMMAND}, (Part("Spark server", own.start, has_owner=True),)
+        )
+    finally:
+        own.server.stop()
+
+
+@dataclass
+class _OwnSpark:
+    """The server that this command keeps running, always at the address that runs were told."""
+
+    settings: Settings
+    server: ConnectServer
+
+    def start(self) -> Process:
+        if self.server.process.poll() is not None:
+            self.server.stop()
+            self.server.log.replace(self.server.log.with_suffix(".before.log"))
+            self.server = start_connect_server(self.settings, self.server.port)
+        return self.server.process
+
+
+def _dagster(
+    commands: DagsterCommands, workspace: Path, arguments: Sequence[str], variables: Mapping[str, str]
+) -> list[Part]:
+    """Code server, daemon and UI. The code server keeps its port, so that the others find it again."""
+    port = free_port()
+    workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=commands.location))
+    place = ("-h", LOOPBACK, "-p", str(port), "-m", commands.module, "--location-name", commands.location)
+
+    def process(*command: str, is_ready: Callable[[], bool] = lambda: True) -> Callable[[], Process]:
+        return lambda: start_process(command, REPOSITORY, variables, is_ready)
+
+    return [
+        Part("code server", process(*commands.code, *place, is_ready=lambda: answers(port)), has_worker=True),
+        Part("daemon", process(*commands.daemon, "-w", str(workspace))),
+        Part("UI", process(*commands.ui, "-w", str(workspace), *arguments)),
+    ]
+
+
+def _run_until_interrupted(parts: Sequence[Part]) -> None:
+    running = Parts(parts, _say)
+    try:
+        running.start()
+        running.watch()
     finally:
         # A second Ctrl-C would leave half of it running.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        stop_with_all_it_started(process)
+        running.stop()
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _tell(message: str) -> None:
+def _say(message: str) -> None:
     print(message, flush=True)
 
 

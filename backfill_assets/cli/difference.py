@@ -61,12 +61,13 @@ def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | Non
     settings = current_settings()
     found = _kept(settings, plan) if kept else _found(settings, plan, sample)
     if page is not None:
-        written = _write_page(found, Path(page) if page else settings.home / "differences" / f"{plan}.html")
+        file = Path(page) if page else settings.home / "differences" / f"{plan}.html"
+        written = _write_page(found, _time_rows(settings, plan), file)
         click.echo(f"Written: {written}", err=True)
     if as_json:
         say_json(_as_json(found))
     else:
-        _say(found, sample, by_day)
+        say_difference(found, sample, by_day)
     if found.broken:
         ctx.exit(1)
 
@@ -93,11 +94,20 @@ def _kept(settings: Settings, plan: str) -> Difference:
     return found
 
 
-def _write_page(found: Difference, file: Path) -> Path:
+def _time_rows(settings: Settings, plan: str) -> list[tuple[str, ...]]:
+    from backfill_assets.backfill.campaign import campaign_of
+    from backfill_assets.backfill.campaign_time import time_rows
+    from backfill_assets.backfill.kept_plans import plan_as_kept
+    from backfill_assets.lakehouse.campaign_journal import entries
+
+    return time_rows(plan_as_kept(settings, plan), entries(open_storage(settings), campaign_of(plan)))
+
+
+def _write_page(found: Difference, times: Sequence[Sequence[str]], file: Path) -> Path:
     from backfill_assets.backfill.difference_page import difference_page
 
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(difference_page(found), encoding="utf-8")
+    file.write_text(difference_page(found, times), encoding="utf-8")
     return file.absolute()
 
 
@@ -109,7 +119,7 @@ def _as_json(found: Difference) -> dict[str, Any]:
     return {"sentence": found.sentence, "sentences": sentences, "broken": len(found.broken), **told}
 
 
-def _say(found: Difference, sample: int, by_day: bool) -> None:
+def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> None:
     from backfill_assets.backfill import difference_text as text
     from backfill_assets.backfill.change_text import table_sentence
 

@@ -9,7 +9,9 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _JAVA_OBJECTS = "py4j/java_gateway.py"
 _A_MOMENT_SECONDS = 0.01
+_IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
 
 def foreground_builder(settings: Settings, stack: ExitStack) -> Builder:
@@ -49,16 +52,40 @@ def run_info(command: str) -> RunInfo:
 
 
 def tell(message: str) -> None:
-    """Progress is for a person who watches; a log keeps the result."""
-    if sys.stderr.isatty():
+    """Progress within a step, for a person who watches; a log has the steps, see :func:`tell_step`.
+
+    Warnings, and what a long silence is about, are in both.
+    """
+    if message.startswith(_IN_LOGS_TOO):
+        tell_step(message)
+    elif sys.stderr.isatty():
         click.echo(f"  {message}", err=True)
+
+
+def tell_step(message: str) -> None:
+    """Where a run is, on standard error while it runs; in a log or a pipe with the time, in UTC."""
+    before = "  " if sys.stderr.isatty() else f"{datetime.now(UTC):%H:%M:%SZ} "
+    click.echo(f"{before}{message}", err=True)
 
 
 def _interruptible(session: SparkSession) -> SparkSession:
     """PySpark answers Ctrl-C with a call to a JVM that is busy, and logs stack traces of it; we only want to stop."""
     signal.signal(signal.SIGINT, interrupt)
-    logging.getLogger().addHandler(logging.NullHandler())
+    silence_py4j()
     return session
+
+
+def silence_py4j() -> None:
+    """Drop what py4j logs, and nothing else: the notices of a campaign go through the same root logger.
+
+    py4j reports an interrupted call by ``logging.exception``, which is the root logger, and by loggers of its own.
+    """
+    logging.getLogger("py4j").propagate = False
+    logging.getLogger().addFilter(_is_not_from_py4j)
+
+
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

@@ -15,8 +15,10 @@ from backfill_assets.settings import lakehouse_path
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "abort": ("backfill_assets.cli.abort:abort", "Give up a publication that cannot be finished."),
         "approve": ("backfill_assets.cli.campaign:approve", "Publish what a plan has staged: all tables at once."),
         "campaign": ("backfill_assets.cli.campaign:campaign", "Say how far a plan has been carried out."),
+        "check": ("backfill_assets.cli.check:check", "Try a dataset's declaration on the first file that landed."),
         "demo": ("backfill_assets.cli.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": ("backfill_assets.cli.difference:diff", "Show what approving a plan would change, and by how much."),
         "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
@@ -53,6 +55,7 @@ Settings come from the environment:
   BACKFILL_LANDING    the landing zone            [default: <home>/landing]
   BACKFILL_CORE_HOUR_PRICE   what a core costs for an hour, for plans    [default: no price]
   BACKFILL_TIMELINE_DAYS     when timelines that nobody wants are closed    [default: 14]
+  BACKFILL_DIRTY_TREE  refuse: no days by code that is in no commit    [default: allow]
   BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
   SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
   NO_COLOR            no colours
@@ -60,7 +63,10 @@ Settings come from the environment:
 
 
 class CommandFailed(click.ClickException):
-    """What went wrong, in red on stderr; the exit code is 1 (2 is for what was typed wrong)."""
+    """What went wrong, in red on stderr; the exit code is 1 (2 is for what was typed wrong).
+
+    A subclass has an exit code of its own where scripts have to tell it from other errors.
+    """
 
     def show(self, file: Any = None) -> None:
         from backfill_assets.cli.output import say_error
@@ -107,7 +113,7 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (click.UsageError, Interrupted):
+        except (click.UsageError, CommandFailed):
             raise
         except (BackfillError, click.ClickException) as error:
             message = error.message if isinstance(error, click.ClickException) else str(error)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
-from backfill_assets.cli.output import moment, ranges, say, say_json
+from backfill_assets.cli.output import moment, ranges, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous
@@ -45,14 +45,14 @@ def history(table: str | None, days_text: str | None, limit: int, as_json: bool)
         _check_table(table)
     settings = current_settings()
     storage = open_storage(settings)
-    found = [told for told in told_by_log(storage) if _touches(told, table, days)]
+    found = told_by_log(storage, table, days, most=limit + 1)
     made_from = inputs(storage, found[:limit])
     if as_json:
         say_json([_as_json(told, made_from[told.publication, told.prepared_at]) for told in found[:limit]])
     elif found:
         _say(found[:limit], made_from)
         if len(found) > limit:
-            say(f"{len(found) - limit:,} older publications are not shown: --limit {len(found)}")
+            say(f"Older publications are not shown: --limit {5 * limit}")
     else:
         say(f"No such publication in {settings.lakehouse}.")
 
@@ -61,11 +61,6 @@ def _check_table(table: str) -> None:
     from backfill_assets.datasets import registry
 
     registry.table(table)
-
-
-def _touches(told: Told, table: str | None, days: DayRange | None) -> bool:
-    parts = [part for name, part in told.tables.items() if table in (None, name)]
-    return any(days is None or any(day in days for day in part.days) for part in parts)
 
 
 def _say(found: Iterable[Told], made_from: Mapping[tuple[str, datetime], Inputs]) -> None:
@@ -98,12 +93,17 @@ def _few(publications: list[str], most: int = 2) -> str:
 
 def _from(made: Inputs) -> str:
     read = [f"{table} v{version}" for table, version in sorted(made.read, key=str) if version is not None]
+    staged = [f"{table} of the same publication" for table in made.staged]
     landed = [f"{len(made.landed):,} landed file" + ("s" if len(made.landed) > 1 else "")] if made.landed else []
-    return ", ".join(read + landed)
+    return ", ".join(read + staged + landed)
 
 
 def _by(told: Told) -> str:
-    facts = (told.launched_by, told.run and f"run {told.run[:8]}", told.git_commit and f"git {told.git_commit[:10]}")
+    facts = (
+        told.launched_by,
+        told.run and f"run {told.run[:8]}",
+        told.git_commit and f"git {short_commit(told.git_commit)}",
+    )
     return ", ".join(fact for fact in (*facts, told.campaign, told.reason) if fact)
 
 
@@ -113,10 +113,26 @@ def _as_json(told: Told, made: Inputs) -> dict[str, Any]:
         **{name: getattr(told, name) for name in (*names, "campaign", "reason", "rows")},
         "tables": {name: _part_json(part) for name, part in sorted(told.tables.items())},
         "inputs": [
-            {"table": table, "version": version, "days": [str(item) for item in contiguous(days)]}
-            for (table, version), days in made.read.items()
+            *(_input_json(table, version, days) for (table, version), days in made.read.items()),
+            *(
+                _input_json(table, told.tables[table].version, days, same_publication=True)
+                for table, days in made.staged.items()
+            ),
         ],
         "landed": list(made.landed),
+        "made_with": [environment.model_dump() for environment in made.environments],
+    }
+
+
+def _input_json(
+    table: str, version: int | None, days: Iterable[date], *, same_publication: bool = False
+) -> dict[str, Any]:
+    """``version`` of an input that the same publication brings is the one that it made."""
+    return {
+        "table": table,
+        "version": version,
+        "days": [str(item) for item in contiguous(days)],
+        "same_publication": same_publication,
     }
 
 

@@ -21,14 +21,16 @@ _EPILOG = """
 Examples:
   backfill maintain --dry-run
   backfill maintain
+  backfill maintain --clock-checked    after a pause of more than a week
 """
 _MEBIBYTE = 1024 * 1024
 
 
 @click.command(epilog=_EPILOG)
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--clock-checked", is_flag=True, help="This machine's clock is right: delete in spite of a long pause.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def maintain(dry_run: bool, as_json: bool) -> None:
+def maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
     """Compact days of many small files, close timelines that nobody wants, delete files that nothing needs.
 
     What a rollback window, an open plan or a pinned version needs is kept. Starts no Spark; readers and writers go on
@@ -38,7 +40,8 @@ def maintain(dry_run: bool, as_json: bool) -> None:
     from backfill_assets.datasets import registry
 
     settings = current_settings()
-    found = Maintenance(open_publisher(settings), [table.name for table in registry.tables()], settings.timeline_days)
+    tables = [table.name for table in registry.tables()]
+    found = Maintenance(open_publisher(settings), tables, settings.timeline_days, clock_checked)
     tasks = found.plan()
     done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, tell)
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from backfill_assets.errors import SourceUnreadable
 
 if TYPE_CHECKING:
     from backfill_assets.backfill.foreground import StepRun
-    from backfill_assets.datasets.dataset import Source
+    from backfill_assets.datasets.dataset import Source, Step
     from backfill_assets.settings import Settings
 
 LATEST_DAYS = 35
@@ -56,21 +56,52 @@ def not_taken_in(settings: Settings, plan: Sequence[StepRun], days: Sequence[dat
     return [each for each in found if each.files or each.problem]
 
 
-def _waiting(settings: Settings, table: str, source: Source, in_run: bool, days: Sequence[date]) -> NotTakenIn:
-    from backfill_assets.lakehouse.landing import LandingZone, position_id
-    from backfill_assets.lakehouse.main_table import MainTable
+def files_to_ingest(settings: Settings, steps: Iterable[Step], days: Collection[date]) -> dict[str, dict[date, int]]:
+    """How many landed files a run of ``days`` ingests, by raw table of ``steps`` and arrival day; by names alone.
 
+    Nothing of a source that cannot be listed: the run itself refuses it, and says why.
+    """
+    found: dict[str, dict[date, int]] = {}
+    for step in steps:
+        if step.source is not None:
+            try:
+                found[step.name] = _pending(settings, step.name, step.source, days)
+            except SourceUnreadable:
+                continue
+    return found
+
+
+def landed_on(settings: Settings, steps: Iterable[Step]) -> dict[str, set[date]]:
+    """The ended days that files have landed on, by raw table of ``steps``; a source that cannot be listed has none."""
+    from backfill_assets.lakehouse.landing import LandingZone
+
+    zone, today = LandingZone(settings.landing), datetime.now(UTC).date()
+    found: dict[str, set[date]] = {}
+    for step in steps:
+        if step.source is not None:
+            try:
+                found[step.name] = {day for day, paths in zone.paths(step.source.name).items() if paths and day < today}
+            except SourceUnreadable:
+                continue
+    return found
+
+
+def _waiting(settings: Settings, table: str, source: Source, in_run: bool, days: Sequence[date]) -> NotTakenIn:
     try:
-        landed = LandingZone(settings.landing).paths(source.name)
+        return NotTakenIn(table, in_run, _pending(settings, table, source, _arrivals(days, in_run)))
     except SourceUnreadable as error:
         return NotTakenIn(table, in_run, {}, str(error))
-    main = MainTable.open(open_storage(settings), table)
-    wanted = {day: paths for day, paths in landed.items() if day in _arrivals(days, in_run)}
-    counts = {
-        day: sum(main is None or not main.transaction(position_id(source.name, path)) for path in paths)
-        for day, paths in wanted.items()
-    }
-    return NotTakenIn(table, in_run, {day: count for day, count in counts.items() if count})
+
+
+def _pending(settings: Settings, table: str, source: Source, days: Collection[date]) -> dict[date, int]:
+    """The number of files that landed on each of ``days`` and are not ingested."""
+    from backfill_assets.lakehouse.landed_days import files_taken_in
+    from backfill_assets.lakehouse.landing import LandingZone
+
+    landed = LandingZone(settings.landing).paths(source.name)
+    taken = files_taken_in(open_storage(settings), source.name, table)
+    counts = {day: sum(path not in taken for path in paths) for day, paths in landed.items() if day in days}
+    return {day: count for day, count in counts.items() if count}
 
 
 def _arrivals(days: Sequence[date], in_run: bool) -> set[date]:

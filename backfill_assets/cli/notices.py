@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
 
 if TYPE_CHECKING:
-    from backfill_assets.lakehouse.outbox import Delivery
+    from backfill_assets.lakehouse.outbox import Delivery, Sender
     from backfill_assets.lakehouse.publish import Publisher
     from backfill_assets.settings import Settings
 
@@ -76,7 +77,7 @@ def list_notices(with_delivered: bool, as_json: bool) -> None:
 def send(as_json: bool) -> None:
     """Deliver every notice that is due to where BACKFILL_NOTICES says. The exit code is 1 if one stays due."""
     settings = current_settings()
-    found = delivered(settings, open_publisher(settings), quiet=as_json)
+    found = delivered(settings, open_publisher(settings), as_json=as_json)
     if as_json:
         say_json({"sent": list(found.sent), "failed": dict(found.failed)})
     elif not found.sent and not found.failed:
@@ -88,18 +89,30 @@ def send(as_json: bool) -> None:
         )
 
 
-def delivered(settings: Settings, publisher: Publisher, *, quiet: bool = False) -> Delivery:
+def delivered(settings: Settings, publisher: Publisher, *, as_json: bool = False) -> Delivery:
     """Deliver what is due, and say so; what cannot be delivered now does not fail the command that caused it."""
     from backfill_assets.lakehouse.outbox import deliver
-    from backfill_assets.lakehouse.senders import sender_of
 
-    found = deliver(publisher, sender_of(settings.notices, _unheard if quiet else say))
-    if not quiet and found.sent:
+    found = deliver(publisher, notice_sender(settings, as_json=as_json))
+    if not as_json and found.sent:
         say(Text(f"Told: {len(found.sent)} notice(s), by {settings.notices.partition(':')[0]}.", "green"))
-    for key, reason in () if quiet else found.failed:
-        say(Text(f"Not told yet: {key}: {reason}. To try again: backfill notices send", "yellow"))
+    say_undelivered(dict(found.failed), as_json=as_json)
     return found
 
 
-def _unheard(message: str) -> None:
-    """With ``--json``, standard output has nothing but JSON; the notice is in ``backfill notices list --all``."""
+def notice_sender(settings: Settings, *, as_json: bool) -> Sender:
+    """The sender that BACKFILL_NOTICES names; ``log`` prints, beside ``--json`` on standard error."""
+    from backfill_assets.lakehouse.senders import sender_of
+
+    return sender_of(settings.notices, _print_beside_json if as_json else say)
+
+
+def say_undelivered(failed: Mapping[str, str], *, as_json: bool = False) -> None:
+    """Why notices stay due, by key."""
+    for key, reason in () if as_json else failed.items():
+        say(Text(f"Not told yet: {key}: {reason}. To try again: backfill notices send", "yellow"))
+
+
+def _print_beside_json(message: str) -> None:
+    """Standard output has nothing but JSON then."""
+    click.echo(message, err=True)

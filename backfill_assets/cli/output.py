@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for scripts, colours only on a terminal."""
+"""What commands print and ask: tables for people, JSON for scripts, colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from backfill_assets.days import DayRange, contiguous
 
 _PIPED_WIDTH = 200
 _MOST_RANGES = 6
+_COMMIT = 10
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -45,12 +46,29 @@ def say_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=_as_text))
 
 
+def ask(question: str) -> None:
+    """Go on only if somebody says yes; a script has nobody to ask, and is told to add ``--yes``."""
+    if not on_terminal():
+        raise click.UsageError("There is no terminal to ask on: add --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def on_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
 def table(*columns: str, numbers: Sequence[str] = (), title: str | None = None) -> Table:
     """An empty table; the columns in ``numbers`` are aligned to the right."""
     found = Table(title=title, title_justify="left", title_style="bold")
     for name in columns:
         found.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     return found
+
+
+def short_commit(commit: str) -> str:
+    """The first characters of a commit, with ``+dirty`` if its code is not in it."""
+    sha, plus, dirty = commit.partition("+")
+    return f"{sha[:_COMMIT]}{plus}{dirty}"
 
 
 def ranges(days: Iterable[date] | Sequence[DayRange], most: int = _MOST_RANGES) -> str:

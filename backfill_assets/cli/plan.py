@@ -128,12 +128,13 @@ def _say(found: Plan, now: datetime, moved: MovedSince | None) -> None:
         expectation_lines,
         headline,
         scope_line,
+        time_lines,
     )
 
     say(headline(found))
     if found.steps:
         _say_steps(found)
-    say(cost_line(found))
+    say(cost_line(found), *time_lines(found))
     if found.pinned:
         _say_pinned(found, now)
     for line in (*as_of_lines(found), *expectation_lines(found)):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +18,7 @@ from backfill_assets.days import DayRange, contiguous, parse_day
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.dead_letters import Group
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _EPILOG = """
 \b
 Examples:
@@ -62,6 +65,8 @@ def list_reasons(table: str | None, days_text: str | None, as_json: bool) -> Non
         say_json([_as_json(group) for group in found])
     elif found:
         _say(found)
+        for line in _unbelieved_days(found):
+            say(line)
         say("Rows as they were landed: backfill quarantine show TABLE --day D")
     else:
         say(f"Nothing is quarantined in {settings.lakehouse}" + (f" on {days}." if days else "."))
@@ -75,6 +80,21 @@ def _say(found: Sequence[Group]) -> None:
         counts = (f"{group.rows:,}", f"{group.resolved:,}")
         rows.add_row(group.table, group.reason, ranges(group.days), *counts, group.example, place)
     say(rows)
+
+
+def _unbelieved_days(found: Sequence[Group]) -> list[str]:
+    """What to do about days that are not possible as declared now; the rows may be right, and the declaration wrong."""
+    from backfill_assets.datasets.placement import IMPLAUSIBLE
+    from backfill_assets.lakehouse.dead_letters import rejects_named
+
+    told = []
+    for group in found:
+        named = _DAY.search(group.example)
+        if named and group.reason.endswith(IMPLAUSIBLE):
+            (rejects,) = rejects_named(group.table)
+            why = rejects.source.why_on_arrival_day(date.fromisoformat(named[0]))
+            told.append(f"{group.table}: {rejects.source.event_day_field} {why}")
+    return told
 
 
 def _as_json(group: Group) -> dict[str, Any]:

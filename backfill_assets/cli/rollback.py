@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import secrets
-import sys
 from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
@@ -14,14 +13,14 @@ from rich.text import Text
 
 from backfill_assets.cli.foreground import foreground_builder, run_info, tell
 from backfill_assets.cli.notices import delivered
-from backfill_assets.cli.output import ranges, say, say_json
+from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from backfill_assets.build.undo import UndoPlan
-    from backfill_assets.lakehouse.publication import Prepared, TableChange
+    from backfill_assets.lakehouse.publication import InputRead, Prepared, TableChange
     from backfill_assets.lakehouse.publish import Published, Publisher
 
 _EPILOG = """
@@ -74,14 +73,18 @@ def _publication(publisher: Publisher, what: str) -> str:
 def _roll_back_publication(
     publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
+    from backfill_assets.build.raw_rollback import require_sound_rollback
+
     if not as_json:
         _say_plan(prepared)
+    publisher.recover()
+    looked_at = require_sound_rollback(publisher, prepared)
     if dry_run:
         _say_dry({"publication": prepared.publication.id}, as_json)
         return
     if not yes:
-        _ask()
-    done = _roll_back(publisher, prepared.publication.id)
+        ask("Put this back?")
+    done = _roll_back(publisher, prepared.publication.id, looked_at)
     if as_json:
         say_json({"publication": done.publication, "versions": done.versions})
     else:
@@ -106,9 +109,9 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
             return
         require_undoable(plan)
         if not yes:
-            _ask()
+            ask("Put this back?")
         done = carry_out_undo(lake, plan, run_info("backfill rollback"), tell)
-        delivered(settings, lake.publisher, quiet=as_json)
+        delivered(settings, lake.publisher, as_json=as_json)
     if as_json:
         say_json({**_undo_json(done.plan), "publication": done.published.publication})
     else:
@@ -193,22 +196,14 @@ def _plan_of(prepared: Prepared, change: TableChange) -> tuple[str, ...]:
     return change.table, f"{len(days):,}", ranges(days), f"{now:,}", f"{then:,}", put_back or "nothing: never published"
 
 
-def _ask() -> None:
-    if not _on_terminal():
-        raise click.UsageError("There is no terminal to ask on: add --yes.")
-    click.confirm("Put this back?", abort=True)
-
-
-def _on_terminal() -> bool:
-    return sys.stdin.isatty()
-
-
-def _roll_back(publisher: Publisher, publication: str) -> Published:
+def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
+    from backfill_assets.build.commit import git_commit
     from backfill_assets.lakehouse.publication import Provenance
     from backfill_assets.lakehouse.rollback import roll_back
 
-    provenance = Provenance(launched_by=_user(), reason=f"rollback of {publication}")
-    return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance)
+    reason = f"rollback of {publication}"
+    provenance = Provenance(launched_by=_user(), git_commit=git_commit(), reason=reason)
+    return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
 
 
 def _user() -> str:

@@ -13,10 +13,10 @@ import click
 from click.core import ParameterSource
 
 from backfill_assets.cli.campaign import stage_plan
-from backfill_assets.cli.foreground import foreground_builder, run_info, tell
+from backfill_assets.cli.foreground import foreground_builder, run_info, tell, tell_step
 from backfill_assets.cli.group import Interrupted
-from backfill_assets.cli.not_taken_in import not_taken_in
-from backfill_assets.cli.output import ranges, say, say_json
+from backfill_assets.cli.not_taken_in import files_to_ingest, landed_on, not_taken_in
+from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
@@ -25,7 +25,7 @@ from backfill_assets.errors import BackfillError
 if TYPE_CHECKING:
     from backfill_assets.backfill.campaign_run import Options
     from backfill_assets.backfill.foreground import StepRun
-    from backfill_assets.build import Builder, BuildResult
+    from backfill_assets.build import Builder, BuildResult, BuiltDay
     from backfill_assets.cli.not_taken_in import NotTakenIn
     from backfill_assets.settings import Settings
 
@@ -34,6 +34,7 @@ _EPILOG = """
 Examples:
   backfill run fact_daily_revenue --days 2017-03-01..2017-05-29
   backfill run bronze_sales --downstream --days 2017-03-04
+  backfill run bronze_fx_rates --downstream --days 2017-03-04     also the later days that use these rates
   backfill run report_store_ranking --upstream --days 2017-03-01..2017-05-29
   backfill run fact_sales_transactions --days 2017-03-01..2017-05-29 --dry-run
   backfill run plan-0123456789abcdef
@@ -54,6 +55,8 @@ class Ran:
     days: int
     unchanged: int
     rows: int
+    deduplicated: int | None
+    """Rows that gave way to another of their key, where the step counts them."""
     publications: tuple[str, ...]
     seconds: float
     appended_elsewhere: Mapping[str, tuple[date, ...]]
@@ -69,10 +72,19 @@ class Ran:
     metavar="A..B",
     help="The days; weeks and months follow from them. May be given several times.",
 )
-@click.option("--upstream", is_flag=True, help="Also everything that TABLES are computed from.")
-@click.option("--downstream", is_flag=True, help="Also everything that is computed from TABLES.")
 @click.option(
-    "--version", metavar="V", help="Build TABLES with this version of their logic.  [default: the current one]"
+    "--upstream",
+    is_flag=True,
+    help="Also everything that TABLES are computed from, and the earlier days that they look back to.",
+)
+@click.option(
+    "--downstream", is_flag=True, help="Also everything that is computed from TABLES, and later days that look back."
+)
+@click.option(
+    "--version",
+    metavar="V",
+    help='Build TABLES with this version of their logic; "as published": everything, each day with the version that it '
+    "was published with.  [default: the current one]",
 )
 @click.option("--force", is_flag=True, help="Compute days again that nothing has changed for.")
 @click.option("--dry-run", is_flag=True, help="Say what would be built, and stop.")
@@ -102,7 +114,12 @@ def run(
     """Build days of TABLES here and now, step by step, each published as it passes its gates.
 
     What is unchanged is decided from the logs before Spark starts; if all of it is, Spark does not start. Days staged
-    by a run that failed are used again. Dagster is told by its sensor when its daemon runs next.
+    by a run that failed are used again. Dagster is told by its sensor when its daemon runs next. Which step is at work
+    is written to standard error, without a terminal with the time; the result goes to standard output.
+
+    With --upstream come the earlier days that the days look back to, as far as they have landed: a rate of Friday is
+    used on Sunday. With --downstream come the published days that look back to the days: a rate is used for up to a
+    week. Each of them is built with the version that it was published with, if what it is computed from has changed.
 
     With the id of a plan instead of TABLES, its days are staged where no reader sees them, a canary first and more in
     waves, until a limit stops it or it waits for approval; `backfill approve` publishes all of its tables at once.
@@ -116,9 +133,8 @@ def run(
         raise click.UsageError("--days A..B is missing: which days of the tables?")
     settings = current_settings()
     days = sorted({day for text in days_texts for day in DayRange.parse(text)})
-    plan = _plan(settings, tables, days, upstream=upstream, downstream=downstream, force=force)
-    if version is not None:
-        _require_version(plan, tables, version)
+    plan = _plan(settings, tables, days, upstream=upstream, downstream=downstream, force=force, version=version)
+    versions = _versions(plan, tables, version)
     waiting = not_taken_in(settings, plan, days)
     if not as_json:
         _say_plan(plan, days, waiting)
@@ -128,7 +144,7 @@ def run(
             say_json({**told, "steps": [_plan_json(step) for step in plan]})
         return
     with ExitStack() as stack:
-        ran = _run(plan, foreground_builder(settings, stack), dict.fromkeys(tables, version))
+        ran = _run(plan, foreground_builder(settings, stack), versions)
     if as_json:
         say_json({**told, "steps": [asdict(step) for step in ran]})
     else:
@@ -159,43 +175,90 @@ def _is_plan(tables: Sequence[str]) -> bool:
 
 
 def _plan(
-    settings: Settings, tables: Sequence[str], days: Sequence[date], *, upstream: bool, downstream: bool, force: bool
+    settings: Settings,
+    tables: Sequence[str],
+    days: Sequence[date],
+    *,
+    upstream: bool,
+    downstream: bool,
+    force: bool,
+    version: str | None,
 ) -> list[StepRun]:
-    from backfill_assets.backfill.foreground import around, planned, require_ended
+    from backfill_assets.backfill.downstream import published_days
+    from backfill_assets.backfill.foreground import around, later_days, planned, require_ended, with_rolled_back
+    from backfill_assets.backfill.look_back import earlier_days
     from backfill_assets.backfill.status import day_statuses
+    from backfill_assets.build.decide import AS_PUBLISHED
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.observed import observe
+    from backfill_assets.lakehouse.rolled_back import rollbacks
 
     require_ended(days, datetime.now(UTC).date())
     for table in tables:
         registry.table(table)
     steps = registry.steps()
     chosen = around(steps, tables, upstream=upstream, downstream=downstream)
-    observed = observe(open_storage(settings), [table.name for table in registry.tables()])
-    return planned(steps, chosen, days, day_statuses(steps, observed, DayRange(days[0], days[-1])), force=force)
+    storage = open_storage(settings)
+    observed = observe(storage, [table.name for table in registry.tables()])
+    later = later_days(steps, chosen, days, observed) if downstream else {}
+    building = [step for step in steps if step.name in chosen]
+    there = published_days(observed)
+    earlier = earlier_days(steps, chosen, days, there, landed_on(settings, building)) if upstream else {}
+    beyond = [*days, *(day for each in (earlier, later) for found in each.values() for day in found)]
+    reached = DayRange(min(beyond), max(beyond))
+    current = day_statuses(steps, observed, reached, as_published=version == AS_PUBLISHED)
+    own = day_statuses(steps, observed, reached, as_published=True) if later or earlier else None
+    pending = files_to_ingest(settings, building, set(beyond))
+    more = {"later": later, "earlier": earlier}
+    plan = planned(steps, chosen, days, current, force=force, as_published=own, pending=pending, **more)
+    return with_rolled_back(plan, observed.states, lambda: rollbacks(storage))
 
 
-def _require_version(plan: Sequence[StepRun], tables: Sequence[str], version: str) -> None:
-    for each in plan:
-        if any(table.name in tables for table in each.step.tables):
-            each.step.version(version)
+def _versions(plan: Sequence[StepRun], tables: Sequence[str], version: str | None) -> dict[str, str | None]:
+    """The version of each step that is not built by its current one; raises for a step that does not have it."""
+    from backfill_assets.build.decide import AS_PUBLISHED
+
+    if version == AS_PUBLISHED:
+        return {each.step.name: version for each in plan}
+    asked = [each.step for each in plan if any(table.name in tables for table in each.step.tables)]
+    for step in asked if version is not None else ():
+        step.version(version)
+    return {step.name: version for step in asked}
 
 
-def _run(plan: Sequence[StepRun], builder: Builder, versions: dict[str, str | None]) -> list[Ran]:
+def _run(plan: Sequence[StepRun], builder: Builder, versions: Mapping[str, str | None]) -> list[Ran]:
     info = run_info("backfill run")
     ran: list[Ran] = []
     for each in plan:
         started = time.monotonic()
-        version = next((versions[table.name] for table in each.step.tables if table.name in versions), None)
+        tell_step(f"{each.step.name}: {len(each.days):,} {_periods(each)} ...")
         try:
-            result = builder.build(each.step, each.days, run=info, version=version, force=each.force, progress=tell)
+            result = builder.build(
+                each.step,
+                each.days,
+                run=info,
+                version=versions.get(each.step.name),
+                force=each.force,
+                later=each.later | each.earlier,
+                progress=tell,
+            )
         except KeyboardInterrupt:
             raise _interrupted(each, ran) from None
         except BackfillError:
             _say_ran(ran)
             raise
         ran.append(_ran(each, result, time.monotonic() - started))
+        tell_step(_in_a_line(ran[-1]))
     return ran
+
+
+def _periods(each: StepRun) -> str:
+    return {"daily": "day(s)", "weekly": "week(s)", "monthly": "month(s)"}[each.step.cadence.value]
+
+
+def _in_a_line(step: Ran) -> str:
+    published = step.days - step.unchanged
+    return f"{step.step}: {published:,} published, {step.unchanged:,} unchanged, in {step.seconds:.1f} s"
 
 
 def _ran(each: StepRun, result: BuildResult, seconds: float) -> Ran:
@@ -205,10 +268,16 @@ def _ran(each: StepRun, result: BuildResult, seconds: float) -> Ran:
         days=len(days),
         unchanged=sum(day.reused for day in days),
         rows=sum(day.rows for day in days),
+        deduplicated=_deduplicated(days),
         publications=result.publications,
         seconds=round(seconds, 1),
         appended_elsewhere=result.appended_elsewhere,
     )
+
+
+def _deduplicated(days: Sequence[BuiltDay]) -> int | None:
+    counts = [int(count) for day in days if (count := day.metrics.get("deduplicated")) is not None]
+    return sum(counts) if counts else None
 
 
 def _interrupted(each: StepRun, ran: Sequence[Ran]) -> Interrupted:
@@ -222,32 +291,51 @@ def _interrupted(each: StepRun, ran: Sequence[Ran]) -> Interrupted:
 def _say_plan(plan: Sequence[StepRun], days: Sequence[date], waiting: Sequence[NotTakenIn]) -> None:
     rows = new_table("table", "periods", "unchanged", "to build", "why", numbers=["periods", "unchanged", "to build"])
     for each in plan:
-        left = len(each.days) - len(each.unchanged)
-        rows.add_row(each.step.name, f"{len(each.days):,}", f"{len(each.unchanged):,}", f"{left:,}", _why(each))
+        counts = (f"{len(each.days):,}", f"{len(each.unchanged):,}", f"{len(each.to_build):,}")
+        rows.add_row(each.step.name, *counts, "; ".join(_why(each)))
     say(f"{ranges(days)}, as things stand now (what is built before a table may change its inputs):", rows)
+    for each in plan:
+        if each.later:
+            later = ranges(sorted(each.later))
+            say(f"{each.step.name}: {later} look back to these days, and are built as they were published")
+        if each.earlier:
+            say(f"{each.step.name}: {ranges(sorted(each.earlier))} come along: the days look back to them")
     for files in waiting:
         say(str(files))
 
 
-def _why(each: StepRun) -> str:
-    if each.step.source is not None:
-        return "takes in what has landed since"
+def _why(each: StepRun) -> list[str]:
+    from backfill_assets.backfill.status import DayStatus
+
     by_status: dict[str, list[date]] = {}
-    for day in each.days:
-        if day not in each.unchanged:
+    raw = each.step.source is not None
+    elsewhere = [day for day in each.days if raw and each.statuses[day] is DayStatus.CODE_CHANGED]
+    for day in each.to_build:
+        if day not in each.pending and day not in elsewhere:
             by_status.setdefault("asked for" if each.force else each.statuses[day].value, []).append(day)
-    return "; ".join(f"{status}: {ranges(found, most=2)}" for status, found in by_status.items())
+    files = sum(each.pending.values())
+    why = [f"{files:,} file{'s' if files > 1 else ''} to ingest: {ranges(each.pending, most=2)}"] if files else []
+    if elsewhere:
+        why.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
+    why += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]
+    for by in dict.fromkeys(each.rolled_back.values()):
+        days = ranges([day for day, found in each.rolled_back.items() if found == by], most=2)
+        why.append(f"rolled back on {moment(by.at)} by {by.publication}, would be built again: {days}")
+    if raw and not why:
+        why.append("nothing new has landed")
+    return why
 
 
 def _say_ran(ran: Sequence[Ran]) -> None:
     if not ran:
         return
-    counts = ("periods", "published", "unchanged", "rows", "seconds")
+    counts = ("periods", "published", "unchanged", "rows", "deduplicated", "seconds")
     rows = new_table("table", *counts, "publication", numbers=counts)
     for step in ran:
         published = step.days - step.unchanged
-        told = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", f"{step.seconds:.1f}")
-        rows.add_row(step.step, *told, ", ".join(step.publications))
+        deduplicated = "" if step.deduplicated is None else f"{step.deduplicated:,}"
+        told = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", deduplicated)
+        rows.add_row(step.step, *told, f"{step.seconds:.1f}", ", ".join(step.publications))
     say(rows)
     for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
         late = ranges(days)
@@ -267,4 +355,8 @@ def _plan_json(each: StepRun) -> dict[str, object]:
         "cadence": each.step.cadence.value,
         "days": {str(day): each.statuses[day].value for day in each.days},
         "unchanged": [str(day) for day in each.unchanged],
+        "later": [str(day) for day in sorted(each.later)],
+        "earlier": [str(day) for day in sorted(each.earlier)],
+        "to_ingest": {str(day): count for day, count in each.pending.items()},
+        "rolled_back": {str(day): by.publication for day, by in each.rolled_back.items()},
     }

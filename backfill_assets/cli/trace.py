@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.output import moment, range_text, say, say_json
+from backfill_assets.cli.output import moment, range_text, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import parse_day
@@ -28,11 +28,11 @@ _PERSONAL = "@"
 _EPILOG = """
 \b
 Examples:
-  backfill trace 31198459904-823721
+  backfill trace 32074897568-825412
   backfill trace USD --table bronze_fx_rates --day 2017-03-01
   backfill trace B01/2016-02-15T00:30:00Z --table bronze_sea_temperatures
   backfill trace @/2016-02-15T00:30:00Z --personal patient-0001
-  backfill trace 31198459904-823721 --json
+  backfill trace 32074897568-825412 --json
 """
 
 
@@ -88,6 +88,7 @@ def trace(key: str, table: str | None, day_text: str | None, personal: str | Non
 
 
 def _with_token(key: str, personal: str, settings: Settings) -> str:
+    from backfill_assets.lakehouse.token_key import require_same_key
     from backfill_assets.lakehouse.tokens import token_of
     from backfill_assets.lakehouse.trace_keys import BETWEEN
 
@@ -97,6 +98,7 @@ def _with_token(key: str, personal: str, settings: Settings) -> str:
             f"The key has no {_PERSONAL} that --personal could stand for.",
             hint=f"Write {_PERSONAL} where the token is in the key: {_PERSONAL}/2016-02-15T00:30:00Z",
         )
+    require_same_key(open_storage(settings), settings.token_key_file)
     token = token_of(personal, settings.token_key_file)
     return BETWEEN.join(token if part == _PERSONAL else part for part in parts)
 
@@ -142,6 +144,12 @@ def _say(told: _Told) -> None:
             found.table, range_text(found.period), _status(told, found), _in_words(found), *_stamped(told, found)
         )
     say(rows)
+    for each in told.trail.unnamed:
+        columns, day = " and ".join(each.made_there), each.period.first
+        say(
+            f"{each.table} of {range_text(each.period)} counts it too. Its {columns} is made in the report: "
+            f"backfill show {each.table} --day {day} has its rows"
+        )
 
 
 def _in_words(found: Found) -> str:
@@ -166,7 +174,13 @@ def _stamped(told: _Told, found: Found) -> tuple[str, ...]:
     stamp = told.stamps.get((found.table, found.day))
     if stamp is None:
         return ("",) * 5
-    return stamp.publication, moment(stamp.published_at), stamp.code_version, stamp.run[:8], stamp.git_commit[:10]
+    return (
+        stamp.publication,
+        moment(stamp.published_at),
+        stamp.code_version,
+        stamp.run[:8],
+        short_commit(stamp.git_commit),
+    )
 
 
 def _as_json(told: _Told) -> dict[str, Any]:
@@ -175,12 +189,13 @@ def _as_json(told: _Told) -> dict[str, Any]:
         "source": trail.origin.source.name,
         "landed": [{**asdict(fate), "text": told.lines[fate.file, fate.line]} for fate in told.fates],
         "rows": [_found_json(told, found) for found in trail.rows],
+        "unnamed": [{**asdict(each), "period": str(each.period)} for each in trail.unnamed],
     }
 
 
 def _found_json(told: _Told, found: Found) -> dict[str, Any]:
     stamp = told.stamps.get((found.table, found.day))
-    known = asdict(stamp) if stamp else {}
+    known = _stamp_json(stamp) if stamp else {}
     return {
         "table": found.table,
         "layer": found.layer,
@@ -189,4 +204,13 @@ def _found_json(told: _Told, found: Found) -> dict[str, Any]:
         "status": _status(told, found),
         **known,
         "row": dict(found.row),
+    }
+
+
+def _stamp_json(stamp: Stamp) -> dict[str, Any]:
+    lineage = stamp.lineage
+    return {
+        **{name: value for name, value in asdict(stamp).items() if name != "lineage"},
+        "made_from": [read.model_dump() for read in lineage.reads] if lineage else [],
+        "made_with": lineage.environment.model_dump() if lineage and lineage.environment else None,
     }

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets.canonical import all_well_written, high_half, low_half, parsed, whole_hash
 from backfill_assets.datasets.contract import all_of, as_declared, sound, struct_type, violations
 from backfill_assets.datasets.dataset import Source
-from backfill_assets.datasets.landed import quarantine_contract
+from backfill_assets.datasets.landed import OCCURRENCE, quarantine_contract
+from backfill_assets.datasets.placement import IMPLAUSIBLE
 
 if TYPE_CHECKING:
     from backfill_assets.datasets.contract_model import Contract
@@ -33,6 +34,11 @@ class Refinement:
     key: tuple[str, ...]
     derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """Text columns made of others with a dash between, such as a key of two fields; null if one of them is."""
+
+    def __post_init__(self) -> None:
+        from backfill_assets.datasets.declaration import require_sound_refinement
+
+        require_sound_refinement(self.source, self.contract, self.key, self.derived)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,15 +62,20 @@ def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """One row per key and day, the greatest by (version, content hash), in the shape of the contract.
 
     What it won over is counted and summed in it, so that nothing received is unaccounted for; if a marker in the
-    same day stands for a still newer version, it says which day that one belongs to.
+    same day stands for a still newer version, it says which day that one belongs to. With ``occurrence`` in the key,
+    identical lines are numbered first, and each is a row.
     """
     judged = _judged(raw, refinement)
     relevant = judged.where((F.col("record_kind") == "supersession") | F.col(_SOUND))
+    # Values keep their columns until they are aggregated: of a condition that names k columns, Spark's optimizer makes
+    # 2^k conditions when all of them get new names.
     typed = relevant.select(
         *("day", "record_kind", *_PROVENANCE, "superseded_by_day"),
-        *(refinement.value(name).alias(name) for name in refinement.columns if name != "day"),
+        *(refinement.value(name) for name in refinement.columns if name != "day"),
     )
-    return _winners(typed.repartition("day"), refinement).select(*struct_type(refinement.contract).names)
+    rows = typed.repartition("day")
+    numbered = with_occurrence(rows) if OCCURRENCE in refinement.key else rows
+    return _winners(numbered, refinement).select(*struct_type(refinement.contract).names)
 
 
 def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
@@ -73,6 +84,15 @@ def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
     broken = judged.where(~F.col(_SOUND)).withColumn("reasons", _reasons(refinement))
     fields = struct_type(quarantine_contract(refinement.source, refinement.contract)).fields
     return broken.select(*(as_declared(F.col(field.name), field) for field in fields)).repartition("day")
+
+
+def with_occurrence(rows: DataFrame) -> DataFrame:
+    """``rows`` with the number that each has among those of equal content on its day, by file and line.
+
+    The number depends on what the day holds, and not on the order in which it arrived.
+    """
+    identical = Window.partitionBy("day", "content_hash").orderBy("source_file", "source_line")
+    return rows.withColumn(OCCURRENCE, F.row_number().over(identical).cast("bigint"))
 
 
 def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
@@ -103,7 +123,7 @@ def _sound(refinement: Refinement) -> Column:
 
 def _reasons(refinement: Refinement) -> Column:
     name = refinement.source.event_day_field
-    absurd = F.concat(F.lit(f"{name}: '"), F.col(name), F.lit("' is no plausible day"))
+    absurd = F.concat(F.lit(f"{name}: '"), F.col(name), F.lit(f"' {IMPLAUSIBLE}"))
     nothing = F.array().cast("array<string>")
     implausible = F.when(_implausible(refinement), F.array(absurd)).otherwise(nothing)
     not_an_object = F.array(F.lit("line: is not one JSON object with distinct fields"))
@@ -128,7 +148,7 @@ def _implausible(refinement: Refinement) -> Column:
 def _winners(rows: DataFrame, refinement: Refinement) -> DataFrame:
     received = F.col("record_kind") == "received"
     hashes = F.when(received, F.col("content_hash"))
-    newest = rows.groupBy("day", *refinement.key).agg(
+    newest = rows.groupBy("day", *(refinement.value(name).alias(name) for name in refinement.key)).agg(
         F.max(F.when(received, _candidate(refinement))).alias("winner"),
         F.max(F.when(~received, _marker(refinement))).alias(_NEWEST),
         F.count(F.when(received, True)).alias("versions"),
@@ -142,7 +162,7 @@ def _candidate(refinement: Refinement) -> Column:
     """The order of versions comes first; of equal ones (exact duplicates) the first that arrived stands for all."""
     source = refinement.source
     order = [
-        F.col(source.version_field).alias("version"),
+        refinement.value(source.version_field).alias("version"),
         F.col("content_hash"),
         (-F.unix_date("arrival_day")).alias("earliest_arrival"),
         F.col("source_file"),
@@ -150,12 +170,12 @@ def _candidate(refinement: Refinement) -> Column:
         F.col("arrival_day"),
         F.col("source_line"),
     ]
-    values = [F.col(name) for name in _carried(refinement)]
+    values = [refinement.value(name).alias(name) for name in _carried(refinement)]
     return F.struct(*order, F.struct(*values).alias(_PARSED))
 
 
 def _marker(refinement: Refinement) -> Column:
-    version = F.col(refinement.source.version_field).alias("version")
+    version = refinement.value(refinement.source.version_field).alias("version")
     return F.struct(version, F.col("content_hash"), F.col("superseded_by_day").alias("day"))
 
 

@@ -92,6 +92,12 @@ def whole_hash(high: Column, low: Column) -> Column:
     return (shifted + low.cast("decimal(20,0)")).cast("decimal(38,0)")
 
 
+def require_landed_type(spark_type: str) -> None:
+    """Raise :class:`InvalidRequest` for a type that landed text cannot be typed as."""
+    if spark_type != "string":
+        _pattern(spark_type)
+
+
 def _canonical_text(text: Column, spark_type: str) -> Column:
     if spark_type == "string":
         return text

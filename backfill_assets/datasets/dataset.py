@@ -8,11 +8,12 @@ side and one is declared current, so that history can be rebuilt with the new lo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from backfill_assets.datasets.placement import Placement
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
 
@@ -26,6 +27,8 @@ Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "ti
 Severity = Literal["error", "warning"]
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
+OWN = ""
+"""Stands for a rule's own table in what it needs."""
 PUBLISHED_DAYS = "published_days"
 """The input that tells which days there are (``table: string, day: date``): those read that were ever published."""
 
@@ -102,6 +105,28 @@ class DayRule:
     def description(self) -> str:
         return (type(self).__doc__ or "").split("\n", 1)[0]
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The other tables that it looks at: those named in the fields ``raw``, ``bronze``, ``fact`` and so on."""
+        names = (getattr(self, field, None) for field in ("raw", "bronze", "quarantine", "fact", "made_of"))
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its own table that it is measured on."""
+        column = getattr(self, "column", None)
+        return (column,) if column else ()
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The metrics that it adds to those of its own table, for other rules to build on."""
+        return ()
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        """The metrics that its judgement reads, by table, besides ``rows``; those of its own table under ``OWN``."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Table:
@@ -151,10 +176,33 @@ class Source:
     """Personal fields, with the column that keeps their token instead."""
     supersession_window_days: int = 0
     """Newer versions of a row that belong to another day are looked for this many days around."""
-    earliest_day: date = date(2000, 1, 1)
-    """Event days before this are absurd; such rows stay on the day they arrived, flagged."""
+    earliest_day: date | None = None
+    """Event days before this are absurd; such rows stay on the day they arrived, flagged. None: ``first_day``."""
     days_ahead: int = 1
     """Event days that lie further than this after the arrival day are absurd."""
+    first_day: date | None = None
+    """That of the dataset, which sets it. A source that is in no dataset takes any day for possible."""
+
+    @property
+    def placement(self) -> Placement:
+        """Which event days are possible."""
+        return Placement(self.earliest_day or self.first_day, self.days_ahead)
+
+    def why_on_arrival_day(self, named: date) -> str:
+        """Why a row that names the day ``named`` is on the day it arrived, and what to declare if it is right."""
+        earliest = self.placement.earliest_day
+        if earliest is None or named >= earliest:
+            return (
+                f"{named} is more than {self.days_ahead} day(s) after the day it arrived. If it is right, set a "
+                f"greater `days_ahead` of the source {self.name}, then run raw_{self.name} again."
+            )
+        whose = (
+            "`first_day` of its dataset" if self.earliest_day is None else f"`earliest_day` of the source {self.name}"
+        )
+        return (
+            f"{named} is before {earliest}, {whose}. If it is right, set an earlier `first_day` of the dataset, or "
+            f"`earliest_day` of the source {self.name}, then run raw_{self.name} again."
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -192,6 +240,11 @@ class Step:
     def name(self) -> str:
         return self.tables[0].name
 
+    @property
+    def code_version(self) -> str:
+        """The name of the current version; of a step with a source, the ingestion and its placement."""
+        return self.source.placement.code_version if self.source else self.current
+
     def version(self, name: str | None = None) -> Version:
         """The version called ``name``, or the current one; raises :class:`InvalidRequest` for ``v9``."""
         wanted = name or self.current
@@ -212,6 +265,18 @@ class Dataset:
     steps: tuple[Step, ...]
     first_day: date
     """The first day that can have data; what reads each other across datasets must share it."""
+
+    def __post_init__(self) -> None:
+        from backfill_assets.datasets.declaration import require_sound
+
+        object.__setattr__(self, "steps", tuple(self._begin(step) for step in self.steps))
+        require_sound([self], complete=False)
+
+    def _begin(self, step: Step) -> Step:
+        """``step`` whose source knows the first day, which is its earliest unless it declares another one."""
+        if step.source is None or step.source.first_day == self.first_day:
+            return step
+        return replace(step, source=replace(step.source, first_day=self.first_day))
 
     @property
     def tables(self) -> tuple[Table, ...]:

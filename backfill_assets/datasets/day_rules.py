@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Literal
 
-from backfill_assets.datasets.dataset import DayRule, Dimension, Severity, Source
+from backfill_assets.datasets.dataset import OWN, DayRule, Dimension, Severity, Source
+
+_RECEIVED = ("received", "content_hash_sum")
+_DEDUPLICATED = ("deduplicated", "deduplicated_hash_sum")
+_SUPERSEDED = ("superseded", "superseded_hash_sum")
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,16 @@ class ContentIntact(DayRule):
     def name(self) -> str:
         return "content_intact"
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        landed = () if self.form == "values" else ("unparsed_line", "source_file")
+        return (*self.source.columns, "content_hash", *landed)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        received = () if self.form == "values" else ("received",)
+        return (*received, "content_hash_sum", "recomputed_hash_sum")
+
 
 @dataclass(frozen=True)
 class EverythingAccountedFor(DayRule):
@@ -33,6 +48,18 @@ class EverythingAccountedFor(DayRule):
     @property
     def name(self) -> str:
         return "everything_accounted_for"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("content_hash", "deduplicated_rows", "deduplicated_hash", "superseded_by_day")
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (*_DEDUPLICATED, *_SUPERSEDED)
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        return {OWN: ("recomputed_hash_sum",), self.raw: _RECEIVED, self.quarantine: ("content_hash_sum",)}
 
 
 @dataclass(frozen=True)
@@ -49,6 +76,19 @@ class EverythingPublished(DayRule):
     def name(self) -> str:
         return "everything_published"
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.source.columns
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("recomputed_hash_sum",)
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        winners = (*_DEDUPLICATED, *_SUPERSEDED)
+        return {self.raw: _RECEIVED, self.bronze: winners, self.quarantine: ("content_hash_sum",)}
+
 
 @dataclass(frozen=True)
 class FewRejected(DayRule):
@@ -64,6 +104,38 @@ class FewRejected(DayRule):
     def name(self) -> str:
         return "few_rejected"
 
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        return {self.raw: ("received",)}
+
+
+@dataclass(frozen=True)
+class FewDuplicates(DayRule):
+    """No more than a share of the rows give way to one of equal key and version; a few are always tolerated.
+
+    A newer version may replace an older one. A row that gives way to one of the same version was delivered twice, or
+    the key is none, and rows are lost by it.
+    """
+
+    source: Source
+    raw: str
+    quarantine: str
+    at_most: Decimal
+    tolerated_rows: int = 0
+    dimension: ClassVar[Dimension] = "uniqueness"
+
+    @property
+    def name(self) -> str:
+        return "few_duplicates"
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        return {OWN: ("deduplicated",), self.raw: ("received",)}
+
+    def most(self, received: int) -> int:
+        """How many of ``received`` rows may give way."""
+        return int(max(Decimal(self.tolerated_rows), received * self.at_most))
+
 
 @dataclass(frozen=True)
 class RatesFound(DayRule):
@@ -77,6 +149,10 @@ class RatesFound(DayRule):
     @property
     def name(self) -> str:
         return "rates_found"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.rate, self.currency)
 
 
 @dataclass(frozen=True)
@@ -93,6 +169,10 @@ class ConvertedExactly(DayRule):
     @property
     def name(self) -> str:
         return f"converted_exactly_{self.converted}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.amount, self.rate, self.converted)
 
 
 @dataclass(frozen=True)
@@ -127,6 +207,10 @@ class FewUnknown(DayRule):
     def name(self) -> str:
         return f"few_unknown_{self.column}"
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column, self.lines)
+
 
 @dataclass(frozen=True)
 class TotalAgrees(DayRule):
@@ -141,6 +225,11 @@ class TotalAgrees(DayRule):
     @property
     def name(self) -> str:
         return f"total_agrees_{self.column}"
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        fact = () if self.fact_total == "rows" else (f"total_{self.fact_total}",)
+        return {OWN: (f"total_{self.column}",), self.fact: fact}
 
 
 @dataclass(frozen=True)
@@ -171,6 +260,10 @@ class ArrivedWithin(DayRule):
     @property
     def name(self) -> str:
         return "arrived_within"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("arrival_day",)
 
 
 @dataclass(frozen=True)

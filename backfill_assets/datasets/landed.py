@@ -20,6 +20,7 @@ from backfill_assets.datasets.day_rules import (
     ArrivedWithin,
     ContentIntact,
     EverythingAccountedFor,
+    FewDuplicates,
     FewRejected,
     VolumeWithin,
 )
@@ -27,6 +28,8 @@ from backfill_assets.datasets.day_rules import (
 _HASH = "XXH64 over the landed fields; equal for text and typed values."
 _FILE = "The landed file, relative to the landing zone"
 ARRIVES_WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
+OCCURRENCE = "occurrence"
+"""The column that numbers identical lines, and the name by which a key asks for it."""
 _ACCOUNTING = ("deduplicated_rows", "deduplicated_hash")
 _DAY = "The event day: the day that the row belongs to."
 
@@ -80,6 +83,15 @@ class BronzeColumns(Contract):
     day: T.DateType = Field(description=_DAY)
 
 
+class Occurrence(Contract):
+    """The number of a row among identical lines, for sources without a key of their own.
+
+    Name it between, ``class BronzeVisits(BronzeColumns, Occurrence, TypedVisits)``, and in the key as ``occurrence``.
+    """
+
+    occurrence: T.LongType = Field(ge=1, description="Among identical lines of the day, by file and line, from 1.")
+
+
 @once
 def raw_contract(source: Source, typed: type[Contract] | None = None) -> type[Contract]:
     """Everything received: the landed fields as text, described as in ``typed``, then :class:`RawColumns`."""
@@ -104,13 +116,19 @@ def landed_steps(
     tolerated_rejects: int,
     most_rejected: Decimal = Decimal("0.2"),
     made_of: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    most_duplicates: Decimal = Decimal(0),
+    tolerated_duplicates: int = 0,
     arrives: ArrivedWithin = ARRIVES_WITHIN_A_WEEK,
+    totals: tuple[str, ...] = (),
+    groups: tuple[str, ...] = (),
 ) -> tuple[Step, Step]:
     """The steps of ``raw_<source>``, and of ``bronze_<source>`` with ``quarantine_<source>``, and all their rules.
 
     ``rows`` says in the plural what a row is; a day has at most ``most_rows``. A day whose share of rejected rows is
-    above ``most_rejected`` is not published, unless they are no more than ``tolerated_rejects``. ``arrives`` says how
-    late rows may land before people are warned.
+    above ``most_rejected`` is not published, unless they are no more than ``tolerated_rejects``. The same holds for
+    rows that give way to one of equal key and version, with ``most_duplicates`` and ``tolerated_duplicates``: a source
+    that delivers lines twice declares how many. ``arrives`` says how late rows may land before people are warned.
+    ``totals`` and ``groups`` are those of bronze.
     """
     volume = VolumeWithin(at_most=most_rows)
     raw = Table(
@@ -137,16 +155,23 @@ def landed_steps(
         description=f"Typed, sound {rows}: the newest version of each {' and '.join(key)} on each day.",
         contract=bronze,
         key=key,
-        made_of={**dict.fromkeys(_ACCOUNTING, (f"{raw.name}.content_hash",)), **made_of},
+        totals=totals,
+        groups=groups,
+        made_of={**dict.fromkeys(_computed(key), (f"{raw.name}.content_hash",)), **made_of},
         rules=(
             ContentIntact(source, "values"),
             EverythingAccountedFor(raw=raw.name, quarantine=quarantine.name),
             FewRejected(raw.name, quarantine.name, at_most=most_rejected, tolerated_rows=tolerated_rejects),
+            FewDuplicates(source, raw.name, quarantine.name, most_duplicates, tolerated_duplicates),
             volume,
             arrives,
         ),
     )
     return Step((raw,), source=source), Step((accounted, quarantine), versions, current)
+
+
+def _computed(key: tuple[str, ...]) -> tuple[str, ...]:
+    return (*_ACCOUNTING, OCCURRENCE) if OCCURRENCE in key else _ACCOUNTING
 
 
 def _landed_contract(kind: str, source: Source, typed: type[Contract] | None, added: type[Contract]) -> type[Contract]:

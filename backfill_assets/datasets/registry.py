@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from graphlib import TopologicalSorter
 
 from backfill_assets.datasets.chains import chains
 from backfill_assets.datasets.dataset import Dataset, Step, Table
+from backfill_assets.datasets.declaration import did_you_mean, require_sound
 from backfill_assets.datasets.fx_rates import FX_DATASET
 from backfill_assets.datasets.products import PRODUCTS_DATASET
 from backfill_assets.datasets.sales import SALES_DATASET
@@ -20,10 +20,19 @@ _DATASETS = (
     SALES_DATASET,
     SEA_TEMPERATURES_DATASET,
 )
+require_sound(_DATASETS)
 
 
 def datasets() -> tuple[Dataset, ...]:
     return _DATASETS
+
+
+def dataset_named(name: str) -> Dataset:
+    """The dataset called ``name``; a typo raises :class:`InvalidRequest` with the nearest name."""
+    found = {each.name: each for each in _DATASETS}
+    if name not in found:
+        raise _unknown("dataset", name, found)
+    return found[name]
 
 
 def steps() -> tuple[Step, ...]:
@@ -38,10 +47,8 @@ def steps_with(dataset: str) -> tuple[Step, ...]:
 
     A typo raises :class:`InvalidRequest` with the nearest name.
     """
-    known = [each.name for each in _DATASETS]
-    if dataset not in known:
-        raise _unknown("dataset", dataset, known)
-    chain = next(chain for chain in chains(_DATASETS) if any(each.name == dataset for each in chain))
+    asked = dataset_named(dataset)
+    chain = next(chain for chain in chains(_DATASETS) if asked in chain)
     names = {step.name for each in chain for step in each.steps}
     return tuple(step for step in steps() if step.name in names)
 
@@ -65,9 +72,7 @@ def step(name: str) -> Step:
 
 
 def _unknown(kind: str, name: str, known: Collection[str]) -> InvalidRequest:
-    near = get_close_matches(name, known, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"{kind.capitalize()}s: {', '.join(known)}."
-    return InvalidRequest(f"There is no {kind} {name!r}.", hint=hint)
+    return InvalidRequest(f"There is no {kind} {name!r}.", hint=did_you_mean(name, known, f"{kind.capitalize()}s"))
 
 
 def _upstream(step: Step, by_table: dict[str, Step]) -> set[str]:

@@ -38,6 +38,9 @@ LANDED = landed_steps(
     current="v1",
     most_rows=MOST_LINES_A_DAY,
     tolerated_rejects=20,
+    # Tills send a receipt again when they did not hear that it arrived.
+    most_duplicates=Decimal("0.02"),
+    tolerated_duplicates=20,
     made_of={"transaction_id": ("raw_sales.basket_id", "raw_sales.product_id")},
     arrives=ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20),
 )

@@ -9,27 +9,42 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG, BACKFILL_ID_TAG
 
+from backfill_assets.backfill.look_back import later_readers, looks_back_to
 from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
 from backfill_assets.datasets.dataset import Dataset, Step, Table
 from backfill_assets.days import parse_day
 from backfill_assets.defs.column_lineage import lineage_metadata
-from backfill_assets.defs.events import day_metadata, evaluation, gate_failure, late_days, plain_failure
+from backfill_assets.defs.earlier_days import missing_earlier_days
+from backfill_assets.defs.events import (
+    day_metadata,
+    days_text,
+    evaluation,
+    gate_failure,
+    late_days,
+    plain_failure,
+    rolled_back_days,
+    table_line,
+)
+from backfill_assets.defs.later_days import STALE_LATER_DAYS, later_days_metadata
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.lakehouse.landing import LandingZone
 
 LATE_DAYS_TAG = "backfill/late_days"
 FORCE_TAG = "backfill/force"
 """A run with this tag computes its days again even if nothing they are made of has changed."""
+VERSION_TAG = "backfill/version"
+"""The version that a run builds with; ``as published`` for the one that each day was published with."""
 Metadata = Mapping[str, dg.MetadataValue]
 Event = dg.MaterializeResult[None] | dg.AssetCheckEvaluation | dg.Output[None]
 
 
 class BuildOptions(dg.Config):
-    """Run configuration of a step; empty means the declared current version, reusing what has not changed."""
+    """Run configuration of a step; empty means the run's tag, or else the declared current version."""
 
     version: str = ""
     force: bool = False
@@ -57,21 +72,32 @@ class ProvidesBuilder(Protocol):
 
     def builder(self) -> BuildsDays: ...
 
+    def resume(self, work: Callable[[], BuildResult], say: Callable[[str], None]) -> BuildResult: ...
+
+    def landing(self) -> LandingZone: ...
+
     def run_info(self, run: dg.DagsterRun) -> RunInfo: ...
 
 
 def step_assets(
-    step: Step, dataset: Dataset, chain: Chain, table_named: Callable[[str], Table], pool: str | None = None
+    step: Step,
+    dataset: Dataset,
+    chain: Chain,
+    table_named: Callable[[str], Table],
+    steps: Sequence[Step],
+    pool: str | None = None,
 ) -> dg.AssetsDefinition:
     """The tables of ``step`` as assets that are always materialized together, with their gates.
 
-    ``table_named`` knows the tables that it reads, also those of other datasets. Runs in one ``pool`` share its limit.
+    ``table_named`` knows the tables that it reads, also those of other datasets. ``steps`` are those of all datasets,
+    in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
     """
     lineage = lineage_metadata(step, table_named)
+    readers = [each for each in steps if looks_back_to(each, [table.name for table in step.tables])]
 
     @dg.multi_asset(
         name=step.name,
-        specs=asset_specs(step, dataset, chain),
+        specs=asset_specs(step, dataset, chain, later_readers(steps)),
         check_specs=check_specs(step, chain),
         partitions_def=chain.of(step),
         backfill_policy=chain.policy,
@@ -82,12 +108,14 @@ def step_assets(
         context: dg.AssetExecutionContext, config: BuildOptions, backfill: dg.ResourceParam[ProvidesBuilder]
     ) -> Iterator[Event]:
         try:
+            _build_earlier_days(context, step, steps, backfill)
             result = _build(context, step, config, backfill)
         except DaysFailed as error:
             yield from (evaluation(day) for day in error.failed)
             raise gate_failure(error) from None
         except BackfillError as error:
             raise plain_failure(error) from None
+        _tell_stale_later_days(context, backfill.lakehouse(), readers, result)
         yield from _published(context, step, result, lineage)
 
     return build_days
@@ -97,14 +125,49 @@ def _build(
     context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: ProvidesBuilder
 ) -> BuildResult:
     require_own_lakehouse(context.instance, backfill.lakehouse())
-    return backfill.builder().build(
-        step,
-        _requested_days(context),
-        run=backfill.run_info(context.run),
-        version=config.version or None,
-        force=config.force or FORCE_TAG in context.run.tags,
-        progress=context.log.info,
+    days = _requested_days(context)
+
+    def build() -> BuildResult:
+        return backfill.builder().build(
+            step,
+            days,
+            run=backfill.run_info(context.run),
+            version=config.version or context.run.tags.get(VERSION_TAG),
+            force=config.force or FORCE_TAG in context.run.tags,
+            progress=context.log.info,
+        )
+
+    return backfill.resume(build, context.log.warning)
+
+
+def _build_earlier_days(
+    context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: ProvidesBuilder
+) -> None:
+    """Days that the run looks back to and that were never built; ``partition_statuses`` reports them to Dagster."""
+    require_own_lakehouse(context.instance, backfill.lakehouse())
+    days, tables = _requested_days(context), _built_together(context)
+    found = missing_earlier_days(step, steps, tables, days, backfill.lakehouse(), backfill.landing())
+    if not found:
+        return
+    context.log.info(
+        f"{step.name}: {days_text(found)} come first: days of this run look back to them, and they were never built"
     )
+    try:
+        backfill.builder().build(
+            step, found, run=backfill.run_info(context.run), version=None, force=False, progress=context.log.info
+        )
+    except DaysFailed as error:
+        # No check is evaluated for them: they are no partitions of this run.
+        raise gate_failure(error) from None
+
+
+def _built_together(context: dg.AssetExecutionContext) -> set[str]:
+    """The tables of the run, and of the backfill that it belongs to: weeks and months have runs of their own."""
+    keys = set(context.job_def.asset_layer.selected_asset_keys)
+    backfill = context.run.tags.get(BACKFILL_ID_TAG)
+    found = context.instance.get_backfill(backfill) if backfill else None
+    keys.update(found.asset_selection or () if found else ())
+    return {key.path[-1] for key in keys if len(key.path) == 1}
 
 
 def _requested_days(context: dg.AssetExecutionContext) -> list[date]:
@@ -125,7 +188,9 @@ def _published(
     context: dg.AssetExecutionContext, step: Step, result: BuildResult, lineage: Mapping[str, Metadata]
 ) -> Iterator[Event]:
     _tell_late_days(context, result)
+    _tell_rolled_back(context, result)
     for table in step.tables:
+        context.log.info(table_line(table.name, result.days))
         # Dagster shows the lineage of the newest materialization: that of the last day is enough.
         last = max(day.day for day in result.days if day.table == table.name)
         context.add_asset_metadata(lineage[table.name], asset_key=table.name, partition_key=last.isoformat())
@@ -169,6 +234,24 @@ def _materializations(
     }
 
 
+def _tell_stale_later_days(
+    context: dg.AssetExecutionContext, lakehouse: str, readers: Sequence[Step], result: BuildResult
+) -> None:
+    """Days that look back to those of this run are in no event of it: metadata says which of them are stale."""
+    selected = context.job_def.asset_layer.selected_asset_keys
+    days = {parse_day(key) for key in context.partition_keys}
+    built_too = {each.name: days for each in readers if dg.AssetKey(each.name) in selected}
+    try:
+        found = later_days_metadata(lakehouse, readers, result.days, built_too)
+    except BackfillError as error:
+        context.log.warning(f"Which later days are stale now is not known, the lakehouse was busy: {error}")
+        return
+    for (table, day), text in found.items():
+        metadata = {STALE_LATER_DAYS: dg.MetadataValue.md(text)}
+        context.add_asset_metadata(metadata, asset_key=table, partition_key=day.isoformat())
+        context.log.warning(f"{table} {day}: {text}")
+
+
 def _tell_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> None:
     """Days outside this run have no event in it; the run's tags name them, for whoever plans their rebuild."""
     late = late_days(result.appended_elsewhere)
@@ -177,4 +260,12 @@ def _tell_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> N
     if late:
         context.instance.add_run_tags(
             context.run.run_id, {f"{LATE_DAYS_TAG}.{table}": days for table, days in late.items()}
+        )
+
+
+def _tell_rolled_back(context: dg.AssetExecutionContext, result: BuildResult) -> None:
+    """A person put these days back; a run that builds them again says so, and their metadata has the rollback."""
+    for (table, rollback), days in rolled_back_days(result.days).items():
+        context.log.warning(
+            f"{table}: {days} had been rolled back by {rollback}; this run has built and published them again."
         )

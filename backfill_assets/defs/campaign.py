@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
-from dagster._core.storage.tags import SENSOR_NAME_TAG
+from dagster._core.storage.tags import RETRY_NUMBER_TAG, SENSOR_NAME_TAG
 
 from backfill_assets.backfill.campaign_course import STEPS, CampaignStep, Move
 from backfill_assets.backfill.campaign_run import CampaignRun
 from backfill_assets.backfill.campaign_text import markdown
+from backfill_assets.backfill.campaign_time import band, spent_by_step, time_of
 from backfill_assets.backfill.campaign_work import SituationOf, do_step
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.launch import launch_backfill
@@ -27,6 +28,7 @@ from backfill_assets.defs.under_way import is_alive, is_backfill_alive
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.outbox import Delivery, Sender
 from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.lakehouse.senders import log_writer
 
 if TYPE_CHECKING:
     from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
@@ -118,15 +120,24 @@ def _step_asset(
                 return
             told = _done_in_order(at, step, context, backfill)
         except BackfillError as error:
+            if step is CampaignStep.CUT_OVER and (shown := at.entries()[-1].told.get("difference")):
+                context.log.info(str(shown))
             raise plain_failure(error) from None
         log = backfill.publications()
         if step is CampaignStep.CUT_OVER and log is not None:
             tell_of_publication(context.instance, log, tables, str(told["publication"]), context.run.run_id)
         for report in told.get("reports", ()):
             context.log_event(_notice_on(str(report), at, step))
-        yield dg.MaterializeResult(metadata={"told": dg.MetadataValue.md(markdown(step, told))})
+        yield dg.MaterializeResult(metadata={"told": dg.MetadataValue.md(markdown(step, told)), **_times(at, step)})
 
     return do
+
+
+def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:
+    """What the step took, as a number that the UI plots, beside what was estimated for it."""
+    found = {"estimated": dg.MetadataValue.text(band(time_of(at.plan, step)))}
+    spent = spent_by_step(at.entries()).get(step)
+    return found if spent is None else {"spent, seconds": dg.MetadataValue.float(round(spent, 2)), **found}
 
 
 def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObservation:
@@ -153,12 +164,18 @@ def _done_in_order(
     course = at.course
     if step in course.done and not course.rolled_back:
         return dict(course.done[step].told)
-    if step is CampaignStep.CUT_OVER and CampaignStep.VALIDATE in course.done and not course.approved:
+    waits = step is CampaignStep.CUT_OVER and CampaignStep.VALIDATE in course.done and not course.approved
+    if waits and approves(context.run.tags):
         at.approve(without_held_back=context.run.tags.get(WITHOUT_HELD_BACK_TAG) == "true")
     move = at.next()
     if move.step is not step:
         raise InvalidRequest(f"{at.campaign}: {step.value} has to wait: {move.reason}.")
-    return do_step(at, step, backfill.sender(context.log.info), backfill.situation_of())
+    return do_step(at, step, backfill.sender(log_writer(context.log)), backfill.situation_of())
+
+
+def approves(tags: Mapping[str, str]) -> bool:
+    """Whether a run of `cut_over` was launched by somebody who looked: not by the sensor, and not by a retry."""
+    return MOVE_TAG not in tags and RETRY_NUMBER_TAG not in tags
 
 
 def campaign_sensor() -> dg.SensorDefinition:
@@ -178,7 +195,7 @@ def campaign_sensor() -> dg.SensorDefinition:
         require_own_lakehouse(context.instance, backfill.lakehouse())
         if context.repository_def is None:
             raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
-        undelivered = backfill.deliver_due(context.log.info).failed
+        undelivered = backfill.deliver_due(log_writer(context.log)).failed
         names = backfill.campaigns()
         if new := sorted(set(names) - set(context.instance.get_dynamic_partitions(str(CAMPAIGNS.name)))):
             # A run can only be asked for when its partition is there: that is the next tick.
@@ -224,7 +241,7 @@ def _wave_backfill(
 ) -> str | None:
     """Launch the shadow backfill of a wave; None once it has ended, however it did: the judge looks at the days.
 
-    A backfill whose run was killed never ends in Dagster. After an hour without a word the judge stages the rest.
+    One whose run was killed where nobody could look for it never ends: after an hour without a word it counts as ended.
     """
     backfill_id = f"{at.campaign}-w{wave}r{at.course.resumes}"
     days = at.days_of(wave)

@@ -28,6 +28,7 @@ from backfill_assets.lakehouse.outbox import Sender, deliver
 from backfill_assets.lakehouse.plans import is_plan_id
 from backfill_assets.lakehouse.publication_log import PublicationLog
 from backfill_assets.lakehouse.rollback import newest_of
+from backfill_assets.lakehouse.senders import log_writer
 
 ROLLED_BACK = dg.AssetKey([GROUP, "rolled_back"])
 
@@ -169,5 +170,5 @@ def _undo(context: dg.AssetExecutionContext, backfill: StartsCampaigns) -> Undon
     lake = at.builder.lake
     plan = plan_undo(lake, newest_of(lake.publisher, at.campaign))
     done = carry_out_undo(lake, plan, at.run, context.log.info)
-    deliver(lake.publisher, backfill.sender(context.log.info))
+    deliver(lake.publisher, backfill.sender(log_writer(context.log)))
     return done

@@ -1,57 +1,74 @@
-"""A table's contract as the column schema that Dagster shows."""
+"""A table's contract as the column schema that Dagster shows.
+
+From the declared fields, not from the pandera model: Dagster loads the code location in every process that it starts,
+and pandera, with pandas, would cost each of them more than a second.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 import dagster as dg
 
+from backfill_assets.datasets.contract_model import DeclaredField
+from backfill_assets.datasets.contract_types import declared_types
 from backfill_assets.datasets.dataset import Table
-
-if TYPE_CHECKING:
-    from pandera.api.checks import Check
-    from pandera.api.pyspark.components import Column
 
 
 def column_schema(table: Table) -> dg.TableSchema:
-    """Columns, types, nullability and value rules of ``table``, as its pandera contract declares them."""
-    columns = table.contract.to_schema().columns
+    """Columns, types, nullability and value rules of ``table``, as its contract declares them."""
+    types = declared_types(table.contract)
     return dg.TableSchema(
-        columns=[_column(name, column, table.key) for name, column in columns.items()],
+        columns=[_column(name, types[name], field, table.key) for name, field in table.contract.fields().items()],
         constraints=dg.TableConstraints(other=[f"key: {', '.join(table.key)}"] if table.key else []),
     )
 
 
-def _column(name: str, column: Column, key: tuple[str, ...]) -> dg.TableColumn:
+def _column(name: str, type_name: str, field: DeclaredField, key: tuple[str, ...]) -> dg.TableColumn:
     return dg.TableColumn(
         name=name,
-        type=column.dtype.type.simpleString(),
-        description=column.description,
+        type=type_name,
+        description=field.description,
         constraints=dg.TableColumnConstraints(
-            nullable=bool(column.nullable),
+            nullable=field.nullable,
             unique=key == (name,),
-            other=[_value_rule(check) for check in column.checks],
+            other=[_RULES[check](asked) for check, asked in field.checks.items()],
         ),
     )
 
 
-def _value_rule(check: Check) -> str:
-    """A rule in words; one without words is shown as pandera names it."""
-    limits = check.statistics or {}
-    words = {
-        "greater_than_or_equal_to": lambda: f"at least {limits['min_value']}",
-        "greater_than": lambda: f"more than {limits['min_value']}",
-        "less_than_or_equal_to": lambda: f"at most {limits['max_value']}",
-        "less_than": lambda: f"less than {limits['max_value']}",
-        "isin": lambda: f"one of {', '.join(map(str, limits['allowed_values']))}",
-        "str_matches": lambda: f"matches {limits['pattern']}",
-        "str_length": lambda: _length(limits.get("min_value"), limits.get("max_value")),
-    }
-    found = words.get(str(check.name))
-    return found() if found else str(check.error or check.name)
+def _listed(values: Any) -> str:
+    return ", ".join(map(str, values))
 
 
-def _length(least: int | None, most: int | None) -> str:
+def _range(asked: Mapping[str, Any]) -> str:
+    least = "at least" if asked.get("include_min", True) else "more than"
+    most = "at most" if asked.get("include_max", True) else "less than"
+    return f"{least} {asked['min_value']}, {most} {asked['max_value']}"
+
+
+def _length(asked: Mapping[str, Any]) -> str:
+    least, most = asked.get("min_value"), asked.get("max_value")
     if most is None:
         return f"at least {least} character" + ("s" if least != 1 else "")
     return f"{least or 0} to {most} characters"
+
+
+_RULES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
+    {
+        "ge": lambda limit: f"at least {limit}",
+        "gt": lambda limit: f"more than {limit}",
+        "le": lambda limit: f"at most {limit}",
+        "lt": lambda limit: f"less than {limit}",
+        "in_range": _range,
+        "eq": lambda value: f"equal to {value}",
+        "ne": lambda value: f"not {value}",
+        "isin": lambda values: f"one of {_listed(values)}",
+        "notin": lambda values: f"none of {_listed(values)}",
+        "str_matches": lambda pattern: f"matches ^{str(pattern).removeprefix('^')}",
+        "str_length": _length,
+    }
+)
+"""Each check that a contract may ask for, in words."""

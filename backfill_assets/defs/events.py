@@ -15,7 +15,18 @@ from backfill_assets.datasets.dataset import Metric, RuleOutcome
 from backfill_assets.days import contiguous
 from backfill_assets.defs.quality_metadata import quality_metadata
 from backfill_assets.defs.specs import GATES
+from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
+
+_RULE_COLUMNS = {
+    "rule": "string",
+    "passed": "bool",
+    "observed": "string",
+    "expected": "string",
+    "next step": "string",
+    "dimension": "string",
+    "severity": "string",
+}
 
 
 def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.MetadataValue]:
@@ -30,6 +41,7 @@ def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.
         "gates": dg.MetadataValue.text(_gates_summary(day)),
         **quality_metadata(day),
         "reused": dg.MetadataValue.bool(day.reused),
+        **({"built over the rollback": dg.MetadataValue.text(day.rolled_back_by)} if day.rolled_back_by else {}),
         "publication": dg.MetadataValue.text(day.publication),
         "checksum": dg.MetadataValue.text(day.checksum),
         "code_version": dg.MetadataValue.text(day.code_version),
@@ -106,7 +118,7 @@ def gate_failure(error: DaysFailed) -> dg.Failure:
     return dg.Failure(
         description=str(error),
         metadata={
-            "failed_days": dg.MetadataValue.text(_named(failed_days)),
+            "failed_days": dg.MetadataValue.text(days_text(failed_days)),
             "failed_rules": dg.MetadataValue.json(broken),
             "staged_days": dg.MetadataValue.int(error.staged),
         },
@@ -122,7 +134,25 @@ def plain_failure(error: BackfillError) -> dg.Failure:
 
 def late_days(appended_elsewhere: Mapping[str, Sequence[date]]) -> dict[str, str]:
     """Table -> the days outside the request that got late rows, written as ranges."""
-    return {table: _named(days) for table, days in appended_elsewhere.items() if days}
+    return {table: days_text(days) for table, days in appended_elsewhere.items() if days}
+
+
+def rolled_back_days(built: Sequence[BuiltDay]) -> dict[tuple[str, str], str]:
+    """The days that a person had rolled back before this run built them again, by table and rollback."""
+    found: dict[tuple[str, str], list[date]] = {}
+    for day in built:
+        if day.rolled_back_by:
+            found.setdefault((day.table, day.rolled_back_by), []).append(day.day)
+    return {key: days_text(days) for key, days in found.items()}
+
+
+def table_line(table: str, built: Sequence[BuiltDay]) -> str:
+    """What became of one table in a run: its days, and the publication that brought them."""
+    days = [day for day in built if day.table == table]
+    new = [day for day in days if not day.reused]
+    by = ", ".join(sorted({day.publication for day in new}))
+    published = f"published {days_text([day.day for day in new])} by {by}" if new else "published nothing"
+    return f"{table}: {published}; {len(days) - len(new)} of {len(days)} unchanged"
 
 
 def _broken_rule(rule: RuleOutcome) -> str:
@@ -141,23 +171,23 @@ def _gates_summary(day: BuiltDay) -> str:
 
 def rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
     """Every rule with what was seen, what was to be seen, and the next step of those that failed."""
-    return dg.MetadataValue.table(
-        records=[
-            dg.TableRecord(
-                {
-                    "rule": rule.rule,
-                    "passed": rule.passed,
-                    "observed": rule.observed,
-                    "expected": rule.expected,
-                    "next step": "" if rule.passed else rule.next_step,
-                    "dimension": rule.dimension,
-                    "severity": rule.severity,
-                }
-            )
+    return metadata_table(
+        _RULE_COLUMNS,
+        (
+            {
+                "rule": rule.rule,
+                "passed": rule.passed,
+                "observed": rule.observed,
+                "expected": rule.expected,
+                "next step": "" if rule.passed else rule.next_step,
+                "dimension": rule.dimension,
+                "severity": rule.severity,
+            }
             for rule in rules
-        ]
+        ),
     )
 
 
-def _named(days: Sequence[date]) -> str:
+def days_text(days: Sequence[date]) -> str:
+    """Days as ranges: ``2017-03-01..2017-03-03, 2017-03-06``."""
     return ", ".join(str(found.first) if len(found) == 1 else str(found) for found in contiguous(days))

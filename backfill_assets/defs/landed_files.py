@@ -12,14 +12,15 @@ from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from backfill_assets.backfill.arrivals_due import Due, Landed, arrivals_due
 from backfill_assets.datasets.chains import chains
-from backfill_assets.datasets.dataset import Dataset, Source
+from backfill_assets.datasets.dataset import Dataset
 from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.defs.under_way import busy_tables, ever_targeted
-from backfill_assets.lakehouse.landing import LandingZone, position_id
-from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.delta_log import newest_version
+from backfill_assets.lakehouse.landed_days import files_taken_in
+from backfill_assets.lakehouse.landing import SUFFIX, LandingZone
 from backfill_assets.lakehouse.storage import Storage
 
 SENSOR = "landed_files"
@@ -60,6 +61,8 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
         told = _launch(context, due)
         for line in told:
             context.log.info(line)
+        for path in _strays(backfill.landing(), datasets):
+            context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
         listings = {landed.dataset.name: _listing(landed.files) for chain in found for landed in chain}
         return dg.SensorResult(
             skip_reason="\n".join(told) or "Everything that landed is taken in, or has its schedule.",
@@ -100,19 +103,21 @@ def _landed(
         for day, paths in backfill.landing().paths(raw.source.name).items()
         if paths and day < today and partitions[raw.name].has_partition_key(day.isoformat())
     }
-    main = MainTable.open(Storage(backfill.lakehouse()), raw.name) if files else None
+    storage = Storage(backfill.lakehouse())
+    published = bool(files) and newest_version(storage, raw.name) is not None
     return Landed(
         dataset,
         files,
-        taken_in=_taken_in(main, raw.source, files) if main else (),
-        published=main is not None,
-        targeted=main is None and bool(files) and ever_targeted(instance, raw.name),
+        taken_in=files_taken_in(storage, raw.source.name, raw.name) if published else (),
+        published=published,
+        targeted=not published and bool(files) and ever_targeted(instance, raw.name),
         settled=seen.get(dataset.name) == _listing(files),
     )
 
 
-def _taken_in(main: MainTable, source: Source, files: Mapping[date, Sequence[str]]) -> set[str]:
-    return {path for paths in files.values() for path in paths if main.transaction(position_id(source.name, path))}
+def _strays(landing: LandingZone, datasets: Sequence[Dataset]) -> list[str]:
+    sources = [step.source.name for dataset in datasets for step in dataset.steps if step.source]
+    return [path for source in sources for path in landing.strays(source)]
 
 
 def _listing(files: Mapping[date, Sequence[str]]) -> str:

@@ -18,7 +18,7 @@ from backfill_assets.defs.landed_files import landed_file_sensor
 from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.defs.partition_statuses import partition_status_sensor
 from backfill_assets.defs.partitions import Chain, Partitions
-from backfill_assets.defs.repairs import repair_sensor
+from backfill_assets.defs.repairs import in_build_order, repair_sensor
 from backfill_assets.defs.schedules import daily_job, daily_schedule
 from backfill_assets.defs.shadow import shadow_assets
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
@@ -72,10 +72,11 @@ def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | N
     tables = {table.name: table for dataset in datasets for table in dataset.tables}
     names = {dataset.name: _name(chain) for chain in chains(datasets) for dataset in chain}
     chain_of = {dataset.name: Chain(dataset.first_day, days_per_run, names[dataset.name]) for dataset in datasets}
+    steps = in_build_order(datasets)
     # Partitioned checks are in preview in this Dagster; its version is pinned, and the tests are the guard.
     with disable_dagster_warnings():
         return [
-            step_assets(step, dataset, chain_of[dataset.name], tables.__getitem__, pool)
+            step_assets(step, dataset, chain_of[dataset.name], tables.__getitem__, steps, pool)
             for dataset in datasets
             for step in dataset.steps
         ]

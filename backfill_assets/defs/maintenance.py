@@ -9,6 +9,7 @@ from backfill_assets.build.maintenance import Done, Maintenance
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.schedules import nightly_schedule
+from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
 
 if TYPE_CHECKING:
@@ -69,19 +70,28 @@ def maintenance_schedule(
     return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, told)
 
 
+_COLUMNS = {
+    "chore": "string",
+    "table": "string",
+    "items": "int",
+    "bytes": "int",
+    "outcome": "string",
+    "why": "string",
+}
+
+
 def _table(done: tuple[Done, ...]) -> dg.MetadataValue:
-    return dg.MetadataValue.table(
-        records=[
-            dg.TableRecord(
-                {
-                    "chore": each.task.chore.value,
-                    "table": each.task.table,
-                    "items": len(each.task.items),
-                    "bytes": each.task.bytes,
-                    "outcome": each.outcome,
-                    "why": each.task.why,
-                }
-            )
+    return metadata_table(
+        _COLUMNS,
+        (
+            {
+                "chore": each.task.chore.value,
+                "table": each.task.table,
+                "items": len(each.task.items),
+                "bytes": each.task.bytes,
+                "outcome": each.outcome,
+                "why": each.task.why,
+            }
             for each in done
-        ]
+        ),
     )

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import dagster as dg
 
 from backfill_assets.build import BuiltDay
+from backfill_assets.defs.tables import metadata_table
 from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarized
 
 Metadata = dict[str, dg.MetadataValue]
+_COLUMNS = {"dimension": "string", "passed": "int", "rules": "int", "what": "string"}
 
 
 def quality_metadata(day: BuiltDay) -> Metadata:
@@ -30,14 +32,12 @@ def _shown(qualities: Sequence[DimensionQuality], otherwise: str) -> Metadata:
     shares = {each.dimension: each.share for each in qualities}
     numbers = {"quality_score": score(qualities), **{f"quality_{name}": share for name, share in shares.items()}}
     return {
-        "quality": dg.MetadataValue.table([_record(each, otherwise) for each in qualities]),
+        "quality": metadata_table(_COLUMNS, (_record(each, otherwise) for each in qualities)),
         "quality_chart": dg.MetadataValue.md(chart(qualities)),
         **{name: dg.MetadataValue.float(share) for name, share in numbers.items() if share is not None},
     }
 
 
-def _record(quality: DimensionQuality, otherwise: str) -> dg.TableRecord:
+def _record(quality: DimensionQuality, otherwise: str) -> dict[str, str | int | bool]:
     what = quality.worst or (otherwise if quality.rules else "no rule, see docs/quality.md")
-    return dg.TableRecord(
-        {"dimension": quality.dimension, "passed": quality.passed, "rules": quality.rules, "what": what}
-    )
+    return {"dimension": quality.dimension, "passed": quality.passed, "rules": quality.rules, "what": what}

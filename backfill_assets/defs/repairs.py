@@ -15,17 +15,18 @@ from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from backfill_assets.backfill.repair import Decision, Repair, repairs_needed
 from backfill_assets.backfill.trouble import FailedWatch, Reason, Seen
+from backfill_assets.build.decide import AS_PUBLISHED
 from backfill_assets.datasets.dataset import Dataset, Step
-from backfill_assets.defs.assets import FORCE_TAG
+from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.launch import launch_backfill
 from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.specs import GATES
-from backfill_assets.defs.under_way import busy_tables
+from backfill_assets.defs.under_way import busy_days
 from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.observed import observe
-from backfill_assets.lakehouse.publication_history import rollbacks
+from backfill_assets.lakehouse.rolled_back import rollbacks
 from backfill_assets.lakehouse.storage import Storage
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
         description=(
             "Builds days again that are not as they must be (a failed watchdog, a foreign write, late rows, changed "
             "inputs, days that can be built and never were) and what is downstream: one backfill for each reason, at "
-            "most three attempts. New code over history, and raw tables, are for people: the tick says what to do."
+            "most three attempts. Each day is built with the version that it was published with. New code over "
+            "history, and raw tables, are for people: the tick says what to do."
         ),
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -79,7 +81,7 @@ def decide(
     instance: dg.DagsterInstance, lakehouse: str, steps: Sequence[Step], partitions: Mapping[str, Partitions]
 ) -> Decision:
     """What is under way is asked first: what ends before the lakehouse is looked at is waited for, not done twice."""
-    busy = busy_tables(instance, partitions)
+    busy = busy_days(instance, partitions)
     earlier = list(_earlier(instance))
     storage = Storage(lakehouse)
     observed = observe(storage, partitions)
@@ -100,15 +102,19 @@ def decide(
 
 
 def launch(instance: dg.DagsterInstance, asset_graph: "BaseAssetGraph[Any]", repair: Repair) -> None:
-    """One native backfill; its description lists each day with its evidence, from which attempts are counted."""
+    """One native backfill; its description lists each day with its evidence, from which attempts are counted.
+
+    Each run of it builds every day with the version that the day was published with.
+    """
+    tags = {SENSOR_NAME_TAG: SENSOR, REPAIR_TAG: repair.id, VERSION_TAG: AS_PUBLISHED}
     launch_backfill(
         instance,
         asset_graph,
         repair.days,
         title=repair.title,
-        tags={SENSOR_NAME_TAG: SENSOR, REPAIR_TAG: repair.id, **({FORCE_TAG: "watchdog"} if repair.force else {})},
+        tags=tags | ({FORCE_TAG: "watchdog"} if repair.force else {}),
         backfill_id=repair.id,
-        description="\n".join(map(str, repair.troubles)),
+        description=repair.description,
     )
 
 

@@ -3,7 +3,7 @@
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
@@ -21,6 +21,7 @@ from backfill_assets.build.maintenance import Maintenance
 from backfill_assets.build.watch import Watch
 from backfill_assets.datasets import registry
 from backfill_assets.defs.provenance import run_info
+from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.campaign_journal import campaigns
 from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.outbox import Delivery, Sender, deliver
@@ -28,13 +29,14 @@ from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.published import anything_published
 from backfill_assets.lakehouse.senders import sender_of
-from backfill_assets.lakehouse.session import end_session, open_session
+from backfill_assets.lakehouse.session import RESTART_SECONDS, answers_within, end_session, keeper, open_session
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Work = TypeVar("Work")
 SESSION_TAG = "backfill/spark_session"
 EMBEDDED_SPARK = "embedded_spark"
 """The pool of runs that each have a JVM of their own."""
@@ -67,6 +69,12 @@ class SharedSpark(LazyPySparkResource):
         """The run's session, started at the first call."""
         session: SparkSession = self.spark_session
         return session
+
+    def reconnect(self) -> bool:
+        """Forget a session whose server is gone, and wait for the server if a command restarts it; False without it."""
+        self._spark_session = None
+        url = self.settings.spark_remote
+        return bool(url and keeper() and answers_within(url, RESTART_SECONDS))
 
     def _init_session(self) -> None:
         if self._spark_session is None:
@@ -108,6 +116,16 @@ class Backfill(dg.ConfigurableResource[Any]):
 
     def builder(self) -> Builder:
         return Builder.from_settings(self.settings, self.spark.session)
+
+    def resume(self, work: Callable[[], Work], say: Callable[[str], None]) -> Work:
+        """Do ``work``; once more, from what is staged, after its Spark server was lost and started again."""
+        try:
+            return work()
+        except SparkLost as lost:
+            say(f"{lost.message} Waiting for Spark, then going on from what is staged.")
+            if not self.spark.reconnect():
+                raise
+        return work()
 
     def lakehouse(self) -> str:
         return str(self.settings.lakehouse)

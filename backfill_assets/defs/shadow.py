@@ -38,6 +38,8 @@ class CarriesCampaigns(Protocol):
 
     def campaign(self, campaign: str, run: dg.DagsterRun, progress: Callable[[str], None]) -> CampaignRun: ...
 
+    def resume(self, work: Callable[[], list[ShadowedStep]], say: Callable[[str], None]) -> list[ShadowedStep]: ...
+
 
 def shadow_key(table: str) -> dg.AssetKey:
     return dg.AssetKey([SHADOW, table])
@@ -105,7 +107,9 @@ def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: Carri
             hint="A campaign launches these backfills: backfill run PLAN --daemon.",
         )
     at = backfill.campaign(tags[TIMELINE_TAG], context.run, context.log.info)
-    return at.stage_wave(int(tags[WAVE_TAG]), _BEFORE[cadence])
+    found = backfill.resume(lambda: at.stage_wave(int(tags[WAVE_TAG]), _BEFORE[cadence]), context.log.warning)
+    at.record_staged(int(tags[WAVE_TAG]))
+    return found
 
 
 def _told(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]) -> Iterator[dg.AssetMaterialization]:

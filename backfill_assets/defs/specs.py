@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from backfill_assets.build.arrivals import INGEST
 from backfill_assets.datasets.dataset import Dataset, DayRule, Layer, Reads, Step, Table
 from backfill_assets.days import Cadence
 from backfill_assets.defs.column_schema import column_schema
+from backfill_assets.defs.later_days import LATER_DAYS, later_days_text
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.quality import watchdogs
 
@@ -26,9 +26,14 @@ _GROUPS: dict[Layer, str] = {
 }
 
 
-def asset_specs(step: Step, dataset: Dataset, chain: Chain) -> list[dg.AssetSpec]:
-    """One asset for each table of ``step``, depending on what the current version reads."""
-    return [_asset_spec(table, step, dataset, chain.name) for table in step.tables]
+def asset_specs(
+    step: Step, dataset: Dataset, chain: Chain, later: Mapping[str, Mapping[str, int]]
+) -> list[dg.AssetSpec]:
+    """One asset for each table of ``step``, depending on what the current version reads.
+
+    ``later`` has the steps that use a table's rows on later days, and for how many, by table.
+    """
+    return [_asset_spec(table, step, dataset, chain.name, later.get(table.name, {})) for table in step.tables]
 
 
 def check_specs(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
@@ -91,15 +96,16 @@ def _many(count: int, thing: str) -> str:
 
 
 def code_version(step: Step) -> str:
-    """The declared current version; raw tables keep what arrived, and have only the version of ingestion itself."""
-    return step.current or INGEST
+    """The declared current version; that of raw tables is the ingestion, and which event days are possible."""
+    return step.code_version
 
 
-def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str) -> dg.AssetSpec:
+def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str, later: Mapping[str, int]) -> dg.AssetSpec:
+    told = {LATER_DAYS: dg.MetadataValue.md(later_days_text(table.name, later))} if later else {}
     return dg.AssetSpec(
         key=table.name,
         deps=_deps(step),
-        description=asset_description(table, step),
+        description="\n\n".join([asset_description(table, step), *(text.value or "" for text in told.values())]),
         group_name=_GROUPS[table.layer],
         owners=list(dataset.owners),
         kinds={"spark", "delta"},
@@ -111,7 +117,7 @@ def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str) -> dg.As
             # `tag:"daily"="sales"` in the UI: tables that have the same days, which one range fits.
             step.cadence.value: chain,
         },
-        metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table)},
+        metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table), **told},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 from dagster._core.execution.backfill import (
@@ -13,26 +13,70 @@ from dagster._core.execution.backfill import (
     PartitionBackfill,
 )
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
-from dagster._core.storage.tags import BACKFILL_ID_TAG
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
+    PARTITION_NAME_TAG,
+)
 
+from backfill_assets.backfill.trouble import UnderWay
+from backfill_assets.days import DayRange, parse_day
 from backfill_assets.defs.watchdogs import JOB
+from backfill_assets.errors import InvalidRequest
 
 PATIENCE = timedelta(hours=1)
-"""A run killed with -9 stays started in Dagster for ever; one that has said nothing for so long is taken for dead."""
+"""A started run that has said nothing for so long is taken for dead.
+
+It may have been killed where nobody could look for its process: see :mod:`backfill_assets.defs.run_launcher`.
+"""
 
 
 def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None) -> dict[str, str]:
     """Each of ``tables`` that a backfill or a run under way targets, with what that is."""
+    return {table: found[-1].name for table, found in busy_days(instance, tables, now).items()}
+
+
+def busy_days(
+    instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None
+) -> dict[str, list[UnderWay]]:
+    """What is under way, by those of ``tables`` that it targets: runs first, and each with its days."""
     moment = now or datetime.now(UTC)
     records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
     runs = [record.dagster_run for record in records if is_alive(instance, record, moment)]
-    busy = {table: f"the run {run.run_id[:8]}" for run in runs for table in _of_run(run, tables)}
+    busy: dict[str, list[UnderWay]] = {}
+    for run in runs:
+        under_way = UnderWay(f"the run {run.run_id[:8]}", _days_of_run(run))
+        for table in _of_run(run, tables):
+            busy.setdefault(table, []).append(under_way)
     unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
         if _goes_on(backfill, runs, moment):
             keys = {key.to_user_string() for key in backfill.asset_selection or ()}
-            busy |= dict.fromkeys(keys & set(tables), f"the backfill {backfill.backfill_id}")
+            days = _days_of_backfill(backfill)
+            for table in keys & set(tables):
+                found = None if days is None else days.get(table, frozenset())
+                busy.setdefault(table, []).append(UnderWay(f"the backfill {backfill.backfill_id}", found))
     return busy
+
+
+def _days_of_run(run: dg.DagsterRun) -> Collection[date] | None:
+    first, last = (run.tags.get(tag) for tag in (ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG))
+    one = run.tags.get(PARTITION_NAME_TAG)
+    try:
+        return DayRange(parse_day(first or one or ""), parse_day(last or one or ""))
+    except InvalidRequest:
+        # Without partitions, or with those of something else: it may write whatever its tables have.
+        return None
+
+
+def _days_of_backfill(backfill: PartitionBackfill) -> dict[str, frozenset[date]] | None:
+    if backfill.asset_backfill_data is None:
+        return None
+    days: dict[str, set[date]] = {}
+    for each in backfill.asset_backfill_data.target_subset.iterate_asset_partitions():
+        days.setdefault(each.asset_key.to_user_string(), set()).add(parse_day(str(each.partition_key)))
+    return {table: frozenset(found) for table, found in days.items()}
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:

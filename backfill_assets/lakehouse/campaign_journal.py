@@ -6,6 +6,7 @@ written once, under the next free number, so two writers never overwrite each ot
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
@@ -18,7 +19,34 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 
 _CAMPAIGNS = "_campaigns"
-Kind = Literal["started", "resumed", "wave", "step", "stopped", "approved", "rolled back", "restored"]
+Kind = Literal[
+    "started",
+    "resumed",
+    "staged",
+    "wave",
+    "step",
+    "stopped",
+    "approved",
+    "withdrawn",
+    "rolled back",
+    "restored",
+]
+"""``staged``: a run of Dagster's staged days of a wave, which is judged later.
+
+``withdrawn``: an approval does not cover what would be published any more; ``told`` is what another one is for.
+"""
+
+
+class Spent(Record):
+    """What something took in the process that did it, by a clock that only goes forward."""
+
+    seconds: float
+    spark_start: float = 0.0
+    """Of these, until Spark had started."""
+    pieces: int = 0
+    """Of a wave: the steps of the plan."""
+    size: int | None = None
+    """What the time grows with: rows, or days of tables, as the plan has them."""
 
 
 class JournalEntry(Record):
@@ -32,16 +60,19 @@ class JournalEntry(Record):
     wave: int = -1
     reason: str = ""
     told: Mapping[str, Any] = Field(default_factory=dict)
+    spent: Spent | None = None
 
 
 def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:
-    """Append ``entry``; returns its number."""
+    """Append ``entry``; returns its number.
+
+    An object store may take an entry, lose the answer, and refuse it when it is sent again: then it is there.
+    """
     if not campaign.startswith(CAMPAIGN) or "/" in campaign:
         raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")
-    number = len(_numbers(storage, campaign))
-    while not storage.put_if_absent(_path(campaign, number), entry.model_dump_json().encode()):
-        number += 1
-    return number
+    data = entry.model_dump_json().encode()
+    numbers = itertools.count(len(_numbers(storage, campaign)))
+    return next(number for number in numbers if _put(storage, _path(campaign, number), data))
 
 
 def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
@@ -55,6 +86,20 @@ def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
 def campaigns(storage: Storage) -> list[str]:
     """Every campaign that was ever started."""
     return [name for name in storage.folders(_CAMPAIGNS) if name.startswith(CAMPAIGN)]
+
+
+def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:
+    """The journals of the ``most`` campaigns that were written to last. One listing, then only these are read."""
+    written: dict[str, int] = {}
+    for file in storage.files(_CAMPAIGNS, recursive=True):
+        name = file.path.split("/")[1]
+        written[name] = max(written.get(name, 0), file.modified_ms)
+    chosen = sorted(written, key=lambda name: (-written[name], name))[:most]
+    return [entries(storage, name) for name in chosen if name.startswith(CAMPAIGN)]
+
+
+def _put(storage: Storage, path: str, data: bytes) -> bool:
+    return storage.put_if_absent(path, data) or storage.read_bytes(path) == data
 
 
 def _numbers(storage: Storage, campaign: str) -> list[int]:

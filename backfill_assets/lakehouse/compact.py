@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import secrets
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.days import parse_day
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset, dataset_of
-from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
+from backfill_assets.lakehouse.content_sums import ContentSums, content_sums
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable, of_days
 from backfill_assets.lakehouse.publication import (
     DayChange,
     DayContent,
@@ -22,10 +23,16 @@ from backfill_assets.lakehouse.publication import (
     TableChange,
 )
 from backfill_assets.lakehouse.publish import Moved, Pin, Published, Publisher
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.lakehouse.written_files import write_folder, written_files
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+_BATCH_ROWS = 64 * 1024
+_ROW_GROUP_BYTES = 32 * 1024 * 1024
+"""Uncompressed. Memory is a few times this, however large the days are."""
+_STAGED_AS = StagedAs(input_fingerprint="compaction")
 
 
 def compact(
@@ -47,7 +54,9 @@ def compact(
         return None
     if moved := _moved(main, pin, several):
         return moved
-    timeline = Timeline(publisher.storage, table, f"compact-{id}")
+    main.require_writable({day: {} for day in several}, of_days(main.state(), several))
+    # A name of its own for each attempt: what one that died has left may be of older rows.
+    timeline = Timeline(publisher.storage, table, f"compact-{id}-{secrets.token_hex(4)}")
     _rewrite(main, timeline, several)
     return publisher.publish(_request(timeline, pin, several, id, provenance or Provenance()))
 
@@ -60,33 +69,52 @@ def _moved(main: MainTable, pin: Pin, days: list[str]) -> Moved | None:
 
 
 def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:
-    entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="compaction") for day in days})
-    rows = _rows(dataset_of(main.storage, main.name, main.handle), days)
-    write_deltalake(
-        timeline.uri,
-        rows,
-        mode="overwrite",
-        partition_by=[PARTITION_COLUMN],
-        configuration={"delta.enableDeletionVectors": "false"},
-        storage_options=dict(timeline.storage.options),
-        commit_properties=_metadata(entry),
-    )
-    written = _rows(arrow_dataset(timeline.storage, timeline.path), days)
-    if _content(rows) != _content(written):
-        raise PublicationRefused(f"Compacting {main.name} changed its content; nothing was published.")
+    """Write each day into one file of ``timeline``, some of its rows at a time; refuse if a day's content changed."""
+    folder, rows = write_folder(), dataset_of(main.storage, main.name, main.handle)
+    read = {day: _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", rows, day) for day in days}
+    files = written_files(timeline.storage, timeline.path, folder)
+    timeline.add(files, str(main.handle.schema().to_json()), dict.fromkeys(days, _STAGED_AS))
+    written = arrow_dataset(timeline.storage, timeline.path)
+    for day in days:
+        if content_sums(_batches(written, day)) != read[day]:
+            raise PublicationRefused(f"Compacting {main.name} {day} changed its content; nothing was published.")
 
 
-def _rows(dataset: ds.Dataset, days: list[str]) -> pa.Table:
-    return dataset.to_table(filter=pc.field(PARTITION_COLUMN).isin([parse_day(day) for day in days]))
+def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: str) -> ContentSums:
+    """One Parquet file of the rows of ``day``, without the partition column; returns what they hold."""
+    sums, columns = ContentSums(), dataset.schema.remove(dataset.schema.get_field_index(PARTITION_COLUMN))
+    with timeline.storage.parquet_writer(f"{timeline.path}/{folder}/part-0.snappy.parquet", columns) as writer:
+        for rows in _row_groups(_batches(dataset, day)):
+            sums += content_sums(rows.to_batches())
+            writer.write_table(rows.select(columns.names), row_group_size=max(1, rows.num_rows))
+    return sums
 
 
-def _content(rows: pa.Table) -> list[str]:
-    """Order-free content: the rows as text, sorted."""
-    return sorted(map(repr, rows.select(sorted(rows.column_names)).to_pylist()))
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of ``batches`` in parts of some :data:`_ROW_GROUP_BYTES`: each becomes a row group of a file."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.nbytes for each in held) >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
 
 
-def _metadata(entry: TimelineEntry) -> CommitProperties:
-    return CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
+def _batches(dataset: ds.Dataset, day: str) -> Iterator[pa.RecordBatch]:
+    """The rows of ``day``, in small batches. By itself Arrow would read ahead, and keep what it has read of a file."""
+    import pyarrow.dataset as ds
+
+    batches: Iterator[pa.RecordBatch] = dataset.scanner(
+        filter=pc.field(PARTITION_COLUMN) == parse_day(day),
+        batch_size=_BATCH_ROWS,
+        batch_readahead=0,
+        fragment_readahead=0,
+        fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True),
+        use_threads=False,
+    ).to_batches()
+    return batches
 
 
 def _request(

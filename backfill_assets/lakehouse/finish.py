@@ -6,16 +6,19 @@ transaction or the fence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile, LogState
-from backfill_assets.lakehouse.log_rows import aborting_rows, closed_rows
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.errors import BackfillError, InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
+from backfill_assets.lakehouse.log_rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
 from backfill_assets.lakehouse.publication import Outcome, Prepared
 from backfill_assets.lakehouse.publication_log import Head, HeadState, PublicationLog, remembered
+from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.steps import COMMITTED, FENCED, RESTORED, Reached, Step
 from backfill_assets.lakehouse.storage import Storage
 
@@ -30,7 +33,11 @@ class Finish:
     reached: Reached
 
     def finish(self, publication: str) -> Outcome:
-        """How the publication ended, after bringing it there if need be."""
+        """How the publication ended, after bringing it there if need be.
+
+        Raises :class:`CommitRefused` when one of its tables takes no commit; the entry then stays open.
+        """
+        retry = Retry(f"Finishing {publication}")
         while True:
             head = self.log.head()
             self.reached(Step.LOG_READ, publication)
@@ -42,6 +49,43 @@ class Finish:
             done = self._back(prepared) if entry.aborting else self._forward(head, prepared)
             if done and self._close(head, prepared, outcome):
                 return outcome
+            retry.lost("other writers commit to its tables or to the log")
+
+    def abort(self, publication: str, by: str, reason: str) -> dict[str, str]:
+        """Give an open entry up, on the word of a person; the tables that could not be put back, and why.
+
+        Such a table is left as it is, and readers who pin the log keep the version that they had. Raises
+        :class:`InvalidRequest` for a publication that is not open.
+        """
+        said = f"aborted by {by or 'hand'}" + (f": {reason}" if reason else "")
+        retry = Retry(f"Aborting {publication}")
+        while True:
+            head = self.log.head()
+            entry = head.state.open.get(publication)
+            if entry is None:
+                raise InvalidRequest(
+                    f"{publication} is not open: it is {self._outcome(head, publication)}.",
+                    hint=f"What is done is put back by: backfill rollback {publication}",
+                )
+            prepared = self.log.prepared(entry)
+            if not entry.aborting:
+                self._decide_abort(head, prepared, said)
+            else:
+                left = self._back_where_possible(prepared)
+                note = said + "".join(f"; {table} is left as it is ({why})" for table, why in left.items())
+                if self._close(head, prepared, "aborted", left, (aborted_by_hand_row(prepared.publication, by, note),)):
+                    return left
+            retry.lost("other writers commit to its tables or to the log")
+
+    def _back_where_possible(self, prepared: Prepared) -> dict[str, str]:
+        """Like :meth:`_back`, but a table that refuses it is left as it is, and named with the reason."""
+        left: dict[str, str] = {}
+        for table in sorted(prepared.publication.writes):
+            try:
+                self._back_one(prepared, table)
+            except (BackfillError, DeltaError, OSError) as error:
+                left[table] = error.message if isinstance(error, BackfillError) else str(error)
+        return left
 
     def _outcome(self, head: Head, publication: str) -> Outcome:
         outcome = self.log.outcome(head, publication)
@@ -64,10 +108,19 @@ class Finish:
             if not _as_before(prepared, table, main, state):
                 self._decide_abort(head, prepared, f"{table} was written by somebody else")
                 return False
-            if not self._commit(prepared, table, main, state):
+            if not self._is_forward(publication) or not self._commit(prepared, table, main, state):
                 return False
             self.reached(Step.TABLE_COMMITTED, publication)
         return True
+
+    def _is_forward(self, publication: str) -> bool:
+        """Is the entry still open, and not given up? An abort by hand may have left this table without a fence.
+
+        Asked after the table was read: what took the fence away from the abort stands in that version, or comes after
+        it, so this commit is refused like the fence was.
+        """
+        entry = self.log.head().state.open.get(publication)
+        return entry is not None and not entry.aborting
 
     def _commit(self, prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
         target, change = prepared.target(table), prepared.change(table)
@@ -91,9 +144,13 @@ class Finish:
     def _back(self, prepared: Prepared) -> bool:
         """Restore each table that was committed to, fence each that was not: a late commit then cannot succeed."""
         for table in sorted(prepared.publication.writes):
-            while not self._withdraw(prepared, table):
-                pass
+            self._back_one(prepared, table)
         return True
+
+    def _back_one(self, prepared: Prepared, table: str) -> None:
+        retry = Retry(f"Taking {prepared.publication.id} back from {table}")
+        while not self._withdraw(prepared, table):
+            retry.lost(f"other writers commit to {table}")
 
     def _withdraw(self, prepared: Prepared, table: str) -> bool:
         """One attempt; False when somebody else committed to the table in the same moment."""
@@ -130,9 +187,18 @@ class Finish:
             at=self.now(),
         )
 
-    def _close(self, head: Head, prepared: Prepared, outcome: Outcome) -> bool:
+    def _close(
+        self, head: Head, prepared: Prepared, outcome: Outcome, left: Collection[str] = (), also: Sequence[Row] = ()
+    ) -> bool:
+        """Append the end of the entry; False when another writer was faster, or a table lost its commit.
+
+        Tables in ``left`` keep the version that they have in the map.
+        """
         publication, state = prepared.publication, head.state
-        own = {table: self._main(table).commit_version(publication.id) for table in publication.writes}
+        mains = {table: self._main(table) for table in publication.writes - set(left)}
+        if not all(_has_commit(main, publication.id, outcome) for main in mains.values()):
+            return False
+        own = {table: self._own_version(prepared, main, outcome) for table, main in mains.items()}
         self.reached(Step.CLOSING, publication.id)
         versions = {**state.versions, **own}
         index, since = self.log.index(head, state.since)
@@ -143,7 +209,7 @@ class Finish:
             "outcomes": remembered(state.outcomes, publication.id, outcome),
             "due": _due(state, prepared, outcome),
         }
-        rows = closed_rows(prepared, outcome, versions, own)
+        rows = [*closed_rows(prepared, outcome, versions, own), *also]
         closed = self.log.append(
             head,
             rows,
@@ -153,14 +219,36 @@ class Finish:
             self.reached(Step.CLOSED, publication.id)
         return closed
 
+    def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:
+        """The version that the publication made; the newest one if that is gone and the days are just as it left them.
+
+        A commit is gone when its entry was left open for longer than the table's log is kept.
+        """
+        try:
+            return main.commit_version(prepared.publication.id)
+        except VersionGone:
+            done = outcome == "done"
+            left = prepared.target(main.name) if done else prepared.before_files(main.name)
+            now = of_days(main.state(), left)
+            if any(now[day].keys() != files.keys() for day, files in left.items()):
+                raise
+            return main.version
+
     def _main(self, table: str) -> MainTable:
         main = MainTable.open(self.storage, table)
         if main is None:
             raise PublicationRefused(
                 f"The table {table} has disappeared while a publication to it was open.",
-                hint=f"Put the folder {self.storage.uri(table)} back from a backup.",
+                hint=f"Put the folder {self.storage.uri(table)} back from a backup, or give the publication up: "
+                "backfill abort PUBLICATION",
             )
         return main
+
+
+def _has_commit(main: MainTable, publication: str, outcome: Outcome) -> bool:
+    """Is what the outcome says in the table? A writer without put-if-absent may have overwritten the commit."""
+    found = main.transaction(publication)
+    return found == COMMITTED if outcome == "done" else found in (FENCED, RESTORED)
 
 
 def _due(state: HeadState, prepared: Prepared, outcome: Outcome) -> dict[str, str]:

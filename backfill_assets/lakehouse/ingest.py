@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -12,6 +14,8 @@ from backfill_assets.datasets.canonical import parsed, raw_content_hash
 from backfill_assets.datasets.dataset import Source
 from backfill_assets.lakehouse.storage import literal_path as _literal_path
 from backfill_assets.lakehouse.tokens import token, with_token_pads
+
+_NESTS = "may nest"
 
 
 def raw_schema(source: Source) -> T.StructType:
@@ -38,14 +42,19 @@ def raw_rows(spark: SparkSession, source: Source, files: Sequence[str], token_ke
 
     Blank lines count as lines and give no row. A line that is not one JSON object with distinct fields is kept whole.
     Values that the source did not write as text are kept as the JSON that stands for them, decimals as 64-bit floats.
+
+    If the source has personal fields, such a line can have their values in any form: its length and its token are kept.
+    A token replaces each value that may hold a personal field under another name or within a structure.
     """
     if not files:
         return spark.createDataFrame([], raw_schema(source))
     located = _fields(_lines(spark, files))
-    keyed = with_token_pads(located, spark, _literal_path(token_key_file)) if source.personal_fields else located
+    keyed = located
+    if source.personal_fields:
+        keyed = with_token_pads(located.withColumn(_NESTS, _may_nest()), spark, _literal_path(token_key_file))
     return (
         keyed.select(*_landed(source), *_kept_whole(source), "source_file", "source_line", "arrival_day")
-        .withColumns(_event_day(source))
+        .withColumns(event_day(source))
         .withColumn("content_hash", raw_content_hash(source))
         .withColumn("record_kind", F.lit("received"))
         .withColumn("superseded_by_day", F.lit(None).cast("date"))
@@ -84,34 +93,58 @@ def _landed(source: Source) -> list[Column]:
 
 
 def _landed_field(source: Source, name: str) -> Column:
-    value = F.col("object").getItem(name)
+    # Not getItem: Spark would look a value up again wherever it is named, and looks through half of the keys each time.
+    value = F.try_element_at("object", F.lit(name))
     if name in source.personal_fields:
         return token(value).alias(source.personal_fields[name])
+    if source.personal_fields:
+        hides = F.col(_NESTS) & _is_structure(value) & _mentions_personal(value, source)
+        value = F.when(hides, token(value)).otherwise(value)
     return value.alias(name)
 
 
 def _kept_whole(source: Source) -> list[Column]:
     unknown = F.map_filter("object", lambda name, _: ~name.isin(list(source.fields)))
-    rescued = F.when(F.size(unknown) > 0, F.to_json(unknown))
-    unparsed = F.when(F.col("object").isNull(), _without_personal_values(F.col("value"), source))
+    kept, line = unknown, F.col("value")
+    if source.personal_fields:
+        kept = F.transform_values(unknown, lambda name, value: _without_personal_values(name, value, source))
+        line = F.concat(F.lit("withheld: "), F.length(line), F.lit(" characters, HMAC-SHA-256 "), token(line))
+    rescued = F.when(F.size(unknown) > 0, F.to_json(kept))
+    unparsed = F.when(F.col("object").isNull(), line)
     return [rescued.alias("rescued"), unparsed.alias("unparsed_line")]
 
 
-def _without_personal_values(line: Column, source: Source) -> Column:
-    """A broken line can still have a readable personal field in it: its value gives way to its token."""
-    for name in source.personal_fields:
-        value = rf'("{name}"\s*:\s*)("(?:[^"\\]|\\.)*"?|[^",}}\s]*)'
-        found = F.btrim(F.regexp_extract(line, value, 2), F.lit('"'))
-        kept = F.concat(F.lit('$1"'), F.coalesce(token(found), F.lit("")), F.lit('"'))
-        line = F.regexp_replace(line, F.lit(value), kept)
-    return line
+def _without_personal_values(name: Column, value: Column, source: Source) -> Column:
+    """The value of an unknown field; its token if it may be a personal field in another spelling, or have one in it."""
+    named = _mentions_personal(name, source) | _mentions_personal(value, source)
+    return F.when(named | _is_structure(value), token(value)).otherwise(value)
 
 
-def _event_day(source: Source) -> dict[str, Column]:
-    field = source.event_day_field
+def _may_nest() -> Column:
+    """Whether a line can have a structure in one of its fields: asked once, since hardly any line has."""
+    line = F.col("value")
+    return (F.locate("{", line, 2) > 0) | F.contains(line, F.lit("[")) | F.contains(line, F.lit("\\"))
+
+
+def _is_structure(value: Column) -> Column:
+    """Whether a value is, or has in it, an object or an array: there a field can have any name."""
+    return F.contains(value, F.lit("{")) | F.contains(value, F.lit("["))
+
+
+def _mentions_personal(text: Column, source: Source) -> Column:
+    """Whether the name of a personal field is in ``text``, in upper or lower case, with any signs between its parts."""
+    letters = F.regexp_replace(F.lower(text), "[^a-z0-9]", "")
+    names = [re.sub("[^a-z0-9]", "", name.lower()) for name in source.personal_fields]
+    return reduce(Column.__or__, (F.contains(letters, F.lit(name)) for name in names))
+
+
+def event_day(source: Source) -> dict[str, Column]:
+    """The day that a landed row is put on, and whether it is that of its arrival: by the source's placement."""
+    field, placement = source.event_day_field, source.placement
     day = parsed(F.col(field), source.type_of(field)).cast("date")
-    latest = F.date_add("arrival_day", source.days_ahead)
-    plausible = day.between(F.lit(source.earliest_day), latest)
+    latest = F.date_add("arrival_day", placement.days_ahead)
+    earliest = day if placement.earliest_day is None else F.lit(placement.earliest_day)
+    plausible = day.between(earliest, latest)
     return {
         "day_is_arrival": ~F.coalesce(plausible, F.lit(False)),
         "day": F.when(plausible, day).otherwise(F.col("arrival_day")),

@@ -13,6 +13,7 @@ from pathlib import Path
 from backfill_assets.errors import LakehouseUnusable
 
 SUPPORTED = (17, 21)
+_LAUNCHER = Path(__file__).parent / "submitted" / "java_home"
 _HINT = (
     "Install Java 17 or 21 (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17), "
     "or point JAVA_HOME at one."
@@ -26,6 +27,15 @@ def java_command(environ: Mapping[str, str] | None = None) -> Path | None:
         return Path(home) / "bin" / "java"
     found = shutil.which("java", path=env.get("PATH", os.defpath))
     return Path(found) if found else None
+
+
+def without_incubator(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment in which Spark's scripts start the same Java without its incubator module, and its warning.
+
+    Empty without a Java.
+    """
+    java = java_command(environ)
+    return {"JAVA_HOME": str(_LAUNCHER), "BACKFILL_JAVA": str(java)} if java else {}
 
 
 def java_version(java: Path) -> int | None:

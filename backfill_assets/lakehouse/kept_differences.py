@@ -17,9 +17,17 @@ def kept_difference(storage: Storage, plan: str) -> bytes | None:
 
 def keep_page(storage: Storage, plan: str, html: str) -> str:
     """Keep the page of the newest difference of ``plan``; returns where it is."""
-    path = f"_plans/{plan}.difference.html"
-    storage.write_bytes(path, html.encode())
-    return storage.uri(path)
+    storage.write_bytes(_page(plan), html.encode())
+    return page_uri(storage, plan)
+
+
+def page_uri(storage: Storage, plan: str) -> str:
+    """Where the page of the newest difference of ``plan`` is kept."""
+    return storage.uri(_page(plan))
+
+
+def _page(plan: str) -> str:
+    return f"_plans/{plan}.difference.html"
 
 
 def _path(plan: str) -> str:

@@ -24,11 +24,17 @@ def landed_days(
     zone: LandingZone, storage: Storage, source: str, table: str, days: Collection[date]
 ) -> dict[date, LandedDay]:
     """Those of ``days`` that have a folder of ``source``; ``table`` is the raw table that takes them in."""
-    listed = zone.paths(source)
-    main = MainTable.open(storage, table)
+    listed, taken = zone.paths(source), files_taken_in(storage, source, table)
     found = {}
     for day in listed.keys() & set(days):
         files = listed[day]
-        waiting = tuple(path for path in files if main is None or not main.transaction(position_id(source, path)))
+        waiting = tuple(path for path in files if path not in taken)
         found[day] = LandedDay(files, waiting, sum((zone.root / path).stat().st_size for path in waiting))
     return found
+
+
+def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:
+    """The landed files of ``source`` that ``table`` has taken in, relative to the landing zone."""
+    main, prefix = MainTable.open(storage, table), position_id(source, "")
+    taken = main.transactions() if main else {}
+    return frozenset(id.removeprefix(prefix) for id, content in taken.items() if content and id.startswith(prefix))

@@ -33,12 +33,15 @@ def _line(path: Path, number: int) -> bytes:
 
 
 def _masked(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """Written anew from its fields: whatever else the line holds is in raw's ``rescued``, under its name."""
+    """Written anew from its fields. Of a source with personal fields, they and the unknown ones are as in raw."""
     try:
         fields = json.loads(line)
     except ValueError:
         return None
     if not isinstance(fields, dict):
         return None
-    personal = {name: raw[column] for name, column in source.personal_fields.items() if name in fields}
-    return json.dumps({**fields, **personal}, ensure_ascii=False)
+    if not source.personal_fields:
+        return json.dumps(fields, ensure_ascii=False)
+    columns = {name: source.personal_fields.get(name, name) for name in source.fields}
+    kept = {name: raw[column] for name, column in columns.items()} | json.loads(raw["rescued"] or "{}")
+    return json.dumps({name: kept.get(name) for name in fields}, ensure_ascii=False)

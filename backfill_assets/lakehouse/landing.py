@@ -1,16 +1,17 @@
 """The landing zone: where source systems leave files, one folder an arrival day.
 
 ``<root>/<source>/<YYYY-MM-DD>/<name>.jsonl.gz``. Names that start with ``.`` or ``_`` and names that end in ``.tmp``
-or ``.part`` are unfinished or private and ignored. Anything else that is not in its place is refused by name:
-a folder that is silently skipped is lost data.
+or ``.part`` are unfinished or private and ignored. Anything else that is not in its place is left out and reported by
+name: a folder that is silently skipped is lost data, and a stray file is no reason to stop a day.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -24,6 +25,7 @@ Delivery = Literal["missing", "empty", "landed"]
 
 _SOURCE = re.compile(r"[a-z][a-z0-9_]*")
 _CHUNK = 1 << 16
+_MOST_TOLD = 5
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -63,6 +65,21 @@ class LandingZone:
             for path in self._data_files(present[day])
         )
 
+    def strays(self, source: str, days: Iterable[date] | None = None) -> tuple[str, ...]:
+        """What lies in the folder of ``source``, or in those of ``days``, and is no landed file; relative paths.
+
+        Folders that are no day are told in any case: nobody knows which day they were meant for.
+        """
+        folder = self._source_folder(source)
+        if folder is None:
+            return ()
+        folders = self._day_folders(source)
+        wanted = folders.keys() if days is None else folders.keys() & set(days)
+        astray = [Path(entry.path) for entry in _visible(folder) if _day_of(entry) is None]
+        for day in sorted(wanted):
+            astray += (Path(entry.path) for entry in _visible(folders[day]) if not _is_data(entry))
+        return tuple(map(self._relative, astray))
+
     def days(self, source: str) -> tuple[date, ...]:
         """The arrival days that ``source`` has a folder for, oldest first."""
         return tuple(sorted(self._day_folders(source)))
@@ -72,7 +89,7 @@ class LandingZone:
 
         Nothing at all for a source that has no folder yet.
         """
-        if not (self.root / source).exists():
+        if self._source_folder(source) is None:
             return {}
         folders = self._day_folders(source)
         return {day: tuple(map(self._relative, self._data_files(folders[day]))) for day in sorted(folders)}
@@ -94,10 +111,7 @@ class LandingZone:
     def verify_unchanged(self, file: LandedFile) -> None:
         """Raise if ``file`` no longer has the content it was listed with."""
         if _sha256(self.locate(file)) != file.content_hash:
-            raise SourceUnreadable(
-                f"{file.path} changed after it was read.",
-                hint="Landed files are final: put it back as it was, and land corrections as a new file.",
-            )
+            raise changed(file)
 
     def verify_readable(self, file: LandedFile) -> None:
         """Raise, with the byte offset, if ``file`` is not whole gzip to its last byte; no bytes at all is zero rows."""
@@ -109,44 +123,34 @@ class LandingZone:
                 hint="Nothing of it was read. Land the whole file again, or move it out of the landing zone.",
             )
 
-    def _day_folders(self, source: str) -> dict[date, Path]:
+    def _source_folder(self, source: str) -> Path | None:
         if not _SOURCE.fullmatch(source):
             raise InvalidRequest(f"{source!r} is not the name of a source.", hint="For example: sales, fx_rates.")
         folder = self._inside(self.root / source)
-        if not folder.is_dir():
+        return folder if folder.is_dir() else None
+
+    def _day_folders(self, source: str) -> dict[date, Path]:
+        folder = self._source_folder(source)
+        if folder is None:
             raise SourceUnreadable(
                 f"The landing zone {self.root} has no folder {source!r}.",
                 hint="Point --landing at the right place, or put data there with `backfill sample`.",
             )
-        return {self._day_of(entry): entry for entry in _visible(folder)}
-
-    def _day_of(self, entry: Path) -> date:
-        try:
-            day = parse_day(entry.name)
-        except InvalidRequest:
-            day = None
-        if day is None or not self._inside(entry).is_dir():
-            raise SourceUnreadable(
-                f"{self._relative(entry)} is not the folder of a day.",
-                hint="Name it YYYY-MM-DD, or hide it from ingestion with a leading '_'.",
-            )
-        return day
+        return {day: self._checked(entry) for entry in _visible(folder) if (day := _day_of(entry)) is not None}
 
     def _data_files(self, folder: Path) -> list[Path]:
-        entries = list(_visible(folder))
-        for entry in entries:
-            if not entry.name.endswith(SUFFIX) or not self._inside(entry).is_file():
-                raise SourceUnreadable(
-                    f"{self._relative(entry)} is not a {SUFFIX} file.",
-                    hint="Land gzipped JSON lines, or hide it from ingestion with a leading '_'.",
-                )
-        return entries
+        return [self._checked(entry) for entry in _visible(folder) if _is_data(entry)]
 
     def _landed(self, source: str, day: date, path: Path) -> LandedFile:
         return LandedFile(source, day, self._relative(path), path.stat().st_size, _sha256(path))
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
+
+    def _checked(self, entry: os.DirEntry[str]) -> Path:
+        """Only a link can lead out of a folder that is inside: for thousands of files that saves most of the time."""
+        path = Path(entry.path)
+        return self._inside(path) if entry.is_symlink() else path
 
     def _inside(self, path: Path) -> Path:
         if not path.resolve().is_relative_to(self.root.resolve()):
@@ -159,10 +163,53 @@ class LandingZone:
         return path
 
 
-def _visible(folder: Path) -> Iterator[Path]:
-    for entry in sorted(folder.iterdir()):
-        if not entry.name.startswith((".", "_")) and not entry.name.endswith((".tmp", ".part")):
-            yield entry
+def changed(file: LandedFile) -> SourceUnreadable:
+    """What to raise for a file whose content is not what it was."""
+    return SourceUnreadable(
+        f"{file.path} changed after it was read.",
+        hint="Landed files are final: put it back as it was, and land corrections as a new file.",
+    )
+
+
+def raise_together(table: str, problems: Sequence[SourceUnreadable]) -> None:
+    """Raise one error that has all of ``problems`` in it; nothing without any."""
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+        raise SourceUnreadable(
+            f"{table}: {len(problems)} problems with what landed:\n  " + "\n  ".join(each.message for each in problems),
+            hint=" ".join(hints),
+        )
+
+
+def listed(paths: Sequence[str]) -> str:
+    """The first few of ``paths``, and how many there are besides."""
+    more = f" and {len(paths) - _MOST_TOLD} more" if len(paths) > _MOST_TOLD else ""
+    return ", ".join(paths[:_MOST_TOLD]) + more
+
+
+def _visible(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        seen = [
+            entry
+            for entry in entries
+            if not entry.name.startswith((".", "_")) and not entry.name.endswith((".tmp", ".part"))
+        ]
+    return sorted(seen, key=lambda entry: entry.name)
+
+
+def _day_of(entry: os.DirEntry[str]) -> date | None:
+    """The day whose folder ``entry`` is; a link counts, and is followed when it is checked."""
+    try:
+        day = parse_day(entry.name)
+    except InvalidRequest:
+        return None
+    return day if entry.is_dir() or entry.is_symlink() else None
+
+
+def _is_data(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(SUFFIX) and (entry.is_file() or entry.is_symlink())
 
 
 def _sha256(path: Path) -> str:

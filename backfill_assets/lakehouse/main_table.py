@@ -14,9 +14,19 @@ from deltalake._internal import RemoveAction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile, LogState, commits_back, read_log
+from backfill_assets.errors import CommitRefused, PublicationRefused
+from backfill_assets.lakehouse.delta_log import (
+    AddedFile,
+    LogState,
+    VersionGone,
+    commits_back,
+    newest_version,
+    read_log,
+    read_transactions,
+)
+from backfill_assets.lakehouse.disk import explained
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.table_features import write_problems
 
 PARTITION_COLUMN = "day"
 PUBLICATION_KEY = "backfill.publication"
@@ -35,24 +45,20 @@ class MainTable:
     @classmethod
     def open(cls, storage: Storage, name: str) -> MainTable | None:
         """The newest version, or None when nothing was ever published to it."""
+        uri = storage.uri(name)
         try:
-            return cls(
-                storage,
-                name,
-                DeltaTable(storage.uri(name), storage_options=dict(storage.options)),
-            )
+            with explained(f"{uri} cannot be read"):
+                return cls(storage, name, DeltaTable(uri, storage_options=dict(storage.options)))
         except TableNotFoundError:
             return None
 
     @classmethod
     def create(cls, storage: Storage, name: str, schema: str, retention_days: int) -> MainTable:
         """An empty table, partitioned by day; harmless when several create it at once."""
-        interval = f"interval {retention_days} days"
         configuration: dict[str, str | None] = {
             "delta.checkpointInterval": "20",
             "delta.enableDeletionVectors": "false",
-            "delta.logRetentionDuration": interval,
-            "delta.deletedFileRetentionDuration": interval,
+            **_retention(retention_days),
         }
         with contextlib.suppress(CommitFailedError):  # somebody else created it: the schema check judges theirs
             DeltaTable.create(
@@ -78,12 +84,38 @@ class MainTable:
     def transaction(self, id: str) -> int | None:
         return self.handle.transaction_version(id)
 
+    def transactions(self) -> dict[str, int]:
+        """All of them by id: to look up many, one read is far less than :meth:`transaction` for each."""
+        return read_transactions(self.storage, self.name, self.version)
+
     def commit_version(self, publication: str) -> int:
-        """The version at which ``publication`` last committed here, whatever others wrote after it."""
+        """The version at which ``publication`` last committed here, whatever others wrote after it.
+
+        Raises :class:`VersionGone` if that commit was cleaned up: any other version would be a guess.
+        """
         for version, commit in commits_back(self.storage, self.name, self.version):
             if commit.get(PUBLICATION_KEY) == publication:
                 return version
-        return self.version
+        raise VersionGone(
+            f"The commit of {publication} to {self.name} cannot be read any more: the Delta log was cleaned up.",
+            hint="The publication log still has the files of the publication: backfill history shows it.",
+        )
+
+    def keep_for(self, days: int) -> bool:
+        """Make Delta keep removed files and old versions for so many days; False if it does, or others committed."""
+        wanted = _retention(days)
+        if wanted.items() <= self.handle.metadata().configuration.items():
+            return False
+        try:
+            self.handle.alter.set_table_properties(
+                dict(wanted), commit_properties=CommitProperties(max_commit_retries=0)
+            )
+        except CommitFailedError:
+            return False  # the next publication, or the next maintenance, sets it
+        return True
+
+    def is_kept_for(self, days: int) -> bool:
+        return _retention(days).items() <= self.handle.metadata().configuration.items()
 
     def commit(
         self,
@@ -97,8 +129,9 @@ class MainTable:
     ) -> bool:
         """Make the days of ``target`` hold exactly its files, in one metadata-only commit on this very version.
 
-        Files that a day already has are left alone: no add may name a path that is active. False when somebody
-        else committed first. ``schema`` is given when the table gains a column by this commit.
+        Files that a day already has are left alone: no add may name a path that is active. False when another writer
+        committed first. ``schema`` is given when the table gains a column by this commit. Raises
+        :class:`CommitRefused` when the commit is refused though the table has not moved.
         """
         adds = [file for day, files in target.items() for path, file in files.items() if path not in active[day]]
         removes = [file for day in target for path, file in active[day].items() if path not in target[day]]
@@ -108,23 +141,40 @@ class MainTable:
             max_commit_retries=0,
         )
         try:
-            if schema is not None and self.gains_columns(schema):
-                self._commit_with_new_columns(adds, removes, schema, properties)
-            else:
-                actions: list[AddAction | RemoveAction] = [
-                    *map(add_action, adds),
-                    *(_remove(file, at) for file in removes),
-                ]
-                self.handle.create_write_transaction(
-                    actions,
-                    "append",
-                    self.handle.schema(),
-                    [PARTITION_COLUMN],
-                    commit_properties=properties,
-                )
-        except CommitFailedError:
-            return False
+            with explained(f"{publication} cannot be committed to {self.storage.uri(self.name)}"):
+                self._write(adds, removes, schema, properties, at)
+        except CommitFailedError as error:
+            if (newest_version(self.storage, self.name) or 0) > self.version:
+                return False
+            raise CommitRefused(
+                f"{self.name} refuses the commit of {publication}, and no other writer was faster: {error}",
+                hint=f"Take back what was changed on the table {self.storage.uri(self.name)} (a property, a feature),"
+                f" or give the publication up: backfill abort {publication}",
+            ) from error
         return True
+
+    def _write(
+        self,
+        adds: list[AddedFile],
+        removes: list[AddedFile],
+        schema: str | None,
+        properties: CommitProperties,
+        at: datetime,
+    ) -> None:
+        if schema is not None and self.gains_columns(schema):
+            self._commit_with_new_columns(adds, removes, schema, properties)
+            return
+        actions: list[AddAction | RemoveAction] = [
+            *map(add_action, adds),
+            *(_remove(file, at) for file in removes),
+        ]
+        self.handle.create_write_transaction(
+            actions,
+            "append",
+            self.handle.schema(),
+            [PARTITION_COLUMN],
+            commit_properties=properties,
+        )
 
     def _commit_with_new_columns(
         self,
@@ -155,6 +205,7 @@ class MainTable:
     def obstacles(self, schema: str, target: Files, active: Files) -> list[str]:
         """Why these files cannot be committed to this version: it would become unreadable, or break a promise."""
         problems = schema_problems(json.loads(self.handle.schema().to_json()), json.loads(schema))
+        problems += self.write_problems(target, active)
         partitions = list(self.handle.metadata().partition_columns)
         if partitions != [PARTITION_COLUMN]:
             problems.append(f"the table is partitioned by {partitions}, not by ['{PARTITION_COLUMN}']")
@@ -164,6 +215,30 @@ class MainTable:
             )
             problems += [f"it gains a column, so {day} must be staged in full" for day in half[:1]]
         return problems
+
+    def require_writable(self, target: Files, active: Files) -> None:
+        """Raise :class:`PublicationRefused` if settings or features of the table forbid to commit these files."""
+        if problems := self.write_problems(target, active):
+            raise PublicationRefused(
+                f"The table {self.name} cannot be published to: " + "; ".join(problems) + ".",
+                hint="Change it as it says in brackets, then run this again: what was staged is reused.",
+            )
+
+    def write_problems(self, target: Files, active: Files) -> list[str]:
+        """Settings and features of the table with which these files cannot be committed, each with what to do."""
+        protocol = self.handle.protocol()
+        return write_problems(
+            protocol.min_writer_version,
+            protocol.writer_features,
+            self.handle.metadata().configuration,
+            json.loads(self.handle.schema().to_json()),
+            removes=any(active[day].keys() - target[day].keys() for day in target),
+        )
+
+
+def _retention(days: int) -> dict[str, str]:
+    interval = f"interval {days} days"
+    return {"delta.logRetentionDuration": interval, "delta.deletedFileRetentionDuration": interval}
 
 
 def schema_problems(main: dict[str, Any], staged: dict[str, Any]) -> list[str]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log
-from backfill_assets.lakehouse.publication import DayState
+from backfill_assets.lakehouse.pinned import ReadLog, pinned_files
+from backfill_assets.lakehouse.publication import DayContent, DayState
 from backfill_assets.lakehouse.publication_log import Head, PublicationLog, utc_now
 from backfill_assets.lakehouse.published import anything_published
+from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 
 _MOST_LOOKS = 20
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")  # a foreign writer may have left rows without any day
 
-ReadLog = Callable[[Storage, str, int], LogState]
 Physicals = Mapping[str, Mapping[str, str]]
 """Physical fingerprint by table and day, of the days that have files."""
 
@@ -41,58 +41,68 @@ class Observed:
     writing: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The tables that each open publication writes."""
 
+    def contents(self, table: str) -> dict[str, DayContent | None]:
+        """What the days of ``table`` hold that a build would find; None for a foreign write."""
+        files = self.pinned.get(table, {})
+        published = {day: state for (name, day), state in self.states.items() if name == table and state.content}
+        known = {
+            day: state.content
+            for day, state in published.items()
+            if state.physical == files.get(day, fingerprints.EMPTY_DAY)
+        }
+        return {**dict.fromkeys(files), **known}
+
 
 def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -> Observed:
     """Look at ``tables``; reads logs only, never data, and writes nothing. ``read`` gives the files of a version.
 
-    Log, tables, log again: if it is the same, nothing was published meanwhile, which would look like a foreign write.
+    Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile, which would look
+    like a foreign write. Publications of other tables do not matter.
     """
     wanted = list(tables)
     if not anything_published(storage):
-        return Observed(newest={table: _newest(storage, table, None, read) for table in wanted})
+        return Observed(newest={table: _newest(storage, table, read) for table in wanted})
     log = PublicationLog(storage, utc_now)
-    for _ in range(_MOST_LOOKS):
+    retry = Retry(f"Looking at {', '.join(wanted)}", most=_MOST_LOOKS)
+    while True:
         head = log.head()
         found = _observe(storage, log, head, wanted, read)
-        if log.head().version == head.version:
+        if log.head().state.news_of(wanted) == head.state.news_of(wanted):
             return found
-    raise LakehouseUnusable("The lakehouse did not stand still long enough to look at it.", hint="Try again later.")
+        retry.lost("they were published to at every look")
 
 
 def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str], read: ReadLog) -> Observed:
-    pinned = {table: _physicals(storage, table, head.state.versions.get(table), read) for table in wanted}
+    files = {table: pinned_files(log, head, table, read) for table in wanted}
+    pinned = {table: _by_day(found) for table, found in files.items()}
+    versions = {table: found.version for table, found in files.items() if found.version >= 0}
     return Observed(
         states=log.day_states(head, wanted),
-        newest={table: _now(storage, table, head, pinned[table], read) for table in wanted},
+        newest={table: _now(storage, table, head, files[table].version, pinned[table], read) for table in wanted},
         pinned=pinned,
         open=tuple(head.state.open),
         sequence=head.version,
-        versions=head.state.versions,
+        versions={**head.state.versions, **versions},
         writing={name: entry.writes for name, entry in head.state.open.items()},
     )
 
 
-def _now(storage: Storage, table: str, head: Head, pinned: Mapping[str, str], read: ReadLog) -> Mapping[str, str]:
+def _now(
+    storage: Storage, table: str, head: Head, pinned_version: int, pinned: Mapping[str, str], read: ReadLog
+) -> Mapping[str, str]:
+    """What main holds now; ``pinned`` is what it holds at ``pinned_version``, and is not made again if that is it."""
     if any(table in entry.writes for entry in head.state.open.values()):
         return pinned
-    return _newest(storage, table, head.state.versions.get(table), read, pinned)
-
-
-def _newest(
-    storage: Storage,
-    table: str,
-    pinned_version: int | None,
-    read: ReadLog,
-    pinned: Mapping[str, str] | None = None,
-) -> Mapping[str, str]:
-    version = newest_version(storage, table)
-    if pinned is not None and version == pinned_version:
+    if newest_version(storage, table) == pinned_version:
         return pinned
-    return _physicals(storage, table, version, read)
+    return _newest(storage, table, read)
 
 
-def _physicals(storage: Storage, table: str, version: int | None, read: ReadLog) -> Mapping[str, str]:
-    if version is None:
-        return {}
-    files = read(storage, table, version).by_day()
+def _newest(storage: Storage, table: str, read: ReadLog) -> Mapping[str, str]:
+    version = newest_version(storage, table)
+    return {} if version is None else _by_day(read(storage, table, version))
+
+
+def _by_day(state: LogState) -> Mapping[str, str]:
+    files = state.by_day()
     return {day: fingerprints.physical(paths) for day, paths in files.items() if _DAY.fullmatch(day)}

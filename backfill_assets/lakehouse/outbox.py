@@ -20,6 +20,7 @@ from backfill_assets.lakehouse.publication import Notice
 from backfill_assets.lakehouse.publication_log import Head, HeadState
 from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.published import anything_published
+from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.steps import Step
 from backfill_assets.lakehouse.storage import Storage
 
@@ -118,6 +119,7 @@ def _mark(publisher: Publisher, due: DueNotice) -> None:
         publisher.storage.put_if_absent(f"{_TOLD}/{due.key}.json", due.notice.model_dump_json().encode())
         publisher.storage.delete(f"{_DUE}/{due.key}.json")
         return
+    retry = Retry(f"Marking the notice {due.key} as sent")
     while True:
         head = publisher.log.head()
         if due.key not in head.state.due:
@@ -125,6 +127,7 @@ def _mark(publisher: Publisher, due: DueNotice) -> None:
         rest = {key: file for key, file in head.state.due.items() if key != due.key}
         if publisher.log.append(head, [{"event": "told", "publication": due.key}], _now_due(head, rest)):
             return
+        retry.lost("other writers append to the log")
 
 
 def _now_due(head: Head, due: Mapping[str, str]) -> Callable[[str], HeadState]:

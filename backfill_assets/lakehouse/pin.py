@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.pinned import pinned_files
 from backfill_assets.lakehouse.publication import DayState, Expected, InputRead, logical_of
-from backfill_assets.lakehouse.publication_log import Head, PublicationLog
+from backfill_assets.lakehouse.publication_log import PublicationLog
 from backfill_assets.lakehouse.storage import Storage
 
 States = Mapping[tuple[str, str], DayState]
@@ -41,16 +42,17 @@ def capture(
     head = log.head()
     states = log.day_states(head, {*writes, *reads, *also})
     expected = _expected(storage, states, writes)
-    inputs = {
-        table: InputRead(
-            table=table,
-            version=head.state.versions.get(table),
-            days=logicals(storage, head, states, table, days),
-            exact=table in exact,
-        )
-        for table, days in reads.items()
-    }
+    inputs = {table: _read(pinned_files(log, head, table), states, table, days, exact) for table, days in reads.items()}
     return Pin(expected, inputs, states, head.version)
+
+
+def _read(files: LogState, states: States, table: str, days: Iterable[str], exact: frozenset[str]) -> InputRead:
+    return InputRead(
+        table=table,
+        version=files.version if files.version >= 0 else None,
+        days=logicals(files, states, table, days),
+        exact=table in exact,
+    )
 
 
 def _expected(storage: Storage, states: States, writes: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], Expected]:
@@ -72,9 +74,9 @@ def files_at(storage: Storage, table: str, version: int | None) -> LogState:
     return LogState(-1, {}, {}) if version is None else read_log(storage, table, version)
 
 
-def logicals(storage: Storage, head: Head, states: States, table: str, days: Iterable[str]) -> dict[str, str]:
-    """The logical fingerprint of each day as a reader of the last closed map sees it."""
-    active = files_at(storage, table, head.state.versions.get(table)).by_day()
+def logicals(files: LogState, states: States, table: str, days: Iterable[str]) -> dict[str, str]:
+    """The logical fingerprint of each day, given the ``files`` that a reader of the last closed map sees."""
+    active = files.by_day()
     return {
         day: logical_of(states.get((table, day)), fingerprints.physical(active.get(day, ())))
         for day in sorted(set(days))

@@ -59,7 +59,8 @@ def close_plan(storage: Storage, id: str) -> None:
 
 
 def open_plan_ids(storage: Storage) -> list[str]:
-    return sorted(file.path.rsplit("/", 1)[1] for file in storage.files(_OPEN))
+    """Files of other names are none of ours: an editor or a file manager leaves some."""
+    return sorted(id for file in storage.files(_OPEN) if is_plan_id(id := file.path.rsplit("/", 1)[1]))
 
 
 def under_way(storage: Storage) -> list[UnderWay]:
@@ -67,20 +68,31 @@ def under_way(storage: Storage) -> list[UnderWay]:
     found = []
     for file in sorted(storage.files(_OPEN), key=lambda file: file.path):
         id = file.path.rsplit("/", 1)[1]
+        if not is_plan_id(id):
+            continue
         steps = _kept_json(storage, id).get("steps", ())
         tables = tuple(table for step in steps if step["rebuild"] for table in step["tables"])
         found.append(UnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC)))
     return found
 
 
-def pinned_versions(storage: Storage) -> Mapping[str, frozenset[int]]:
-    """The versions of tables that open plans were made from, by table: nothing of them may be reclaimed."""
+def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:
+    """The versions of tables that plans were made from, by table: nothing of them may be reclaimed.
+
+    Of plans that are being carried out, and of those that were kept ``since`` then: they may still be started.
+    """
     found: dict[str, set[int]] = {}
-    for id in open_plan_ids(storage):
+    for id in sorted({*open_plan_ids(storage), *_kept_since(storage, since)}):
         for pinned in _kept_json(storage, id).get("pinned", ()):
             if pinned["version"] is not None:
                 found.setdefault(pinned["table"], set()).add(int(pinned["version"]))
     return {table: frozenset(versions) for table, versions in found.items()}
+
+
+def _kept_since(storage: Storage, since: datetime) -> list[str]:
+    files = (file for file in storage.files(_PLANS) if file.modified_ms >= since.timestamp() * 1000)
+    names = (file.path.rsplit("/", 1)[1].removesuffix(".json") for file in files)
+    return [name for name in names if is_plan_id(name)]
 
 
 def _kept_json(storage: Storage, id: str) -> Mapping[str, Any]:

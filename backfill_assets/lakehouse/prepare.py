@@ -1,13 +1,15 @@
 """PREPARE: everything that can be refused is refused here, before anything is committed to any table.
 
 Log first, then the tables, then the append on that same version of the log: whatever changed in between makes the
-append fail, and all of it is looked at again.
+append fail, and what the new entries touch is looked at again.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
@@ -15,6 +17,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
 from backfill_assets.lakehouse.log_rows import closed_rows, prepared_rows
 from backfill_assets.lakehouse.main_table import MainTable, check_partitions, of_days
 from backfill_assets.lakehouse.pin import States, files_at, logicals
+from backfill_assets.lakehouse.pinned import pinned_files
 from backfill_assets.lakehouse.publication import (
     Before,
     DayState,
@@ -25,8 +28,16 @@ from backfill_assets.lakehouse.publication import (
     TableChange,
 )
 from backfill_assets.lakehouse.publication_log import Head, HeadState, OpenEntry, PublicationLog
+from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.steps import Reached, Step
 from backfill_assets.lakehouse.storage import Storage
+
+TURN = timedelta(seconds=10)
+"""How long others let a publication pass that lost several rounds."""
+_ROUNDS_BEFORE_A_TURN = 5
+_TURN_LOOK_SECONDS = 0.1
+_MOST_TURN_LOOKS = 100
+"""However many others ask for a turn, a round waits no longer for them than one turn."""
 
 
 @dataclass(frozen=True)
@@ -45,33 +56,79 @@ class Preparation:
     storage: Storage
     log: PublicationLog
     retention_days: int
+    now: Callable[[], datetime]
     reached: Reached
     finish: Callable[[str], Outcome]
+    sleep: Callable[[float], None] = time.sleep
 
     def prepare(self, publication: Publication) -> Moved | None:
-        """None when the publication is on the log, by this call or by an earlier attempt: the log knows its outcome."""
+        """None when the publication is on the log, by this call or by an earlier attempt: the log knows its outcome.
+
+        A round that is lost to a publication of other tables repeats only the append, not the checks.
+        """
         check_request(publication)
+        tables = publication.writes | publication.reads
+        retry, rows, as_of = Retry(f"Preparing {publication.id}"), None, None
+        lost = 0
         while True:
-            head = self.log.head()
-            self.reached(Step.LOG_READ, publication.id)
+            head = self._head_in_turn(publication)
             if publication.id in head.state.open or publication.id in head.state.outcomes:
                 return None
             if self._finish_blocking(head.state, publication):
+                retry.lost("other publications of its tables are under way")
                 continue
-            mains = {change.table: self._open(change) for change in publication.tables}
-            if any(main.transaction(publication.id) is not None for main in mains.values()):
-                return None
-            self.reached(Step.TABLES_READ, publication.id)
-            states = self.log.day_states(head, publication.writes | publication.reads)
-            active = {name: main.state() for name, main in mains.items()}
-            moved = self._moved(publication, head, states, mains, active)
-            if moved is not None:
-                return moved
-            prepared = Prepared(publication=publication, before=_before_images(publication, states, active))
-            _check_fit(prepared, mains, active)
-            if self.log.append(head, prepared_rows(prepared), _opened(head, publication)):
+            news = (head.state.news_of(tables), head.state.reclaimed)
+            if rows is None or news != as_of:
+                found = self._check(publication, head)
+                if not isinstance(found, Prepared):
+                    return found
+                rows, as_of = prepared_rows(found), news
+            if self.log.append(head, rows, self._opened(head, publication)):
                 self.reached(Step.PREPARED, publication.id)
                 return None
+            lost += 1
+            if lost % _ROUNDS_BEFORE_A_TURN == 0:
+                self._ask_for_a_turn(publication)
+            retry.lost("other publications are appended to the log first")
+
+    def _check(self, publication: Publication, head: Head) -> Prepared | Moved | None:
+        """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
+        kept_days = head.state.window_days(self.retention_days, self.now())
+        mains = {change.table: self._open(change, kept_days) for change in publication.tables}
+        if any(main.transaction(publication.id) is not None for main in mains.values()):
+            return None
+        self.reached(Step.TABLES_READ, publication.id)
+        states = self.log.day_states(head, publication.writes | publication.reads)
+        active = {name: main.state() for name, main in mains.items()}
+        moved = self._moved(publication, head, states, mains, active)
+        if moved is not None:
+            return moved
+        prepared = Prepared(
+            publication=publication,
+            before=_before_images(publication, states, active),
+            window_days=self.retention_days,
+        )
+        _check_fit(prepared, mains, active)
+        for main in mains.values():
+            main.keep_for(kept_days)
+        return prepared
+
+    def _ask_for_a_turn(self, publication: Publication) -> None:
+        """Ask others, on the log, to let this one pass. It is only a request: it expires, and refuses nothing."""
+        head = self.log.head()
+        turns = {**_current(head.state, self.now()), publication.id: self.now() + TURN}
+        state = head.state.model_copy(update={"turns": turns})
+        self.log.append(head, [{"event": "waiting", "publication": publication.id}], lambda file: state)
+
+    def _head_in_turn(self, publication: Publication) -> Head:
+        """The newest head, once no publication is on it that has waited longer; after one turn in any case."""
+        for _ in range(_MOST_TURN_LOOKS):
+            head = self.log.head()
+            self.reached(Step.LOG_READ, publication.id)
+            if next(iter(_current(head.state, self.now())), publication.id) == publication.id:
+                break
+            self.sleep(_TURN_LOOK_SECONDS)
+        return head
 
     def _finish_blocking(self, state: HeadState, publication: Publication) -> bool:
         """An open entry locks whole tables, for whoever writes or reads them: bring it to its end first."""
@@ -81,9 +138,20 @@ class Preparation:
             self.finish(entry.publication)
         return bool(blocking)
 
-    def _open(self, change: TableChange) -> MainTable:
+    def _open(self, change: TableChange, kept_days: int) -> MainTable:
         main = MainTable.open(self.storage, change.table)
-        return main or MainTable.create(self.storage, change.table, change.table_schema, self.retention_days)
+        return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
+
+    def _opened(self, head: Head, publication: Publication) -> Callable[[str], HeadState]:
+        now = self.now()
+        turns = {id: until for id, until in _current(head.state, now).items() if id != publication.id}
+        promised = head.state.promising(self.retention_days, now)
+
+        def state(file: str) -> HeadState:
+            entry = OpenEntry(publication=publication.id, file=file, writes=publication.writes, reads=publication.reads)
+            return promised.model_copy(update={"open": {**head.state.open, publication.id: entry}, "turns": turns})
+
+        return state
 
     def _moved(
         self,
@@ -119,7 +187,7 @@ class Preparation:
 
     def _withdrawn(self, read: InputRead, head: Head, states: States, reasons: list[str]) -> set[str]:
         """Input days whose rows were withdrawn or replaced since they were read. Gained rows make us stale, no more."""
-        now = logicals(self.storage, head, states, read.table, read.days)
+        now = logicals(pinned_files(self.log, head, read.table), states, read.table, read.days)
         changed = {day for day, logical in read.days.items() if now[day] != logical}
         withdrawn = changed - (set() if read.exact else self._only_gained(read, head, changed))
         reasons += [f"{read.table} {day} was replaced after it was read" for day in sorted(withdrawn)[:3]]
@@ -132,7 +200,7 @@ class Preparation:
             was = files_at(self.storage, read.table, read.version).by_day()
         except VersionGone:
             return set()
-        has = files_at(self.storage, read.table, head.state.versions.get(read.table)).by_day()
+        has = pinned_files(self.log, head, read.table).by_day()
         return {day for day in changed if was.get(day, frozenset()) <= has.get(day, frozenset())}
 
 
@@ -160,7 +228,9 @@ def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable], active: Mappi
     """Schema, and all that FINISH will compute: an entry that nobody can finish would lock its tables for good."""
     for change in prepared.publication.tables:
         target = prepared.target(change.table)
-        problems = mains[change.table].obstacles(change.table_schema, target, of_days(active[change.table], target))
+        files = of_days(active[change.table], target)
+        mains[change.table].require_writable(target, files)
+        problems = mains[change.table].obstacles(change.table_schema, target, files)
         if problems:
             raise PublicationRefused(
                 f"The staged rows do not fit the table {change.table}: " + "; ".join(problems) + ".",
@@ -169,12 +239,9 @@ def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable], active: Mappi
     closed_rows(prepared, "done", {}, dict.fromkeys(prepared.publication.writes, 0))
 
 
-def _opened(head: Head, publication: Publication) -> Callable[[str], HeadState]:
-    def state(file: str) -> HeadState:
-        entry = OpenEntry(publication=publication.id, file=file, writes=publication.writes, reads=publication.reads)
-        return head.state.model_copy(update={"open": {**head.state.open, publication.id: entry}})
-
-    return state
+def _current(state: HeadState, now: datetime) -> dict[str, datetime]:
+    """The turns that have not expired, oldest first. A clock that is ahead asks for no more than a turn."""
+    return {id: until for id, until in state.turns.items() if now < until <= now + TURN}
 
 
 def _changed_days(change: TableChange, states: States, active: LogState, reasons: list[str]) -> set[str]:

@@ -8,22 +8,76 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal, localcontext
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
+from pydantic import Field as ModelField
 
+from backfill_assets.datasets.placement import both
+from backfill_assets.days import DayRange
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 
 Kind = Literal["replace", "append", "compact", "rollback"]
 Mode = Literal["replace", "append"]
 Outcome = Literal["done", "aborted"]
+DIRTY = "+dirty"
+"""Ends the commit of code that the commit does not contain."""
+TOTAL = "total_"
+"""Begins the metrics that are the sum of a column, which may have digits after the point: then they are text."""
+_DIGITS = 100
 
 
 class Record(BaseModel):
     """Base of everything that is stored as JSON in the log: immutable, and strict about unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AuditRecord(BaseModel):
+    """Base of what the log keeps for audits alone: fields that a later process adds are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Environment(AuditRecord):
+    """What computed a day, besides its inputs and the version of the logic; part of no fingerprint."""
+
+    git_commit: str = ""
+    packages: str = ""
+    """The hash of the lock file, or of the installed packages."""
+    spark: str = ""
+    """Empty if no Spark was needed."""
+    java: str = ""
+
+    @property
+    def dirty(self) -> bool:
+        return self.git_commit.endswith(DIRTY)
+
+
+class DayRead(AuditRecord):
+    """Contiguous days of a table that a day was computed from."""
+
+    table: str
+    version: int | None
+    """Of main; None for a table that was never published, and for days that are staged."""
+    first: str
+    last: str
+    staged: bool = False
+    """True for days that the same publication brings."""
+
+    @property
+    def days(self) -> DayRange:
+        return DayRange(date.fromisoformat(self.first), date.fromisoformat(self.last))
+
+
+class DayLineage(AuditRecord):
+    """What a day was computed from and with."""
+
+    reads: tuple[DayRead, ...] = ()
+    environment: Environment | None = None
 
 
 class Provenance(Record):
@@ -80,23 +134,40 @@ class DayContent:
     def input_fingerprint(self) -> str:
         return fingerprints.input_fingerprint(self.code_version, self.parameters, self.inputs)
 
+    def figure(self, metric: str) -> Decimal | None:
+        """A metric as a number; None if it was not measured. A day without rows has 0 of everything."""
+        value = self.metrics.get(metric)
+        if value is None:
+            return None if self.rows else Decimal(0)
+        return Decimal(str(value))
+
     def plus(self, added: DayContent) -> DayContent:
-        """The content after appending ``added``: counts and checksums are sums, so they add up."""
+        """The content after appending ``added``: counts and checksums are sums, so they add up.
+
+        A number that one side was not measured for is unknown of both, unless that side has no rows.
+        """
         keys = {*self.metrics, *added.metrics}
         return replace(
             added,
             rows=self.rows + added.rows,
             checksum=str(int(self.checksum) + int(added.checksum)),
-            metrics={key: _plus(self.metrics.get(key), added.metrics.get(key)) for key in sorted(keys)},
-            staged_ms=self.staged_ms if added.staged_ms is None else (self.staged_ms or 0) + added.staged_ms,
+            code_version=both(self.code_version, added.code_version),
+            metrics={key: self._plus(added, key) for key in sorted(keys)},
+            staged_ms=None if self.staged_ms is None or added.staged_ms is None else self.staged_ms + added.staged_ms,
         )
 
-
-def _plus(old: int | str | None, new: int | str | None) -> int | str | None:
-    """Numbers add up; of text (an example of something) one is enough; a metric one side lacks counts as nothing."""
-    if isinstance(old, int) and isinstance(new, int):
-        return old + new
-    return new if old is None or old == "" else old
+    def _plus(self, added: DayContent, metric: str) -> int | str | None:
+        """Of text that is no total (an example of something) one is enough."""
+        old, new = self.metrics.get(metric), added.metrics.get(metric)
+        if isinstance(old, int) and isinstance(new, int):
+            return old + new
+        if not metric.startswith(TOTAL) and (isinstance(old, str) or isinstance(new, str)):
+            return old or new
+        if old is None or new is None:
+            return new if not self.rows else old if not added.rows else None
+        with localcontext() as exact:
+            exact.prec = _DIGITS
+            return str(Decimal(old) + Decimal(new))
 
 
 class Expected(Record):
@@ -114,6 +185,9 @@ class DayChange(Record):
     adds: tuple[AddedFile, ...] = ()
     content: DayContent | None
     expected: Expected = Expected()
+    lineage: DayLineage | None = ModelField(default=None, exclude=True)
+    """Kept in the log in a row of its own, for audits: processes that do not know it read the rest, and FINISH does
+    not need it. None for a day that was not computed, and for one that was read from the log."""
 
 
 class Position(Record):
@@ -178,6 +252,8 @@ class Prepared(Record):
 
     publication: Publication
     before: Mapping[str, Mapping[str, Before]]
+    window_days: int = 0
+    """The rollback window that was promised; 0 in entries from before it was kept: the setting counts then."""
 
     def change(self, table: str) -> TableChange:
         return next(change for change in self.publication.tables if change.table == table)

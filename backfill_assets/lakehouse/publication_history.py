@@ -11,8 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
-from backfill_assets.lakehouse.publication_log import LOG_TABLE
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.lineage import lineages
+from backfill_assets.lakehouse.log_files import LogFiles, among, equal
+from backfill_assets.lakehouse.log_rows import PREPARING_DAY
+from backfill_assets.lakehouse.publication import DayLineage, Environment
+from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.published import anything_published
 from backfill_assets.lakehouse.storage import Storage
 
@@ -40,6 +44,10 @@ class Inputs:
     """The days that were read, by table and its Delta version; None for a table that had never been published."""
     landed: tuple[str, ...] = ()
     """Files, by their path in the landing zone."""
+    staged: Mapping[str, list[date]] = field(default_factory=dict)
+    """The days that the publication brought itself and made others from, by table."""
+    environments: tuple[Environment, ...] = ()
+    """What computed its days; empty if nothing was computed, or if that was not recorded."""
 
 
 @dataclass
@@ -63,22 +71,57 @@ class Told:
         return sum(part.rows for part in self.tables.values())
 
 
-def history(storage: Storage) -> list[Told]:
-    """Every publication, newest first. Reads the log's columns, not the before-images that it keeps."""
+def history(
+    storage: Storage,
+    table: str | None = None,
+    days: DayRange | None = None,
+    most: int | None = None,
+    campaign: str = "",
+) -> list[Told]:
+    """Publications that touched ``table`` in ``days``, newest first: all of them, or at most ``most``.
+
+    Reads the log's columns, not the before-images that it keeps, and only the files that such publications lie in.
+    """
     if not anything_published(storage):
         return []
-    log = arrow_dataset(storage, LOG_TABLE)
-    rows = log.to_table(columns=_COLUMNS, filter=pc.field("publication").is_valid())
-    return _told(rows.sort_by("sequence").to_pylist())[::-1]
+    files = PublicationLog(storage, utc_now).files()
+    chosen: dict[str, None] = {}
+    for rows in _touching(files, table, days, campaign).newest_first(
+        ["event", "publication", "table", "day", "campaign"]
+    ):
+        touched = _touched(equal(rows, event=PREPARING_DAY), table, days, campaign)
+        chosen |= dict.fromkeys(touched.column("publication").to_pylist()[::-1])
+        if most is not None and len(chosen) >= most:
+            break
+    ids = list(chosen)[:most]
+    told = _told(among(files.holding("publication", ids).read(_COLUMNS), "publication", ids).to_pylist())[::-1]
+    return [each for each in told if _has_days(each, table, days)][:most]
 
 
-def rollbacks(storage: Storage) -> set[str]:
-    """The publications by which somebody undid others."""
-    if not anything_published(storage):
-        return set()
-    log = arrow_dataset(storage, LOG_TABLE)
-    chosen = (pc.field("event") == "prepared") & (pc.field("kind") == "rollback")
-    return set(log.to_table(columns=["publication"], filter=chosen)["publication"].to_pylist())
+def _touching(files: LogFiles, table: str | None, days: DayRange | None, campaign: str) -> LogFiles:
+    if table is not None:
+        files = files.holding("table", [table])
+    if days is not None:
+        files = files.between("day", str(days.first), str(days.last))
+    return files.holding("campaign", [campaign]) if campaign else files
+
+
+def _touched(rows: pa.Table, table: str | None, days: DayRange | None, campaign: str) -> pa.Table:
+    if table is not None:
+        rows = equal(rows, table=table)
+    if campaign:
+        rows = equal(rows, campaign=campaign)
+    if days is not None:
+        day = rows.column("day")
+        within = pc.and_(pc.greater_equal(day, str(days.first)), pc.less_equal(day, str(days.last)))
+        rows = rows.filter(within)
+    return rows
+
+
+def _has_days(told: Told, table: str | None, days: DayRange | None) -> bool:
+    """An id that was aborted may have been prepared again, for other days."""
+    parts = [part for name, part in told.tables.items() if table in (None, name)]
+    return any(days is None or any(day in days for day in part.days) for part in parts)
 
 
 def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], Inputs]:
@@ -89,20 +132,38 @@ def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], I
     ids = sorted({told.publication for told in of})
     if not ids:
         return {}
-    log = arrow_dataset(storage, LOG_TABLE)
-    chosen = (pc.field("event") == "prepared") & pc.field("publication").isin(pa.array(ids, pa.string()))
-    rows = log.to_table(columns=["publication", "at", "detail"], filter=chosen).to_pylist()
-    return {(row["publication"], row["at"]): _inputs(json.loads(row["detail"])["publication"]) for row in rows}
+    files = PublicationLog(storage, utc_now).files().holding("publication", ids)
+    found = equal(among(files.read(["event", "publication", "at", "detail"]), "publication", ids), event="prepared")
+    rows = found.to_pylist()
+    made = lineages(storage, ids)
+    return {
+        (row["publication"], row["at"]): _inputs(
+            json.loads(row["detail"])["publication"], made.get((row["publication"], row["at"]), {}).values()
+        )
+        for row in rows
+    }
 
 
-def _inputs(publication: Mapping[str, Any]) -> Inputs:
+def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> Inputs:
     read: dict[tuple[str, int | None], list[date]] = {}
     for each in publication["inputs"]:
         found = read.setdefault((each["table"], each["version"]), [])
         found += [day for text in each["days"] if (day := date.fromisoformat(text)) not in found]
     positions = (position["id"] for table in publication["tables"] for position in table["positions"])
     landed = (id.split(":", 2)[2] for id in positions if id.startswith("landed:"))
-    return Inputs({key: sorted(days) for key, days in read.items()}, tuple(sorted(landed)))
+    staged: dict[str, set[date]] = {}
+    environments: dict[Environment, None] = {}
+    for lineage in made:
+        for each in (each for each in lineage.reads if each.staged):
+            staged.setdefault(each.table, set()).update(each.days)
+        if lineage.environment is not None:
+            environments[lineage.environment] = None
+    return Inputs(
+        {key: sorted(days) for key, days in read.items()},
+        tuple(sorted(landed)),
+        {table: sorted(days) for table, days in sorted(staged.items())},
+        tuple(environments),
+    )
 
 
 def _told(rows: Iterable[Mapping[str, Any]]) -> list[Told]:
@@ -145,5 +206,7 @@ def _add(told: Told, row: Mapping[str, Any]) -> None:
             part.code_versions |= {row["code_version"]} - {"", None}
         case "aborting":
             told.outcome, told.reason = "aborting", row["reason"] or told.reason
+        case "aborted by hand":
+            told.reason = row["reason"] or told.reason
         case "closed":
             told.outcome, told.closed_at = row["outcome"], row["at"]

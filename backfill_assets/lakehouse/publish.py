@@ -6,16 +6,19 @@ breaks when a rule is dropped, and a committed mutant per rule shows that a test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.finish import Finish
-from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.pin import Pin, capture
 from backfill_assets.lakehouse.prepare import Moved, Preparation
 from backfill_assets.lakehouse.publication import Outcome, Publication
 from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
+from backfill_assets.lakehouse.retry import warn
 from backfill_assets.lakehouse.steps import Reached, Step, nowhere
 from backfill_assets.lakehouse.storage import Storage
 
@@ -68,27 +71,46 @@ class Publisher:
         :class:`Moved` because it was aborted needs a new one. Raises :class:`PublicationRefused` when the staged rows
         can never be published (schema, partition).
         """
-        preparation = Preparation(self.storage, self.log, self.retention_days, self.reached, self.finish)
+        preparation = Preparation(self.storage, self.log, self.retention_days, self.now, self.reached, self.finish)
         moved = preparation.prepare(publication)
         return self._outcome(publication, self.finish(publication.id)) if moved is None else moved
 
     def finish(self, publication: str) -> Outcome:
         """Bring an open entry to its end, forward or back, from wherever anybody left it."""
-        return Finish(self.storage, self.log, self.now, self.reached).finish(publication)
+        return self._finish().finish(publication)
 
-    def recover(self) -> dict[str, Outcome]:
-        """Finish every open entry: what a new process does first, and all that recovery is."""
-        return {publication: self.finish(publication) for publication in self.log.head().state.open}
+    def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
+        """Give an open entry up, for a person who says so; the tables that could not be put back, and why.
+
+        Raises :class:`InvalidRequest` when it is not open.
+        """
+        return self._finish().abort(publication, by, reason)
+
+    def recover(self, tables: Collection[str] = ()) -> dict[str, Outcome]:
+        """Finish every open entry: what a new process does first, and all that recovery is.
+
+        An entry that cannot be finished is named and left open; it is an error only if it writes one of ``tables``.
+        """
+        outcomes: dict[str, Outcome] = {}
+        for publication, entry in self.log.head().state.open.items():
+            try:
+                outcomes[publication] = self.finish(publication)
+            except (BackfillError, DeltaError, OSError) as error:
+                if entry.writes & set(tables):
+                    raise
+                warn(
+                    f"{publication} is open and cannot be finished, so its tables ({', '.join(sorted(entry.writes))})"
+                    f" wait; others go on. {error}"
+                )
+        return outcomes
+
+    def _finish(self) -> Finish:
+        return Finish(self.storage, self.log, self.now, self.reached)
 
     def _outcome(self, publication: Publication, outcome: Outcome) -> Published | Moved:
         if outcome == "done":
-            return Published(
-                publication.id, {table: self._version(table, publication.id) for table in publication.writes}
-            )
+            versions = self.log.versions_of(publication.id)
+            return Published(publication.id, {table: versions[table] for table in publication.writes})
         days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
         reason = f"somebody wrote to the table while {publication.id} was under way, so it was aborted"
         return Moved(days=days, reasons=(reason,))
-
-    def _version(self, table: str, publication: str) -> int:
-        main = MainTable.open(self.storage, table)
-        return main.commit_version(publication) if main else -1

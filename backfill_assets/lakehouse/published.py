@@ -25,14 +25,15 @@ from datetime import date
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
+from backfill_assets.lakehouse.log_files import LOG_TABLE, equal
 from backfill_assets.lakehouse.log_rows import DAY_COLUMNS, day_state
+from backfill_assets.lakehouse.pinned import pinned_versions
 from backfill_assets.lakehouse.publication import DayState
-from backfill_assets.lakehouse.publication_log import LOG_TABLE, PublicationLog, utc_now
+from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.storage import Storage
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def published_versions(storage: Storage, publication: str | None = None) -> Mapp
     if publication is None:
         if not anything_published(storage):
             return {}
-        return PublicationLog(storage, utc_now).head().state.versions
+        log = PublicationLog(storage, utc_now)
+        head = log.head()
+        return pinned_versions(log, head, head.state.versions)
     versions: Mapping[str, int] = json.loads(closing_entry(storage, publication)["detail"])
     return versions
 
@@ -82,16 +85,26 @@ def read_published(storage: Storage, table: str, publication: str | None = None)
 
     Raises :class:`InvalidRequest` when nothing was published to the table by then.
     """
-    version = published_versions(storage, publication).get(table)
+    version = (
+        pinned_version(storage, table) if publication is None else published_versions(storage, publication).get(table)
+    )
     if version is None:
         then = f" when {publication} was published" if publication else ""
         raise InvalidRequest(f"Nothing was published to {table}{then}.", hint="backfill status shows what there is.")
     return PublishedTable(table, storage.uri(table), version, storage)
 
 
+def pinned_version(storage: Storage, table: str) -> int | None:
+    """The version of ``table`` as of the last closed entry; None if nothing was published to it."""
+    if not anything_published(storage):
+        return None
+    log = PublicationLog(storage, utc_now)
+    return pinned_versions(log, log.head(), [table]).get(table)
+
+
 def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
     """The ``sequence``, ``outcome`` and ``detail`` (the map of versions, as JSON) of the entry that closed it."""
-    rows = _log_rows(storage, pc.field("publication") == publication, ["event", "sequence", "outcome", "detail"])
+    rows = _rows_of(storage, publication)
     closed = [row for row in rows if row["event"] == "closed"]
     if closed:
         return max(closed, key=lambda row: int(row["sequence"]))
@@ -100,25 +113,33 @@ def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
     raise unknown_publication(storage, publication)
 
 
+def _rows_of(storage: Storage, publication: str) -> list[dict[str, Any]]:
+    if not anything_published(storage):
+        return []
+    columns = ["event", "publication", "sequence", "outcome", "detail"]
+    files = PublicationLog(storage, utc_now).files().holding("publication", [publication])
+    rows: list[dict[str, Any]] = equal(files.read(columns), publication=publication).to_pylist()
+    return rows
+
+
 def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
     """The error for a publication that the log does not know, with the nearest one that it does."""
-    known = {row["publication"] for row in _log_rows(storage, pc.field("event") == "prepared", ["publication"])}
+    known: set[str] = set()
+    if anything_published(storage):
+        rows = PublicationLog(storage, utc_now).files().read(["event", "publication"])
+        known |= set(equal(rows, event="prepared").column("publication").to_pylist())
     near = get_close_matches(publication, sorted(known), n=1)
     hint = f"Did you mean {near[0]}?" if near else "backfill history lists the publications."
     return InvalidRequest(f"There is no publication {publication!r}.", hint=hint)
 
 
-def _log_rows(storage: Storage, chosen: pc.Expression, columns: list[str]) -> list[dict[str, Any]]:
-    if not anything_published(storage):
-        return []
-    log = arrow_dataset(storage, LOG_TABLE)
-    rows: list[dict[str, Any]] = log.to_table(columns=columns, filter=chosen).to_pylist()
-    return rows
-
-
 def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:
     """What the log says the day holds: now, or as it was when ``publication`` was closed; None if never published."""
     closed = int(closing_entry(storage, publication)["sequence"]) if publication else None
-    chosen = (pc.field("event") == "published") & (pc.field("table") == table) & (pc.field("day") == str(day))
-    rows = _log_rows(storage, chosen if closed is None else chosen & (pc.field("sequence") <= closed), DAY_COLUMNS)
-    return day_state(max(rows, key=lambda row: int(row["sequence"]))) if rows else None
+    if not anything_published(storage):
+        return None
+    files = PublicationLog(storage, utc_now).files().between("sequence", high=closed)
+    rows = files.holding("table", [table]).holding("day", [str(day)]).read([*DAY_COLUMNS, "event"])
+    found = equal(rows, event="published", table=table, day=str(day)).to_pylist()
+    until = [row for row in found if closed is None or int(row["sequence"]) <= closed]
+    return day_state(until[-1]) if until else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import cache
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
@@ -13,6 +14,7 @@ from backfill_assets.lakehouse.pin import States
 from backfill_assets.lakehouse.publication import (
     DayChange,
     Expected,
+    InputRead,
     Notice,
     Position,
     Prepared,
@@ -22,6 +24,8 @@ from backfill_assets.lakehouse.publication import (
 )
 from backfill_assets.lakehouse.publish import Moved, Published, Publisher
 
+FindPrepared = Callable[[str], tuple[Prepared, datetime] | None]
+
 
 def roll_back(
     publisher: Publisher,
@@ -29,8 +33,11 @@ def roll_back(
     *,
     id: str,
     provenance: Provenance | None = None,
+    inputs: tuple[InputRead, ...] = (),
 ) -> Published:
     """Undo ``publication``: its days get the files and the content they had before, in all its tables at once.
+
+    ``inputs`` is what was looked at to decide that it may be undone; if that has moved, it is refused.
 
     A rollback is a publication and can be rolled back itself. Raises :class:`InvalidRequest` for an unknown or
     aborted publication, :class:`PublicationRefused` when a day was published again since, when the files are no
@@ -44,7 +51,7 @@ def roll_back(
         id,
         provenance or Provenance(reason=f"rollback of {publication}"),
     )
-    result = publisher.publish(request)
+    result = publisher.publish(request.model_copy(update={"inputs": inputs}))
     if isinstance(result, Moved):
         raise PublicationRefused(
             f"{publication} cannot be rolled back as it is: " + "; ".join(result.reasons) + ".",
@@ -63,9 +70,8 @@ class Newest:
 
 def newest(publisher: Publisher, campaign: str) -> Newest | None:
     """What the log says of ``campaign``; None when it has published nothing."""
-    events = publisher.log.rows("closed", columns=["sequence", "publication", "campaign", "event", "outcome"])
-    done = [row["publication"] for row in events if (row["campaign"], row["outcome"]) == (campaign, "done")]
-    return Newest(done[-1], _undoes(publisher, done[-1])) if done else None
+    found = publisher.log.newest_closed(campaign)
+    return Newest(found, _undoes(publisher, found)) if found else None
 
 
 def newest_of(publisher: Publisher, campaign: str) -> str:
@@ -102,11 +108,11 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
     if publisher.log.outcome(publisher.log.head(), publication) != "done":
         raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
     prepared, at = found
-    age = publisher.now() - at
-    if age > timedelta(days=publisher.retention_days):
+    age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
+    if age > timedelta(days=window):
         raise PublicationRefused(
             f"The rollback window of {publication} is over: it was published {age.days} days ago,"
-            f" and files are kept for {publisher.retention_days} days.",
+            f" and files are kept for {window} days.",
             hint="Rebuild the days with the version of the code that they had then.",
         )
     return prepared
@@ -146,13 +152,14 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
     """
     before, target = prepared.before[change.table], prepared.target(change.table)
     states = publisher.log.day_states(publisher.log.head(), {change.table})
+    find = cache(publisher.log.find_prepared)
     days = tuple(
         DayChange(
             day=day.day,
             adds=before[day.day].files,
             content=before[day.day].content,
             expected=Expected(
-                files=tuple(sorted(_compacted(publisher, change.table, day.day, states, target[day.day]))),
+                files=tuple(sorted(_compacted(find, change.table, day.day, states, target[day.day]))),
                 publication=states[change.table, day.day].publication,
             ),
         )
@@ -167,7 +174,7 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
     )
 
 
-def _compacted(publisher: Publisher, table: str, day: str, states: States, ours: Collection[str]) -> Collection[str]:
+def _compacted(find: FindPrepared, table: str, day: str, states: States, ours: Collection[str]) -> Collection[str]:
     """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
 
     Maintenance must not take from anybody the rollback that its window promises.
@@ -176,23 +183,23 @@ def _compacted(publisher: Publisher, table: str, day: str, states: States, ours:
     if state.physical == fingerprints.physical(ours):
         return ours
     newest: Collection[str] = ()
-    compaction = _last_compaction(publisher, table, day, state.publication)
+    compaction = _last_compaction(find, table, day, state.publication)
     while compaction is not None:
         newest = newest or compaction.target(table)[day]
         before = compaction.before[table][day]
         if {file.path for file in before.files} == set(ours):
             return newest
-        compaction = _last_compaction(publisher, table, day, before.publication)
+        compaction = _last_compaction(find, table, day, before.publication)
     return ours
 
 
-def _last_compaction(publisher: Publisher, table: str, day: str, publication: str) -> Prepared | None:
+def _last_compaction(find: FindPrepared, table: str, day: str, publication: str) -> Prepared | None:
     """The compaction that ``publication`` is, or that stands again because what came after it was undone."""
-    while publication and (found := publisher.log.find_prepared(publication)) is not None:
+    while publication and (found := find(publication)) is not None:
         made = found[0].publication
         if made.kind == "compact":
             return found[0]
-        undone = publisher.log.find_prepared(made.provenance.undoes) if made.kind == "rollback" else None
+        undone = find(made.provenance.undoes) if made.kind == "rollback" else None
         if undone is None:
             return None
         publication = undone[0].before[table][day].publication

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import uuid
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from backfill_assets.datasets.contract import as_declared
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
@@ -18,16 +20,14 @@ from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.publication import InputRead
 from backfill_assets.lakehouse.storage import Storage, literal_path
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
-from backfill_assets.lakehouse.written_files import written_files
+from backfill_assets.lakehouse.written_files import WRITE, write_folder, written_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
-_WRITE = "write-id"
-"""The folders that one timeline was written to look like partitions, so that Spark reads all of them at once. It is no
-name that a column could have."""
+_COUNT_SECONDS = 120.0
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
@@ -66,19 +66,56 @@ def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[Added
     return _all_of(found) if found else spark.createDataFrame([], schema)
 
 
-def stage(rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs], *, other_days: bool = False) -> None:
+def rows_of_main_files(
+    spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
+) -> DataFrame:
+    """The rows of ``files`` of a published table, whatever version they are of, in the shape of ``schema``."""
+    ordered = sorted(files, key=lambda file: file.path)
+    parts = [
+        part
+        for start in range(0, len(ordered), _MOST_FOLDERS)
+        for part in _rows_of_a_few(spark, storage, table, ordered[start : start + _MOST_FOLDERS], schema)
+    ]
+    return _all_of(parts) if parts else spark.createDataFrame([], schema)
+
+
+def _rows_of_a_few(
+    spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
+) -> list[DataFrame]:
+    """Foreign files may lie anywhere: then their day is that of their add action, and no part of the path."""
+    found = _file_rows(spark, storage, table, files, schema)
+    if found is not None:
+        return [found]
+    own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
+    return [
+        spark.read.schema(own)
+        .parquet(literal_path(storage.spark_uri(f"{table}/{file.path}")))
+        .withColumn(PARTITION_COLUMN, F.lit(file.day).cast("date"))
+        .select(*schema.names)
+        for file in files
+    ]
+
+
+def stage(
+    rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs], *, other_days: bool = False
+) -> list[AddedFile]:
     """Write computed days into ``timeline`` in one Spark job, and record which days and from what, in one commit.
+
+    Returns the files of this write, as the timeline names them.
 
     Spark writes plain Parquet into a folder that nobody else knows, and delta-rs commits what is there then: Delta's
     own writer takes a second or more for each write, however little it has to write, and looks at every row once more
     for statistics that Parquet's footers have as well. A job that dies leaves files that no log names.
 
     A day without rows is recorded like any other. Raises :class:`PublicationRefused` when there are rows of a day that
-    is not in ``staged``, unless ``other_days`` are wanted: the transform made up days it was not asked for.
+    is not in ``staged``, unless ``other_days`` are wanted: the transform made up days it was not asked for. Raises
+    :class:`LakehouseUnusable` when the files hold other rows than Spark counted while it wrote them.
     """
-    folder = f"{_WRITE}={uuid.uuid4().hex[:12]}"
-    rows.write.partitionBy(PARTITION_COLUMN).parquet(f"{timeline.spark_uri}/{folder}")
+    folder, written = write_folder(), Observation()
+    counted = rows.observe(written, F.count(F.lit(1)).alias("rows"))
+    counted.write.partitionBy(PARTITION_COLUMN).parquet(f"{timeline.spark_uri}/{folder}")
     files = written_files(timeline.storage, timeline.path, folder)
+    _require_rows(files, _counted(written), f"{timeline.path}/{folder}")
     stray = {file.day for file in files} - staged.keys()
     if stray and not other_days:
         raise PublicationRefused(
@@ -86,6 +123,39 @@ def stage(rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs], *
             hint="A transform may only return rows of the days it was given; correct it in a new version.",
         )
     timeline.add(files, _all_nullable(rows.schema), staged)
+    return files
+
+
+def _counted(written: Observation, patience: float = _COUNT_SECONDS) -> int:
+    """The rows that Spark wrote. Raises :class:`LakehouseUnusable` when Spark does not report them in time."""
+    found: Future[dict[str, Any]] = Future()
+
+    def ask() -> None:
+        try:
+            found.set_result(written.get)
+        except BaseException as error:
+            found.set_exception(error)
+
+    # Embedded Spark reports by an event, drops events when their queue is full, and then waits without end. A daemon
+    # thread does not keep the process from ending.
+    threading.Thread(target=ask, name="rows-written", daemon=True).start()
+    try:
+        return int(found.result(patience).get("rows", 0))
+    except TimeoutError:
+        raise LakehouseUnusable(
+            f"Spark wrote rows and did not report within {patience:.0f} s how many.",
+            hint="Nothing was published. Raise spark.scheduler.listenerbus.eventqueue.capacity, then run the days again.",
+        ) from None
+
+
+def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None:
+    """A file more than the write made, or one less, is refused: a task attempt that was given up can leave one."""
+    held = sum(file.rows for file in files)
+    if held != written:
+        raise LakehouseUnusable(
+            f"Spark wrote {written} row(s) to {folder}, and its {len(files)} file(s) hold {held}.",
+            hint="Nothing was published. Run the days again: they are written to a new folder.",
+        )
 
 
 def _all_nullable(schema: StructType) -> str:
@@ -106,12 +176,15 @@ def _file_rows(
         if day != f"{PARTITION_COLUMN}={file.day}":
             return None
         before, _, last = folder.rpartition("/")
-        folder = before if last.startswith(f"{_WRITE}=") else folder
+        folder = before if last.startswith(f"{WRITE}=") else folder
         folders.setdefault(folder, []).append(literal_path(storage.spark_uri(f"{table}/{file.path}")))
     if len(files) > _MOST_FILES or len(folders) > _MOST_FOLDERS:
         return None
+    # With a declared type Spark takes the name of a folder as it is. Otherwise it tries numbers first, also where its
+    # type inference is off: it would compute 3e0228148540.
+    declared = StructType([*schema.fields, StructField(WRITE, StringType())])
     parts = [
-        spark.read.schema(schema)
+        spark.read.schema(declared)
         .option("basePath", storage.spark_uri(f"{table}/{folder}".rstrip("/")))
         .parquet(*paths)
         .select(*schema.names)

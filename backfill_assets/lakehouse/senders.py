@@ -21,13 +21,41 @@ _TIMEOUT_SECONDS = 10.0
 
 
 def sender_of(text: str, write: Callable[[str], None] | None = None) -> Sender:
-    """The sender that ``text`` names, as :attr:`Settings.notices` has it; ``write`` is where ``log`` writes to."""
+    """The sender that ``text`` names, as :attr:`Settings.notices` has it.
+
+    ``write`` is where ``log`` writes to, by default the logger ``backfill_assets.notices``.
+    """
     kind, _, where = text.partition(":")
     if kind == "webhook":
         return WebhookSender(where)
     if kind == "file":
         return FileSender(Path(where).expanduser())
-    return LogSender(write or logging.getLogger("backfill_assets.notices").warning)
+    return LogSender(write or log_writer(logging.getLogger("backfill_assets.notices"), logging.WARNING))
+
+
+def log_writer(logger: logging.Logger, level: int = logging.INFO) -> Callable[[str], None]:
+    """Writes a text to ``logger``; raises :class:`NotDelivered` if its settings would drop it."""
+
+    def write(text: str) -> None:
+        if not _is_written(logger, level):
+            name = logging.getLevelName(level)
+            raise NotDelivered(f"no handler of the logger {logger.name} writes what is of level {name}")
+        logger.log(level, text)
+
+    return write
+
+
+def _is_written(logger: logging.Logger, level: int) -> bool:
+    """Whether a handler of ``logger``, or of one that it passes records on to, takes a record of ``level``."""
+    if not logger.isEnabledFor(level):
+        return False
+    handlers, at = list(logger.handlers), logger
+    while at.propagate and at.parent is not None:
+        at = at.parent
+        handlers += at.handlers
+    if not handlers:
+        return logging.lastResort is not None and level >= logging.lastResort.level
+    return any(level >= each.level and not isinstance(each, logging.NullHandler) for each in handlers)
 
 
 def as_json(due: DueNotice) -> dict[str, Any]:
@@ -37,7 +65,7 @@ def as_json(due: DueNotice) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class LogSender:
-    """One message a notice."""
+    """One message a notice. ``write`` raises :class:`NotDelivered` where the message would be lost."""
 
     write: Callable[[str], None]
 

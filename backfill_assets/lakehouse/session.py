@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.errors import LakehouseUnusable, SparkLost
 from backfill_assets.lakehouse.class_archive import start_folder, start_options
 from backfill_assets.lakehouse.jars import jars_of_delta, locked_jars
-from backfill_assets.lakehouse.java import require_java
+from backfill_assets.lakehouse.java import require_java, without_incubator
 from backfill_assets.lakehouse.java_lookups import remember_lookups
 from backfill_assets.lakehouse.memory import driver_memory
 from backfill_assets.lakehouse.object_store import ObjectStore
@@ -29,6 +30,12 @@ _DEFAULT_PORT = 15002
 _RETRIES, _LONGEST_WAIT_MS = 8, 5_000
 # As Java reads properties: a key ends at the first blank, equals sign or colon.
 _PROPERTY = re.compile(r"(?P<key>[^\s=:]+)\s*[=:]?\s*(?P<value>.*)")
+RESTART_SECONDS = 120.0
+"""So long a server that a command restarts is waited for."""
+KEPT_BY = "BACKFILL_SPARK_KEPT_BY"
+"""The environment variable by which a command tells its runs that it restarts their Spark server."""
+_ANOTHER_SERVER = ("[NO_ACTIVE_SESSION]", "[INVALID_HANDLE.SESSION_")
+"""What the client says when a new server answers at the address, which does not know its session."""
 _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 
 
@@ -76,18 +83,41 @@ def run_a_job(settings: Settings) -> None:
 
 @contextmanager
 def naming_a_lost_server(what: str) -> Iterator[None]:
-    """Raise ``LakehouseUnusable`` when the Connect server goes away while ``what`` is under way."""
+    """Raise :class:`SparkLost` when the Connect server goes away while ``what`` is under way."""
     from pyspark.errors import PySparkException
 
     try:
         yield
     except PySparkException as error:
-        if type(error).__name__ not in _SERVER_GONE:
+        if type(error).__name__ not in _SERVER_GONE and not any(each in str(error) for each in _ANOTHER_SERVER):
             raise
-        raise LakehouseUnusable(
+        raise SparkLost(
             f"The Spark server went away while {what}: nothing of it was published.",
-            hint="Start one (backfill spark start), then run the same days again: what was staged is used.",
+            hint=f"{how_to_start()}, then run the same days again: what was staged is used.",
         ) from error
+
+
+def keeper() -> str:
+    """The command that restarts the Spark server of this process whenever it ends; empty if no command does."""
+    return os.environ.get(KEPT_BY, "").strip()
+
+
+def how_to_start() -> str:
+    """What a person does when no Spark server answers."""
+    restarted_by = keeper()
+    if restarted_by:
+        return f"{restarted_by} starts it again by itself: wait until it says so"
+    return "Start one (backfill spark start)"
+
+
+def answers_within(url: str, seconds: float) -> bool:
+    """Wait until a Connect server listens at ``sc://host:port``; False after ``seconds`` without one."""
+    until = time.monotonic() + seconds
+    while not _listens(url):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.5)
+    return True
 
 
 def end_session(settings: Settings, session_id: str) -> None:
@@ -138,7 +168,8 @@ def _embedded(settings: Settings, app_name: str, options: Mapping[str, str]) -> 
         builder = builder.config(key, value)
     conf_dir = str(start_folder(settings))
     # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.
-    with _environment(SPARK_CONF_DIR=conf_dir, SPARK_REMOTE=None, SPARK_CONNECT_MODE_ENABLED=None):
+    elsewhere = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
+    with _environment(SPARK_CONF_DIR=conf_dir, **elsewhere, **without_incubator()):
         session: SparkSession = builder.getOrCreate()
     remember_lookups(session)
     return session
@@ -159,13 +190,20 @@ def _connect(settings: Settings, url: str, session_id: str | None, options: Mapp
 
 
 def require_answer(url: str) -> None:
-    """Raise ``LakehouseUnusable`` when nothing listens at ``sc://host:port``; the client would try for minutes."""
+    """Raise ``LakehouseUnusable`` when nothing listens at ``sc://host:port``; the client would try for minutes.
+
+    A server that a command restarts is waited for.
+    """
+    if not answers_within(url, RESTART_SECONDS if keeper() else 0):
+        hint = f"{how_to_start()}, or unset SPARK_REMOTE: then Spark runs inside the process."
+        raise LakehouseUnusable(f"Nothing answers at {url}.", hint=hint)
+
+
+def _listens(url: str) -> bool:
     address = urlsplit(url)
     with closing(socket.socket()) as probe:
         probe.settimeout(5)
-        if probe.connect_ex((address.hostname or "localhost", address.port or _DEFAULT_PORT)) != 0:
-            hint = "Start one (backfill spark start), or unset SPARK_REMOTE: then Spark runs inside the process."
-            raise LakehouseUnusable(f"Nothing answers at {url}.", hint=hint)
+        return probe.connect_ex((address.hostname or "localhost", address.port or _DEFAULT_PORT)) == 0
 
 
 def _remote_session(url: str, session_id: str | None) -> SparkSession:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.pinned import pinned_versions
 from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.published import PublishedTable, anything_published
 from backfill_assets.lakehouse.storage import Storage
@@ -29,8 +30,9 @@ class Snapshot:
         """Of a lakehouse that has no log yet: nothing. Asking does not create one."""
         if not anything_published(storage):
             return cls(storage, BEFORE_ANYTHING, {})
-        head = PublicationLog(storage, utc_now).head()
-        return cls(storage, head.version, head.state.versions)
+        log = PublicationLog(storage, utc_now)
+        head = log.head()
+        return cls(storage, head.version, pinned_versions(log, head, head.state.versions))
 
     def table(self, name: str) -> PublishedTable | None:
         """None if nothing was published to it yet."""

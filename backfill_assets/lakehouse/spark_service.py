@@ -36,7 +36,7 @@ class SparkProcess:
     java_class: str
 
     def runs(self) -> bool:
-        return self.java_class in _command_line(self.pid)
+        return self.java_class in command_line(self.pid)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _noted(settings: Settings) -> SparkService | None:
         return None
 
 
-def _command_line(pid: int) -> str:
+def command_line(pid: int) -> str:
     """Empty for a process that is gone, or that nobody has waited for yet."""
     of_linux = Path(f"/proc/{pid}/cmdline")
     if of_linux.parent.parent.joinpath("self").exists():

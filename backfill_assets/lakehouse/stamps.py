@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
-from backfill_assets.lakehouse.publication_log import LOG_TABLE
+from backfill_assets.lakehouse.lineage import lineages
+from backfill_assets.lakehouse.log_files import among, equal
+from backfill_assets.lakehouse.publication import DayLineage
+from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.snapshot import Snapshot
 
 _COLUMNS = ["sequence", "at", "publication", "kind", "run", "launched_by", "git_commit"]
@@ -30,25 +31,29 @@ class Stamp:
     run: str
     launched_by: str
     git_commit: str
+    lineage: DayLineage | None = None
+    """What the publication computed the day from and with; None if it computed nothing, or that was not recorded."""
 
 
 def stamps(snapshot: Snapshot, of: Collection[tuple[str, date]]) -> dict[tuple[str, date], Stamp]:
     """The stamp of each of these tables and days, as of the log entry of ``snapshot``."""
     if not of:
         return {}
-    log = arrow_dataset(snapshot.storage, LOG_TABLE)
-    chosen = (
-        (pc.field("event") == "published")
-        & (pc.field("sequence") <= snapshot.sequence)
-        & pc.field("table").isin(pa.array(sorted({table for table, _ in of}), pa.string()))
-        & pc.field("day").isin(pa.array(sorted({str(day) for _, day in of}), pa.string()))
+    tables, days = {table for table, _ in of}, {str(day) for _, day in of}
+    files = PublicationLog(snapshot.storage, utc_now).files().between("sequence", high=snapshot.sequence)
+    found_rows = equal(
+        files.holding("table", tables).holding("day", days).read([*_COLUMNS, "event"]), event="published"
     )
-    rows = log.to_table(columns=_COLUMNS, filter=chosen).sort_by("sequence").to_pylist()
-    newest = {(row["table"], date.fromisoformat(row["day"])): _stamp(row) for row in rows}
-    return {each: newest[each] for each in of if each in newest}
+    found_rows = among(among(found_rows, "table", tables), "day", days)
+    rows = found_rows.filter(pc.less_equal(found_rows.column("sequence"), snapshot.sequence)).to_pylist()
+    newest = {(row["table"], date.fromisoformat(row["day"])): row for row in rows}
+    found = {each: newest[each] for each in of if each in newest}
+    made = lineages(snapshot.storage, {row["publication"] for row in found.values()})
+    by_id = {publication: days for (publication, _), days in made.items()}
+    return {each: _stamp(row, by_id.get(row["publication"], {}).get(each)) for each, row in found.items()}
 
 
-def _stamp(row: dict[str, Any]) -> Stamp:
+def _stamp(row: dict[str, Any], lineage: DayLineage | None) -> Stamp:
     return Stamp(
         publication=row["publication"],
         published_at=row["at"],
@@ -58,4 +63,5 @@ def _stamp(row: dict[str, Any]) -> Stamp:
         run=row["run"] or "",
         launched_by=row["launched_by"] or "",
         git_commit=row["git_commit"] or "",
+        lineage=lineage,
     )

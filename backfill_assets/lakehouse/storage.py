@@ -6,7 +6,9 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from backfill_assets.lakehouse.disk import explained
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
 
+_ASKED_IN_TURN, _ASKED_AT_ONCE = 8, 32
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
@@ -71,10 +75,16 @@ class Storage:
         return bool(filesystem.get_file_info(full).type != fs.FileType.NotFound)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Those of ``paths`` that are not there; one request for all of them."""
+        """Those of ``paths`` that are not there. An object store is asked for each, many at a time."""
         wanted = list(paths)
-        if not wanted:
-            return []
+        if len(wanted) <= _ASKED_IN_TURN:
+            return self._missing(wanted)
+        parts = [wanted[number::_ASKED_AT_ONCE] for number in range(_ASKED_AT_ONCE)]
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
+            gone = {path for found in threads.map(self._missing, parts) for path in found}
+        return [path for path in wanted if path in gone]
+
+    def _missing(self, wanted: list[str]) -> list[str]:
         filesystem, base = self._open("")
         found = filesystem.get_file_info([f"{base.rstrip('/')}/{path}" for path in wanted])
         return [path for path, info in zip(wanted, found, strict=True) if info.type == fs.FileType.NotFound]
@@ -101,7 +111,7 @@ class Storage:
 
     def read_bytes(self, path: str) -> bytes:
         filesystem, full = self._open(path)
-        with filesystem.open_input_file(full) as stream:
+        with explained(f"{self.uri(path)} cannot be read"), filesystem.open_input_file(full) as stream:
             data: bytes = stream.read()
         return data
 
@@ -110,10 +120,11 @@ class Storage:
 
     def write_bytes(self, path: str, data: bytes) -> None:
         filesystem, full = self._open(path)
-        if not self._on_s3:
-            filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
-        with filesystem.open_output_stream(full, compression=None) as stream:
-            stream.write(data)
+        with explained(f"{self.uri(path)} cannot be written"):
+            if not self._on_s3:
+                filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
+            with filesystem.open_output_stream(full, compression=None) as stream:
+                stream.write(data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file whole or not at all; False if it is there. Of several writers at once, exactly one gets True."""
@@ -131,7 +142,8 @@ class Storage:
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
         filesystem, full = self._open(path)
-        return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns)
+        with explained(f"{self.uri(path)} cannot be read"):
+            return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns)
 
     def parquet_footer(self, path: str) -> pq.FileMetaData:
         """The schema and the statistics of a Parquet file, without its rows."""
@@ -146,11 +158,27 @@ class Storage:
         self.write_bytes(path, data)
         return len(data)
 
+    @contextmanager
+    def parquet_writer(self, path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+        """Writes one Parquet file row group by row group; it is whole when the block ends."""
+        filesystem, full = self._open(path)
+        if not self._on_s3:
+            filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
+        with pq.ParquetWriter(full, schema, filesystem=filesystem, compression="snappy") as writer:
+            yield writer
+
+    def delete_empty_folder(self, path: str) -> None:
+        """Delete a folder in which there is no file, at any depth; an object store has none."""
+        if not self._on_s3 and self.exists(path) and not self.files(path, recursive=True):
+            filesystem, full = self._open(path)
+            filesystem.delete_dir(full)
+
     def delete(self, path: str) -> None:
-        """Delete a file; one that is already gone is fine."""
+        """Delete a file; one that is already gone, or that another process deletes at the same time, is fine."""
         filesystem, full = self._open(path)
         if filesystem.get_file_info(full).type == fs.FileType.File:
-            filesystem.delete_file(full)
+            with suppress(FileNotFoundError), explained(f"{self.uri(path)} cannot be deleted"):
+                filesystem.delete_file(full)
 
 
 def literal_path(path: str) -> str:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
@@ -20,11 +21,13 @@ from backfill_assets.datasets.dataset import RuleOutcome
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, add_action, schema_problems
-from backfill_assets.lakehouse.publication import DayContent, Record
+from backfill_assets.lakehouse.publication import DayContent, Environment, Record
 from backfill_assets.lakehouse.storage import Storage
 
 TIMELINES = "_timelines"
 _OPEN = "_open"
+_ENVIRONMENT = "backfill.environment"
+"""Beside the entry, in the metadata of the commit: processes that do not know it read the entry as before."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 
 
@@ -60,6 +63,8 @@ class StagedDay:
     input_fingerprint: str
     files: tuple[AddedFile, ...]
     verdict: Verdict | None
+    environment: Environment | None = None
+    """What computed the day; None if that was not recorded."""
 
 
 @dataclass(frozen=True)
@@ -148,18 +153,28 @@ class Timeline:
             commit_properties=entry,
         )
 
-    def judge(self, verdicts: Mapping[str, Verdict], staged: Mapping[str, StagedAs] | None = None) -> None:
-        """Record the verdicts of staged days; an ingest only now knows which days it ``staged``, and lists them too."""
+    def judge(
+        self,
+        verdicts: Mapping[str, Verdict],
+        staged: Mapping[str, StagedAs] | None = None,
+        environment: Environment | None = None,
+    ) -> None:
+        """Record the verdicts of staged days, and what computed them.
+
+        An ingest only now knows which days it ``staged``, and lists them too.
+        """
         handle = self._handle()
         if handle is None:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing to judge.")
-        entry = TimelineEntry(staged=dict(staged or {}), judged=dict(verdicts)).model_dump_json()
+        metadata = {"userMetadata": TimelineEntry(staged=dict(staged or {}), judged=dict(verdicts)).model_dump_json()}
+        if environment is not None:
+            metadata[_ENVIRONMENT] = environment.model_dump_json()
         handle.create_write_transaction(
             [],
             "append",
             handle.schema(),
             list(handle.metadata().partition_columns),
-            commit_properties=CommitProperties(custom_metadata={"userMetadata": entry}),
+            commit_properties=CommitProperties(custom_metadata=metadata),
         )
 
     def days(self) -> dict[str, StagedDay]:
@@ -169,10 +184,12 @@ class Timeline:
             return {}
         staged: dict[str, StagedAs] = {}
         verdicts: dict[str, Verdict] = {}
-        for entry in self._entries(handle):
+        environments: dict[str, Environment | None] = {}
+        for entry, environment in self._entries(handle):
             staged.update(entry.staged)
             for day in entry.staged:
                 verdicts.pop(day, None)
+                environments[day] = environment
             verdicts.update(entry.judged)
         files = read_log(self.storage, self.path, handle.version()).of_days(staged)
         return {
@@ -181,18 +198,22 @@ class Timeline:
                 input_fingerprint=how.input_fingerprint,
                 files=tuple(file.below(self.folder) for file in files[day]),
                 verdict=_verdict_on(how, verdicts.get(day)),
+                environment=environments[day],
             )
             for day, how in staged.items()
         }
 
-    def _entries(self, handle: DeltaTable) -> list[TimelineEntry]:
-        """What the commits say, oldest first."""
+    def _entries(self, handle: DeltaTable) -> list[tuple[TimelineEntry, Environment | None]]:
+        """What the commits say, oldest first, and what computed the days that they list."""
         partitions = list(handle.metadata().partition_columns)
         if partitions != [PARTITION_COLUMN]:
             raise PublicationRefused(f"The timeline {self.path} is partitioned by {partitions}, not by day.")
         commits = list(commits_back(self.storage, self.path, handle.version()))
-        texts = [commit.get("userMetadata") for _, commit in reversed(commits)]
-        return [TimelineEntry.model_validate_json(text) for text in texts if text]
+        return [
+            (TimelineEntry.model_validate_json(text), _environment(commit))
+            for _, commit in reversed(commits)
+            if (text := commit.get("userMetadata"))
+        ]
 
     def days_with_files(self) -> set[str]:
         """The days that have a file here, whether any commit listed them or not."""
@@ -217,6 +238,11 @@ class Timeline:
         self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
 
 
+def _environment(commit: Mapping[str, Any]) -> Environment | None:
+    text = commit.get(_ENVIRONMENT)
+    return Environment.model_validate_json(text) if text else None
+
+
 def _verdict_on(how: StagedAs, verdict: Verdict | None) -> Verdict | None:
     """A verdict counts for the very staging it judged."""
     return verdict if verdict and verdict.input_fingerprint == how.input_fingerprint else None
@@ -236,8 +262,17 @@ def timelines_of(storage: Storage, table: str, campaign: str = "") -> list[Timel
 
 def open_timelines(storage: Storage, table: str) -> list[Timeline]:
     """Timelines of ``table`` with days that were staged and not published, newest name first."""
-    names = [file.path.rsplit("/", 1)[1] for file in storage.files(f"{table}/{TIMELINES}/{_OPEN}")]
-    return [Timeline(storage, table, name) for name in sorted(names, reverse=True)]
+    return [Timeline(storage, table, name) for name in sorted(open_since(storage, table), reverse=True)]
+
+
+def open_since(storage: Storage, table: str) -> dict[str, int]:
+    """The names of the open timelines of ``table``, and since when they are open (ms, UTC).
+
+    Files of other names are none of ours: an editor or a file manager leaves some.
+    """
+    markers = storage.files(f"{table}/{TIMELINES}/{_OPEN}")
+    found = {file.path.rsplit("/", 1)[1]: file.modified_ms for file in markers}
+    return {name: since for name, since in found.items() if _NAME.fullmatch(name)}
 
 
 def adoptable(timelines: Iterable[Timeline], wanted: Mapping[str, str]) -> dict[str, tuple[Timeline, StagedDay]]:

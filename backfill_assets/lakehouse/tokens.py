@@ -8,36 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-import secrets
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.errors import InvalidRequest, LakehouseUnusable
-
-SHORTEST_KEY = 16
-"""Characters; a shorter key is refused when rows are read."""
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.token_key import SHORTEST_KEY, read_token_key
 
 _BLOCK_DIGITS = 128
 _INNER, _OUTER = "token_inner_pad", "token_outer_pad"
-
-
-def ensure_token_key(path: Path) -> None:
-    """Create a random key file that only its owner can read, unless there is one; without it history does not join."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    except OSError as error:
-        raise LakehouseUnusable(
-            f"The token key {path} cannot be written: {error.strerror}.",
-            hint="Point BACKFILL_TOKEN_KEY_FILE at a file in a folder that can be written.",
-        ) from error
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(secrets.token_hex(32) + "\n")
 
 
 def with_token_pads(rows: DataFrame, spark: SparkSession, key_file: str) -> DataFrame:
@@ -68,15 +48,7 @@ def token_of(value: str, key_file: Path) -> str:
     """
     if not value:
         raise InvalidRequest("An empty personal value has no token.", hint="Give the value as it was landed.")
-    try:
-        key = key_file.read_bytes().decode(errors="replace").strip(" \t\r\n")
-    except OSError as error:
-        raise LakehouseUnusable(
-            f"The token key {key_file} cannot be read: {error.strerror}.",
-            hint="Point BACKFILL_TOKEN_KEY_FILE at the key that the rows were taken in with.",
-        ) from error
-    if len(key) < SHORTEST_KEY:
-        raise LakehouseUnusable(f"The token key {key_file} has fewer than {SHORTEST_KEY} characters.")
+    key = read_token_key(key_file)
     return hmac.new(key.encode(), value.encode(), hashlib.sha256).hexdigest()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.dead_letters import Rejects, all_rejects
 from backfill_assets.lakehouse.snapshot import Snapshot
-from backfill_assets.lakehouse.trace_keys import landed_keys, places, typed_key
+from backfill_assets.lakehouse.trace_keys import landed_keys, occurrence_in, places, typed_key
 
 Row = Mapping[str, Any]
 _MOST_DAYS = 31
@@ -39,6 +40,16 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Unnamed:
+    """A period of a table that counts a row, in a row of its own that cannot be named."""
+
+    table: str
+    period: DayRange
+    made_there: tuple[str, ...]
+    """Columns of its key that the counted row does not have."""
+
+
+@dataclass(frozen=True)
 class Trail:
     """Where one row came from and what counts it; ``counted`` is in build order."""
 
@@ -47,6 +58,7 @@ class Trail:
     typed: Sequence[Found]
     quarantined: Sequence[Found]
     counted: Sequence[Found] = field(default=())
+    unnamed: Sequence[Unnamed] = field(default=())
 
     @property
     def rows(self) -> tuple[Found, ...]:
@@ -103,9 +115,39 @@ def _trail(snapshot: Snapshot, origin: Rejects, key: str, day: date | None) -> T
     also = places([found.row for found in typed])
     either = landed | also if landed is not None and also is not None else landed if also is None else also
     raw = _matching(snapshot, registry.table(origin.raw), either, days)
+    number = occurrence_in(origin, key)
+    if number is not None and raw:
+        raw = _numbered(snapshot, origin, raw, quarantined, number)
     if not (raw or typed or quarantined):
         return None
     return Trail(origin, raw, typed, quarantined)
+
+
+def _numbered(
+    snapshot: Snapshot, origin: Rejects, raw: Sequence[Found], quarantined: Sequence[Found], number: int
+) -> list[Found]:
+    """Those of ``raw`` that have ``number`` among identical lines of their day, and those that were rejected."""
+    days = DayRange(min(found.day for found in raw), max(found.day for found in raw))
+    identical = pc.field("content_hash").isin([found.row["content_hash"] for found in raw])
+    lines = _matching(snapshot, registry.table(origin.raw), identical, days)
+    chosen = {_place(found.row) for found in quarantined}
+    chosen |= {place for place, count in occurrences([found.row for found in lines]).items() if count == number}
+    return [found for found in raw if _place(found.row) in chosen]
+
+
+def occurrences(rows: Sequence[Row]) -> dict[tuple[date, str, int], int]:
+    """The number of each received row among those of equal content on its day, by its place."""
+    counted: Counter[tuple[date, int]] = Counter()
+    found = {}
+    for row in sorted(rows, key=_place):
+        line = row["day"], row["content_hash"]
+        counted[line] += 1
+        found[_place(row)] = counted[line]
+    return found
+
+
+def _place(row: Row) -> tuple[date, str, int]:
+    return row["day"], row["source_file"], row["source_line"]
 
 
 def _matching(snapshot: Snapshot, table: Table, chosen: pc.Expression | None, days: DayRange | None) -> list[Found]:
@@ -126,16 +168,19 @@ def _matching(snapshot: Snapshot, table: Table, chosen: pc.Expression | None, da
 def _with_counted(snapshot: Snapshot, trail: Trail) -> Trail:
     """Go down the declared reads: a table that reads the day of a row and whose key the row has, counts it."""
     held = {trail.origin.typed: list(trail.typed)}
+    unnamed: dict[Unnamed, None] = {}
     for step in registry.steps():
         if step.source is None and step.name != trail.origin.typed:
             for found in _counting(snapshot, step, held):
-                if found not in held.setdefault(found.table, []):
+                if isinstance(found, Unnamed):
+                    unnamed[found] = None
+                elif found not in held.setdefault(found.table, []):
                     held[found.table].append(found)
     counted = tuple(found for table, rows in held.items() if table != trail.origin.typed for found in rows)
-    return Trail(trail.origin, trail.raw, trail.typed, trail.quarantined, counted)
+    return replace(trail, counted=counted, unnamed=tuple(unnamed))
 
 
-def _counting(snapshot: Snapshot, step: Step, held: Mapping[str, Sequence[Found]]) -> Iterator[Found]:
+def _counting(snapshot: Snapshot, step: Step, held: Mapping[str, Sequence[Found]]) -> Iterator[Found | Unnamed]:
     for read in step.version().reads:
         if read.first == read.last == 0:
             for found in tuple(held.get(read.table, ())):
@@ -143,12 +188,15 @@ def _counting(snapshot: Snapshot, step: Step, held: Mapping[str, Sequence[Found]
                     yield from _row_that_counts(snapshot, step, table, read, found)
 
 
-def _row_that_counts(snapshot: Snapshot, step: Step, table: Table, read: Reads, found: Found) -> list[Found]:
+def _row_that_counts(
+    snapshot: Snapshot, step: Step, table: Table, read: Reads, found: Found
+) -> Sequence[Found | Unnamed]:
+    """The row is one of its period: a key of the day alone is the first day of that period."""
     period = step.cadence.period(found.day)
     others = [other for other in step.version().reads if other.table != read.table]
-    values = _with_reference_data(snapshot, table, found, others)
-    if not table.key or not all(values.get(name) is not None for name in table.key):
-        return []
+    values = {**_with_reference_data(snapshot, table, found, others), "day": period.first}
+    if made_there := tuple(name for name in table.key if values.get(name) is None):
+        return [Unnamed(table.name, period, made_there)] if table.layer != "quarantine" else []
     return _matching(snapshot, table, _equal(values, table.key), DayRange.of(period.first))
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.datasets import registry
+from backfill_assets.datasets.landed import OCCURRENCE
 from backfill_assets.lakehouse.dead_letters import Rejects
 from backfill_assets.lakehouse.snapshot import Snapshot
 
@@ -32,11 +33,23 @@ def typed_key(snapshot: Snapshot, table: str, key: str) -> pc.Expression | None:
 def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
     """Landed rows with this key: of a key that is made of fields with dashes between, every way to cut it."""
     names, texts = registry.table(origin.typed).key, key.split(BETWEEN)
+    if OCCURRENCE in names and len(texts) == len(names):
+        texts = [text for name, text in zip(names, texts, strict=True) if name != OCCURRENCE]
+        names, key = tuple(name for name in names if name != OCCURRENCE), BETWEEN.join(texts)
     landed = set(origin.source.columns)
     if set(names) <= landed:
         return _all(dict(zip(names, texts, strict=True))) if len(texts) == len(names) else None
     fields = origin.source.key_columns
     return _any([_all(dict(zip(fields, parts, strict=True))) for parts in _cuts(key, len(fields))])
+
+
+def occurrence_in(origin: Rejects, key: str) -> int | None:
+    """The number among identical lines that ``key`` asks for; None where they are not numbered."""
+    names, texts = registry.table(origin.typed).key, key.split(BETWEEN)
+    if OCCURRENCE not in names or len(texts) != len(names):
+        return None
+    text = texts[names.index(OCCURRENCE)]
+    return int(text) if text.isdecimal() else None
 
 
 def places(rows: Sequence[Mapping[str, Any]]) -> pc.Expression | None:

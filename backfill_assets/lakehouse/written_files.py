@@ -1,4 +1,4 @@
-"""The Parquet files that a Spark job has just written, as a Delta log names them; from their footers, without a JVM.
+"""The Parquet files that a job has just written, as a Delta log names them; from their footers, without a JVM.
 
 Of every column the log is told how many nulls it has, and its least and greatest value, for readers to leave files out.
 """
@@ -6,6 +6,7 @@ Of every column the log is told how many nulls it has, and its least and greates
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -21,18 +22,32 @@ from backfill_assets.lakehouse.storage import Storage, StoredFile
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
+WRITE = "write-id"
+"""The folders that one timeline was written to look like partitions, so that Spark reads all of them at once. It is no
+name that a column could have."""
 _LONGEST_TEXT = 32
 _LAST_CHARACTER = chr(0x10FFFF)
 _AT_ONCE = 8
 
 
+def write_folder(digits: str = "") -> str:
+    """A new folder for one write, named by ``digits``, which are random unless they are given.
+
+    The letter in front makes it a text for every reader. ``3e0228148540`` is a number of 228,148,541 digits.
+    """
+    return f"{WRITE}=w{digits or uuid.uuid4().hex[:12]}"
+
+
 def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:
     """The files in ``<table>/<folder>/day=<day>/``, with paths relative to ``table``; an absent folder has none.
 
+    Names that begin with ``_`` or ``.`` are a job's own. Below ``_temporary`` lies what task attempts left that Spark
+    gave up.
     Raises :class:`PublicationRefused` for a file that lies in no day, and :class:`LakehouseUnusable` for moments in a
     form that only Spark reads.
     """
-    found = [file for file in storage.files(f"{table}/{folder}", recursive=True) if file.path.endswith(".parquet")]
+    inside = f"{table}/{folder}/"
+    found = [file for file in storage.files(f"{table}/{folder}", recursive=True) if _is_data(file, inside)]
     days = [_day_of(file, table) for file in found]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         statistics = list(pool.map(partial(_statistics_of, storage), found))
@@ -40,6 +55,11 @@ def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:
         AddedFile(file.path.removeprefix(f"{table}/"), day, file.size, file.modified_ms, stats)
         for file, day, stats in zip(found, days, statistics, strict=True)
     ]
+
+
+def _is_data(file: StoredFile, folder: str) -> bool:
+    own = any(part.startswith(("_", ".")) for part in file.path.removeprefix(folder).split("/"))
+    return file.path.endswith(".parquet") and not own
 
 
 def statistics(footer: pq.FileMetaData) -> str:

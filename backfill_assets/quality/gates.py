@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import singledispatch
@@ -14,6 +13,7 @@ from backfill_assets.datasets.day_rules import (
     ConvertedExactly,
     EverythingAccountedFor,
     EverythingPublished,
+    FewDuplicates,
     FewNulls,
     FewRejected,
     FewUnknown,
@@ -22,6 +22,12 @@ from backfill_assets.datasets.day_rules import (
     TotalAgrees,
     VolumeWithin,
 )
+from backfill_assets.datasets.placement import ON_ARRIVAL_DAY
+
+DUPLICATES = "duplicates"
+"""The metric of the rows that gave way to an equal version, measured on days where it matters."""
+IDENTICAL = "duplicates_identical"
+"""Those of them that gave way to a line of equal content."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ def judge(table: Table, facts: DayFacts) -> tuple[RuleOutcome, ...]:
 
 def metrics_needed(table: Table) -> tuple[str, ...]:
     """The other tables whose metrics of the same day :func:`judge` looks at; companions of its step among them."""
-    return tuple(dict.fromkeys(name for rule in table.rules for name in _looks_at(rule)))
+    return tuple(dict.fromkeys(name for rule in table.rules for name in rule.tables))
 
 
 @singledispatch
@@ -108,8 +114,48 @@ def _(rule: FewRejected, facts: DayFacts) -> Finding:
         rejected <= most,
         observed=f"{rejected} of {received} rows quarantined{_example(_of(facts, rule.quarantine), 'rejected')}",
         expected=f"at most {int(most)}",
-        next_step="Ask the source to land corrected rows as a new file, then build this day again.",
+        next_step=_unbelieved(rule, facts)
+        + "Ask the source to land corrected rows as a new file, then build this day again.",
     )
+
+
+def _unbelieved(rule: FewRejected, facts: DayFacts) -> str:
+    """Rows on the day they arrived may be right, and what is declared of their days wrong."""
+    raw = _of(facts, rule.raw)
+    if not raw.get(ON_ARRIVAL_DAY):
+        return ""
+    return (
+        f"{raw[ON_ARRIVAL_DAY]} of them are on the day they arrived{_example(raw, ON_ARRIVAL_DAY)}: before "
+        "`earliest_day` of the source, which is `first_day` of the dataset unless it is declared, or more than "
+        f"`days_ahead` after they arrived. If they are right, declare it and run {rule.raw} again. If not: "
+    )
+
+
+@finding.register
+def _(rule: FewDuplicates, facts: DayFacts) -> Finding:
+    received, deduplicated = _count(_of(facts, rule.raw), "received"), _count(facts.own, "deduplicated")
+    most = rule.most(received)
+    if looks_closer(rule, facts):
+        duplicates, identical = _count(facts.own, DUPLICATES), _count(facts.own, IDENTICAL)
+        observed = f"{duplicates} of {received} rows give way to one of equal key and version"
+        found = f"{observed}, {identical} of them to an identical line{_example(facts.own, DUPLICATES)}"
+    else:
+        duplicates, found = deduplicated, f"{deduplicated} of {received} rows deduplicated, newer versions counted in"
+    return Finding(
+        duplicates <= most,
+        observed=found,
+        expected=f"at most {most}",
+        next_step=(
+            "Are these lines rows of their own? Then the key is none: add the columns that tell them apart, or "
+            "`occurrence` for identical lines. Were they delivered twice? Then declare how many are normal: "
+            f"tolerated_duplicates or most_duplicates of landed_steps for {rule.source.name}."
+        ),
+    )
+
+
+def looks_closer(rule: FewDuplicates, facts: DayFacts) -> bool:
+    """Whether so many rows were deduplicated that it matters how many of them gave way to an equal version."""
+    return _count(facts.own, "deduplicated") > rule.most(_count(_of(facts, rule.raw), "received"))
 
 
 @finding.register
@@ -161,7 +207,15 @@ def _(rule: FewUnknown, facts: DayFacts) -> Finding:
 @finding.register
 def _(rule: TotalAgrees, facts: DayFacts) -> Finding:
     fact_metric = "rows" if rule.fact_total == "rows" else f"total_{rule.fact_total}"
-    own, fact = _number(facts.own, f"total_{rule.column}"), _number(_of(facts, rule.fact), fact_metric)
+    own, of_fact = _number(facts.own, f"total_{rule.column}"), _of(facts, rule.fact).get(fact_metric)
+    if of_fact is None and _count(_of(facts, rule.fact), "rows"):
+        return Finding(
+            False,
+            observed=f"{rule.column} adds up to {own}",
+            expected=f"the {rule.fact_total} of {rule.fact}, which is unknown: it was not measured for these days",
+            next_step=f"Build these days of {rule.fact} again with --force, which measures it, then this day again.",
+        )
+    fact = Decimal(of_fact or 0)
     return Finding(
         own == fact,
         observed=f"{rule.column} adds up to {own}",
@@ -245,11 +299,6 @@ def _accounting(raw: Metrics, rows: dict[str, int], hashes: int) -> Finding:
 def _outcome(name: str, dimension: Dimension, found: Finding, severity: Severity = "error") -> RuleOutcome:
     next_step = "" if found.passed else found.next_step
     return RuleOutcome(name, dimension, found.passed, found.observed, found.expected, next_step, severity)
-
-
-def _looks_at(rule: DayRule) -> Iterable[str]:
-    names = (getattr(rule, attribute, None) for attribute in ("raw", "bronze", "quarantine", "fact", "made_of"))
-    return (name for name in names if name)
 
 
 def _of(facts: DayFacts, table: str) -> Metrics:

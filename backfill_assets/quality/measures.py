@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, localcontext
 from functools import cache, partial, singledispatch
@@ -10,9 +10,9 @@ from functools import cache, partial, singledispatch
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.canonical import content_hash_of_values, raw_content_hash, sum_of_hashes
+from backfill_assets.datasets.canonical import content_hash_of_values, parsed, raw_content_hash, sum_of_hashes
 from backfill_assets.datasets.contract import first_violation, sound, struct_type
-from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Table
+from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Source, Table
 from backfill_assets.datasets.day_rules import (
     ArrivedWithin,
     ContentIntact,
@@ -24,6 +24,7 @@ from backfill_assets.datasets.day_rules import (
     RatesFound,
     RecentReference,
 )
+from backfill_assets.datasets.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY
 
 _TOGETHER = 500_000
 KEYS = "keys"
@@ -63,6 +64,17 @@ def measure_without_sets(rows: DataFrame, table: Table) -> DataFrame:
     return _of(rows, measurement(table))
 
 
+def compared_metrics(table: Table) -> tuple[str, ...]:
+    """The metrics by which staged days are held against the published ones: totals, and counts of nulls."""
+    nulls = (rule.column for rule in table.rules if isinstance(rule, FewNulls))
+    return (*(f"total_{name}" for name in table.totals), *(f"nulls_{column}" for column in nulls))
+
+
+def measured_only(rows: DataFrame, table: Table, names: Collection[str]) -> dict[date, Metrics]:
+    """The metrics called ``names``, of those in :func:`measurement`, of every day that has rows. Runs Spark."""
+    return _collected(_of(rows, {name: column for name, column in measurement(table).items() if name in names}))
+
+
 def measure_examples(rows: DataFrame, table: Table) -> DataFrame:
     """One row per ``day`` that has rows, with an example of everything that is wrong in them."""
     return _of(rows, {name: made() for name, made in examples(table).items()})
@@ -73,6 +85,10 @@ def measurement(table: Table) -> dict[str, Column]:
     found = {**_of_every_table(table), **{f"total_{name}": F.coalesce(F.sum(name), F.lit(0)) for name in table.totals}}
     for rule in table.rules:
         found.update(aggregates(rule))
+    for source in _landed(table):
+        # By them it is known, without a look at rows, which days another placement concerns.
+        found[ON_ARRIVAL_DAY] = F.count(_unbelieved_day(source))
+        found[AHEAD_OF_ARRIVAL] = F.count(F.when(F.col("arrival_day") < F.col("day"), True))
     return found
 
 
@@ -93,6 +109,8 @@ def examples(table: Table) -> dict[str, Callable[[], Column]]:
     found: dict[str, Callable[[], Column]] = {f"{VIOLATING}{EXAMPLE}": partial(_first_violation, table)}
     for rule in table.rules:
         found.update(examples_of(rule))
+    for source in _landed(table):
+        found[f"{ON_ARRIVAL_DAY}{EXAMPLE}"] = partial(_example_of_unbelieved, source)
     return found
 
 
@@ -115,10 +133,11 @@ def as_metrics(measured: Mapping[str, object]) -> Metrics:
 def added_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
     """The metrics of several days together: numbers are added exactly, of examples the first stands for all.
 
-    Counts of different keys add up only as long as a key belongs to one day.
+    Counts of different keys add up only as long as a key belongs to one day. A number that one of the days was not
+    measured for is unknown of all of them together.
     """
     names = dict.fromkeys(name for day in days for name in day)
-    return {name: _together(name, [day[name] for day in days if day.get(name) is not None]) for name in names}
+    return {name: _together(name, [day.get(name) for day in days]) for name in names}
 
 
 @singledispatch
@@ -227,6 +246,21 @@ def _of_every_table(table: Table) -> dict[str, Column]:
     }
 
 
+def _landed(table: Table) -> list[Source]:
+    """The source of a raw table, none for any other."""
+    return [rule.source for rule in table.rules if isinstance(rule, ContentIntact) and table.layer == "raw"]
+
+
+def _unbelieved_day(source: Source) -> Column:
+    """The day that a row names and is not on, because no row of its arrival can be of that day; else null."""
+    name = source.event_day_field
+    return F.when(F.col("day_is_arrival"), parsed(F.col(name), source.type_of(name)).cast("date"))
+
+
+def _example_of_unbelieved(source: Source) -> Column:
+    return F.coalesce(_least(_unbelieved_day(source).cast("string")), F.lit(""))
+
+
 def _first_violation(table: Table) -> Column:
     return F.coalesce(_least(first_violation(table.contract)), F.lit(""))
 
@@ -278,6 +312,8 @@ def _is_whole(value: Decimal) -> bool:
 def _together(name: str, values: Sequence[Metric]) -> int | str | None:
     if name.endswith(EXAMPLE):
         return next((str(value) for value in values if value), "")
+    if any(value is None for value in values):
+        return None
     if all(isinstance(value, int) for value in values):
         return sum(int(str(value)) for value in values)
     with localcontext() as exact:

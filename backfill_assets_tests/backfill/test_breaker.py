@@ -28,7 +28,28 @@ def test_nothing_stops_a_campaign_within_its_limits() -> None:
 def test_each_limit_stops_it_and_is_named(limit: str, seen: Seen) -> None:
     (found,) = judge(Limits(), seen)
     assert (found.limit, found.stops) == (limit, True)
-    assert found.observed > found.allowed
+    assert found.observed is not None and found.observed > found.allowed
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (
+            replace(WELL, sums=(Sums("fact", "eur", None, Decimal(1050)),)),
+            "fact.eur cannot be compared: what is published is unknown, and at most 10 % may differ.",
+        ),
+        (
+            replace(WELL, nulls=(Nulls("fact", "rate", Decimal(0), None),)),
+            "the nulls of fact.rate cannot be compared: what is staged is unknown, and at most 1 % may differ.",
+        ),
+    ],
+    ids=["sums", "nulls"],
+)
+def test_a_limit_that_cannot_be_computed_stops_it(seen: Seen, told: str) -> None:
+    """An unknown sum is not 0, and does not pass by being unknown; without a limit there is nothing to check."""
+    (found,) = judge(Limits(), seen)
+    assert (found.sentence, found.observed, found.stops) == (told, None, True)
+    assert judge(Limits(deviation=None, nulls=None), seen) == []
 
 
 def test_it_says_by_how_much() -> None:

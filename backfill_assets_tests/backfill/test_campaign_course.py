@@ -66,6 +66,12 @@ def test_the_nine_steps_follow_each_other_and_the_shadow_goes_in_waves() -> None
     ]
 
 
+def test_a_run_that_staged_days_moves_nothing_along() -> None:
+    """Its wave is done when it is judged."""
+    begun = [*until(CampaignStep.PIN), entry("staged", wave=0)]
+    assert after(begun).wave == 0
+
+
 def test_nothing_is_cut_over_without_an_approval() -> None:
     assert after(until(CampaignStep.VALIDATE)) == Move("it waits for approval")
     assert after([*until(CampaignStep.VALIDATE), entry("approved")]).step is CampaignStep.CUT_OVER
@@ -139,6 +145,31 @@ def test_after_the_cut_over_it_can_only_begin_again_behind_it() -> None:
 def test_it_cannot_begin_behind_what_was_never_done() -> None:
     with pytest.raises(InvalidRequest, match="cannot begin at validated: shadow_backfilled is not done yet"):
         require_beginning(course("campaign-x", until(CampaignStep.PIN)), CampaignStep.VALIDATE)
+
+
+def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> None:
+    """What the withdrawal tells is what is validated now; the days that were left out knowingly are so no more."""
+    validated = entry("step", CampaignStep.VALIDATE, fingerprint="old")
+    knowingly = entry("approved", without_held_back=True, fingerprint="old")
+    given = [*until(CampaignStep.SHADOW), validated, knowingly]
+    assert course("campaign-x", given).options["without_held_back"]
+    withdrawn = [*given, entry("withdrawn", CampaignStep.VALIDATE, fingerprint="new")]
+    assert after(withdrawn) == Move("it waits for approval again: because of withdrawn")
+    now = course("campaign-x", withdrawn)
+    assert now.done[CampaignStep.VALIDATE].told == {"fingerprint": "new"}
+    given_again = [*withdrawn, entry("approved")]
+    assert after(given_again).step is CampaignStep.CUT_OVER
+    assert not course("campaign-x", given_again).options["without_held_back"]
+    assert after([*withdrawn, entry("resumed")]).wave == 0
+    assert course("campaign-x", [*withdrawn, entry("resumed")]).withdrawn is None
+
+
+def test_a_withdrawal_does_not_undo_what_another_process_has_published() -> None:
+    over = until(CampaignStep.CUT_OVER)
+    assert after([*over, entry("withdrawn", CampaignStep.VALIDATE)]).step is CampaignStep.DOWNSTREAM
+    (*begun, cut_over) = over
+    late = [*begun, entry("withdrawn", CampaignStep.VALIDATE), cut_over]
+    assert after(late).step is CampaignStep.DOWNSTREAM
 
 
 def test_approvals_are_counted() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,8 +19,9 @@ from backfill_assets.backfill.plan import Asked, Plan, PlannedStep, Why
 from backfill_assets.build import Builder
 from backfill_assets.build.outcome import RunInfo
 from backfill_assets.build.shadow import HeldBack
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import JournalEntry
+from backfill_assets.errors import CampaignStopped, InvalidRequest
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, Spent
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -89,6 +91,67 @@ def test_a_day_that_passed_before_it_was_held_back_is_not_staged(
     at.write(JournalEntry(kind="wave", wave=0, told=_told(), at=MADE))
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
     assert (found.staged, found.held_back, found.left) == ((FIRST,), (BAD, LAST), ())
+
+
+def test_each_step_records_what_it_took_in_its_process(at: CampaignRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """By a clock that only goes forward, with the start of Spark apart; a try that was stopped counts as well."""
+    clock = _Clock()
+    at.clock = clock
+    at.start(Options())
+    at.begin()
+    clock.now += 3
+    with pytest.raises(CampaignStopped):
+        raise at.stop(CampaignStep.VERIFY_SOURCE, "an input is damaged")
+    at.start(Options())
+    at.begin()
+    at.spark_seconds += 4
+    clock.now += 12
+    at.done(CampaignStep.VERIFY_SOURCE, {})
+    at.done(CampaignStep.PIN, {})
+    spent = [entry.spent for entry in at.entries()]
+    assert [None if each is None else (each.seconds, each.spark_start) for each in spent] == [
+        None,
+        (3, 0),
+        None,
+        (12, 4),
+        None,
+    ], "the last one did not begin in this process"
+    output = capsys.readouterr().out
+    assert "source verified: spent 11 s, estimated unknown" in output and "watermarks" not in output
+
+
+def test_the_time_until_spark_has_started_is_apart(tmp_path: Path) -> None:
+    """The first one to need it waits for it."""
+    clock = _Clock()
+
+    def slow() -> Any:
+        clock.now += 7
+
+    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), slow), PLAN, RunInfo("r"), print, clock=clock)
+    at.begin()
+    at.builder.lake.spark()
+    found = at.spent(CampaignStep.VALIDATE)
+    assert found == Spent(seconds=7, spark_start=7)
+
+
+def test_plans_go_by_the_campaigns_that_were_carried_on_last(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few journals are read, however many there are."""
+    storage = at.builder.lake.storage
+    for number in range(4):
+        journal.write(storage, f"campaign-{number}", JournalEntry(kind="started", at=MADE, by=str(number)))
+        os.utime(storage.uri(f"_campaigns/campaign-{number}/000000.json"), (number, number))
+    assert [entries[0].by for entries in journal.newest(storage, 2)] == ["3", "2"]
+    assert (
+        journal.newest(Builder.from_settings(Settings.at(Path(storage.root) / "none"), _no_spark).lake.storage, 2) == []
+    )
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def _told() -> dict[str, object]:

@@ -11,10 +11,11 @@ import pytest
 
 from backfill_assets.backfill.change_text import percent, period, plural, table_sentence
 from backfill_assets.backfill.difference import Difference, difference_of
+from backfill_assets.backfill.difference_charts import sums_chart
 from backfill_assets.backfill.difference_page import difference_page
-from backfill_assets.backfill.difference_text import count_row, difference_markdown, notes
+from backfill_assets.backfill.difference_text import count_row, difference_markdown, notes, sum_rows
 from backfill_assets.backfill.expectations import Expectation
-from backfill_assets.backfill.plan import Asked, Plan
+from backfill_assets.backfill.plan import Asked, Plan, StepTime
 from backfill_assets.build.compared import (
     Cell,
     ChangedRow,
@@ -103,6 +104,34 @@ def test_a_canary_is_told_as_a_canary() -> None:
     assert table_sentence(month(0, days=waiting)) == "March 2017: nothing is staged yet."
 
 
+def test_an_unmeasured_total_is_unknown_and_breaks_what_is_expected_of_it() -> None:
+    """It was declared after a day was published that stays as it is: no sum with that day is shown."""
+    unknown = a_day(MARCH.last, "100", "held back").model_copy(update={"sums": {"revenue_eur": None}})
+    found = month(0, days=(a_day(MARCH.first, "99.43"), unknown))
+    assert found.total("revenue_eur") is None and found.total("rows") is not None
+    assert table_sentence(found) == "March 2017: revenue eur unknown, 1 of 2 days, 1 day held back."
+    assert sum_rows(found)[1] == ("report", "revenue_eur", "unknown", "unknown", "unknown")
+    seen = difference(found, expected=("revenue_eur < 1000", "revenue_eur < 5% a day"))
+    together, by_day = seen.verdicts
+    assert [(each.day, each.observed) for each in together.deviations] == [(None, "unknown")]
+    assert [(each.day, each.observed) for each in by_day.deviations] == [(MARCH.last, "unknown")]
+    assert json.loads(seen.to_json())["tables"][0]["days"][1]["sums"] == {"revenue_eur": None}
+    assert "unknown" in difference_markdown(seen)
+
+
+@pytest.mark.data
+def test_a_chart_has_no_point_where_a_total_is_unknown() -> None:
+    """And the page says so in words."""
+    from bokeh.models import ColumnDataSource
+
+    unknown = a_day(MARCH.last, "100", "held back").model_copy(update={"sums": {"revenue_eur": None}})
+    found = month(0, days=(a_day(MARCH.first, "99.43"), unknown))
+    assert "unknown" in difference_page(difference(found))
+    (source,) = sums_chart(found, "revenue_eur").select({"type": ColumnDataSource})
+    assert isinstance(source, ColumnDataSource)
+    assert source.data["before"] == [100.0]
+
+
 def test_the_whole_campaign_is_told_by_the_table_that_was_asked_for() -> None:
     """Unless it does not change and another one does."""
     other = month(2, table="other")
@@ -162,6 +191,8 @@ def test_an_old_plan_keeps_its_id() -> None:
     text = json.loads(plan.to_json())
     del text["expectations"]
     assert Plan.from_json(json.dumps(text), id=plan.id) == plan
+    timed = plan.model_copy(update={"times": (StepTime(step="validated", low=1.0, high=2.0),)})
+    assert timed.id == plan.id and Plan.from_json(timed.to_json(), id=plan.id) == timed, "it is the same plan"
     expected = plan.model_copy(update={"expectations": (Expectation.parse("rows unchanged"),)})
     assert expected.id != plan.id
     assert Plan.from_json(expected.to_json(), id=expected.id) == expected
@@ -180,11 +211,12 @@ def test_markdown_shows_values_as_text() -> None:
     table = month(3, (by("department", (NASTY, 2)),), sample=a_sample(1, NASTY))
     page = difference_markdown(difference(table, expected=("weekends unchanged",)))
     assert "<script" not in page
-    assert "| held |" in page and "| 2017-03-01 | id row-0 | household\\_token | (personal, differs) |" in page
+    assert "| held |" in page and "| 2017-03-01 | id row-0 | household_token | (personal, differs) |" in page
     rows = [re.sub(r"\\\|", "", line) for line in page.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows} <= {4, 6, 7, 10, 11}
 
 
+@pytest.mark.data
 def test_the_page_shows_values_as_text_and_needs_no_network() -> None:
     """Everything is in the file, and no value is code."""
     table = month(3, (by("department", (NASTY, 2), ("MEAT", 0)),), table="report", sample=a_sample(2, NASTY))
@@ -197,12 +229,22 @@ def test_the_page_shows_values_as_text_and_needs_no_network() -> None:
     assert page.count('data-root-id="') == 3
 
 
+@pytest.mark.data
+def test_the_page_has_what_each_step_was_estimated_to_take_and_took() -> None:
+    """A table of its own, below the difference."""
+    page = difference_page(difference(month(0)), [("source verified", "8..20 s", "12 s")])
+    assert "<h2>Time</h2>" in page and '<th class="number">estimated</th>' in page
+    assert '<td class="number">8..20 s</td><td class="number">12 s</td>' in page
+
+
+@pytest.mark.data
 def test_a_page_without_changes_has_no_charts() -> None:
     """A few kilobytes that say so."""
     page = difference_page(difference(month(0), month(0, table="other", days=[])))
     assert "nothing changes on 31 days" in page and len(page) < 10_000
 
 
+@pytest.mark.data
 def test_a_page_of_a_quarter_stays_small() -> None:
     """Ninety days of a table are some kilobytes beside the charts' code."""
     days = [a_day(MARCH.first + timedelta(n), "99") for n in range(90)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.backfill.basis import moved_since
 from backfill_assets.backfill.plan import Asked, Plan, Scope, Why, days_of
-from backfill_assets.backfill.plan_text import headline, markdown, scope_line
+from backfill_assets.backfill.plan_text import headline, markdown, scope_line, step_rows
 from backfill_assets.backfill.planning import make_plan
 from backfill_assets.backfill.situation import Machine, Situation
 from backfill_assets.datasets.dataset import Reads, Step, Table, Version
@@ -111,6 +111,15 @@ def test_a_changed_rate_reaches_every_day_that_looks_back_at_it(world: World) ->
     assert "rates" not in {step.name for step in plan.steps}
 
 
+def test_a_plan_for_rates_has_the_later_days_that_use_them(world: World) -> None:
+    """They are not in the range that was asked for; nothing else after it is."""
+    world.publish("raw_rates", D, checksum="9")
+    found = whys(make_plan(asked("rates"), situation_of(world)))
+    assert found["rates"] == {str(D): Why.INPUT_CHANGED}
+    assert found["fact"] == dict.fromkeys(["2017-03-08", "2017-03-09", "2017-03-10"], Why.INPUT_REBUILT)
+    assert found["weekly"] == {"2017-03-06": Why.INPUT_REBUILT}
+
+
 def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: World) -> None:
     """What is fresh upstream is skipped, and what is made of the rebuilt days anywhere comes along."""
     landed = {"raw": {D: LandedDay(("a", "b"), waiting=("b",), bytes=120)}, "raw_rates": {}}
@@ -119,7 +128,8 @@ def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: 
     assert found["raw"] == {str(D): Why.LANDED} and found["bronze"] == {str(D): Why.INPUT_REBUILT}
     assert "rates" not in found and plan.steps[0].kind == "take in"
     assert found["fact"] == {str(D): Why.INPUT_REBUILT}
-    assert next(step for step in plan.steps if step.name == "raw").estimate.bytes_read == 120
+    raw = next(step for step in plan.steps if step.name == "raw").estimate
+    assert (raw.bytes_read, raw.rows_read) == (120, None), "the rows of landed files are unknown"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +140,12 @@ def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: 
         ({"machine": Machine(free_bytes=10), "bytes": {"fact": {str(D): 100}}}, "disk space", "stops"),
         ({"machine": Machine(free_bytes=150), "bytes": {"fact": {str(D): 100}}}, "disk space", "warns"),
         ({"landed": {"raw": {D: LandedDay(("a",), ("a",), 1)}}}, "source days incomplete", "warns"),
-        ({"schemas": {"fact": '{"fields":[{"name":"day","type":"string","nullable":true}]}'}}, "schema", "stops"),
+        pytest.param(
+            {"schemas": {"fact": '{"fields":[{"name":"day","type":"string","nullable":true}]}'}},
+            "schema",
+            "stops",
+            marks=pytest.mark.data,
+        ),
         (
             {"files_may_go": {"bronze": datetime(2017, 4, 3, tzinfo=UTC)}, "now": datetime(2017, 3, 31, tzinfo=UTC)},
             "retention",
@@ -197,6 +212,19 @@ def test_time_and_cost_come_from_earlier_publications_or_are_unknown(world: Worl
     assert plan.cost.unknown == ("daily", "monthly", "weekly")
     assert (plan.cost.core_seconds, plan.cost.money) == (12.0, Decimal("0.0017"))
     assert "no earlier publication of daily" in markdown(plan, plan.made_at)
+
+
+def test_what_a_first_build_reads_is_unknown(world: World) -> None:
+    """Of a table of which nothing was ever published, and that the plan builds first: not 0 rows."""
+    for table, day in [key for key in world.states if key[0] in ("fact", "daily")]:
+        del world.states[table, day], world.newest[table][day], world.pinned[table][day]
+    plan = make_plan(asked("fact"), situation_of(world))
+    daily = next(step for step in plan.steps if step.name == "daily").estimate
+    assert (daily.rows_read, daily.bytes_read, daily.rows_written) == (None, None, None)
+    assert plan.steps[0].estimate.rows_read == 4, "its inputs are published"
+    rows = [row for row in step_rows(plan) if row[0] == "daily"]
+    assert rows[0][4:] == ("unknown",) * 5
+    assert (plan.cost.seconds, plan.cost.core_seconds, plan.cost.money) == (None, None, None), "no step was timed"
 
 
 def test_the_scope_that_fits_is_recommended_from_what_changed(world: World) -> None:

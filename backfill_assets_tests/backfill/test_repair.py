@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from backfill_assets.backfill.repair import MOST_ATTEMPTS, Decision, repairs_needed
-from backfill_assets.backfill.trouble import FailedWatch, Reason, Seen
+from backfill_assets.backfill.trouble import FailedWatch, Reason, Seen, UnderWay
 from backfill_assets.datasets.dataset import Reads, Step, Table, Version
 from backfill_assets.days import Cadence, DayRange
+from backfill_assets.lakehouse.rolled_back import FileMove, Rollbacks
 from backfill_assets_tests.backfill import test_status
 from backfill_assets_tests.backfill.test_status import Anything, World
 
@@ -28,6 +29,7 @@ DAYS = DayRange.parse("2017-03-06..2017-03-14")
 D, E, NEXT_WEEK = date(2017, 3, 7), date(2017, 3, 9), date(2017, 3, 13)
 MONDAY = WEEK.first
 ALL = ("raw_rates", "raw", "rates", "bronze", "quarantine", "fact", "revenue")
+ROLLED_BACK = Rollbacks({"undo": FileMove("rollback", datetime(2017, 4, 1, tzinfo=UTC))})
 SALES = ("bronze", "quarantine", "fact", "revenue")
 
 
@@ -64,6 +66,31 @@ def _forget_the_week(world: World) -> None:
 def _overwrite_raw_and_rebuild_a_fact(world: World) -> None:
     world.write_past_the_protocol("raw", D)
     world.publish("fact", D, checksum="9")
+
+
+TWO_VERSIONS = tuple(
+    replace(step, versions=(Version("v1", "", (Reads("bronze"), Reads("rates", -2, -1)), dict), *step.versions))
+    if step.name == "fact"
+    else step
+    for step in STEPS
+)
+"""The old logic of the fact reads the rates of the days before, and not those of the day itself."""
+
+
+@pytest.fixture
+def old_world() -> World:
+    return two_version_world()
+
+
+def two_version_world() -> World:
+    """The same nine days; the facts of the first week are of the old logic, and NEXT_WEEK's of the current one."""
+    world = World({}, {}, {}, TWO_VERSIONS)
+    for table in ALL:
+        for day in DAYS:
+            world.publish(table, day, code="v1" if table == "fact" and day in WEEK else "v2")
+    for monday in (MONDAY, NEXT_WEEK):
+        world.publish("weekly", monday)
+    return world
 
 
 @dataclass(frozen=True)
@@ -239,10 +266,19 @@ def test_a_bad_day_does_not_hold_the_good_ones_back_twice(world: World) -> None:
 def test_it_waits_for_what_is_under_way_on_its_tables_only(world: World) -> None:
     """Two runs on the same days would only take turns; other tables are not held up."""
     _late(world, D)
-    decision = _decide(world, busy={"revenue": "the run 0123"})
+    run = UnderWay("the run 0123")
+    decision = _decide(world, busy={"revenue": [run]})
     assert (decision.launch, len(decision.waiting)) == ((), 1)
     assert "the run 0123" in decision.waiting[0]
-    assert len(_decide(world, busy={"rates": "the run 0123"}).launch) == 1
+    assert len(_decide(world, busy={"rates": [run]}).launch) == 1
+
+
+def test_it_waits_for_what_is_under_way_on_its_days_only(world: World) -> None:
+    """A run on other days of the same tables is no reason to leave a day wrong."""
+    _late(world, D)
+    (waiting,) = _decide(world, busy={"fact": [UnderWay("the run 0123", {E}), UnderWay("the run 4567", {D})]}).waiting
+    assert "the run 4567" in waiting
+    assert len(_decide(world, busy={"fact": [UnderWay("the run 0123", {E})]}).launch) == 1
 
 
 def test_reasons_on_the_same_tables_take_turns(world: World) -> None:
@@ -258,13 +294,13 @@ def test_what_a_person_rolled_back_stays_rolled_back(world: World) -> None:
     """Its inputs are newer than its content, which would be a reason to build it. Repairs upstream pass it by."""
     world.publish("bronze", D, checksum="8")
     world.states["fact", str(D)] = replace(world.states["fact", str(D)], publication="undo")
-    decision = _decide(world, rollbacks=lambda: {"undo"})
+    decision = _decide(world, rollbacks=lambda: ROLLED_BACK)
     assert decision.launch == ()
     assert [str(each) for each in decision.for_people] == [
         "fact 2017-03-07: a person has rolled it back -> launch it when it is to be built again"
     ]
     _late(world, D)
-    (repair,) = _decide(world, rollbacks=lambda: {"undo"}).launch
+    (repair,) = _decide(world, rollbacks=lambda: ROLLED_BACK).launch
     assert set(repair.days) == {"bronze", "quarantine"}
 
 
@@ -282,3 +318,67 @@ def test_days_that_dagster_cannot_build_are_for_a_person(world: World) -> None:
     decision = _decide(world, has_partition=lambda _, day: day > D)
     assert decision.launch[0].days["bronze"] == (E,)
     assert [(each.table, each.days) for each in decision.for_people] == [("bronze", (D,))]
+
+
+def _decide_old(world: World, **seen: object) -> Decision:
+    return repairs_needed(Seen(TWO_VERSIONS, world.observed(), **seen))  # type: ignore[arg-type]
+
+
+OLD_FACTS = "fact 2017-03-06..2017-03-12: built by other code"
+
+
+def test_a_damaged_day_of_an_older_version_is_built_by_that_version(old_world: World) -> None:
+    """Its neighbours are of the old logic: a repair puts back what was there, and does not change what it means."""
+    old_world.write_past_the_protocol("fact", D)
+    old_world.write_past_the_protocol("fact", NEXT_WEEK)
+    decision = _decide_old(old_world)
+    (repair,) = decision.launch
+    assert repair.days["fact"] == (D, NEXT_WEEK)
+    assert repair.versions == {"fact": {"v1": (D,)}}
+    assert repair.description.splitlines()[-1] == "By the version that they were published with: fact 2017-03-07 by v1."
+    old_world.publish("fact", D, code="v1")
+    old_world.publish("fact", NEXT_WEEK)
+    decision = _decide_old(old_world)
+    assert decision.launch == ()
+    assert [str(each).split(" ->")[0] for each in decision.for_people] == [OLD_FACTS], "as stale as its neighbours"
+
+
+def test_late_rows_reach_days_of_an_older_version_too(old_world: World) -> None:
+    """That the logic is old is for people to decide; that rows are missing is not. Watchdogs are heard as well."""
+    _late(old_world, D)
+    (repair,) = _decide_old(old_world).launch
+    assert (repair.days["fact"], repair.versions) == ((D,), {"fact": {"v1": (D,)}})
+    old_world.publish("bronze", D, checksum="8")
+    old_world.publish("quarantine", D)
+    (repair,) = _decide_old(old_world).launch
+    assert (repair.troubles[0].table, repair.troubles[0].reason) == ("fact", Reason.INPUT_CHANGED)
+    old_world.publish("fact", D, code="v1")
+    (repair,) = _decide_old(old_world, failed_watches=[_watch(old_world, "fact", D)]).launch
+    assert repair.force and repair.versions == {"fact": {"v1": (D,)}}
+
+
+def test_a_changed_rate_reaches_the_days_whose_own_version_reads_it(old_world: World) -> None:
+    """The old logic reads the rates of the two days before, the current one those of the day too."""
+    old_world.publish("raw_rates", WEEK.last, checksum="8")
+    (repair,) = _decide_old(old_world).launch
+    assert repair.days["fact"] == (NEXT_WEEK, DAYS.last), "2017-03-12 is of the old logic"
+    old_world.publish("rates", WEEK.last, checksum="8")
+    assert {(each.table, each.day) for each in _decide_old(old_world).launch[0].troubles} == {
+        ("fact", NEXT_WEEK),
+        ("fact", DAYS.last),
+    }
+
+
+def test_a_damaged_day_of_a_version_that_is_gone_is_for_a_person(old_world: World) -> None:
+    """Nothing can build what was there; what could be built is another logic. A repair above leaves it as it is."""
+    old_world.publish("fact", D, code="v0")
+    old_world.write_past_the_protocol("fact", D)
+    decision = _decide_old(old_world)
+    assert decision.launch == ()
+    assert str(decision.for_people[0]) == (
+        "fact 2017-03-07: foreign write, and it was published with v0, which is not declared any more -> declare v0 "
+        "again, or build it with v2 if that is to count: backfill run fact --downstream --days 2017-03-07"
+    )
+    _late(old_world, D)
+    (repair,) = _decide_old(old_world).launch
+    assert set(repair.days) == {"bronze", "quarantine"}

@@ -61,7 +61,7 @@ class World:
 
     def publish(self, table: str, day: date, *, checksum: str = "7", code: str = "v2", rows: int = 1) -> None:
         physical = fingerprints.physical([f"{table}/{day}/{checksum}/{code}"]) if rows else fingerprints.EMPTY_DAY
-        content = DayContent(rows=rows, checksum=checksum, code_version=code, inputs=self._inputs(table, day))
+        content = DayContent(rows=rows, checksum=checksum, code_version=code, inputs=self._inputs(table, day, code))
         self.put(table, day, content, physical)
 
     def put(self, table: str, day: date, content: DayContent | None, physical: str) -> None:
@@ -77,12 +77,13 @@ class World:
     def write_past_the_protocol(self, table: str, day: date) -> None:
         self.newest.setdefault(table, {})[str(day)] = "somebody else's files"
 
-    def _inputs(self, table: str, day: date) -> str:
+    def _inputs(self, table: str, day: date, code: str) -> str:
         """By the decision that a build makes: status has its own, faster one, and they must agree."""
         step = next(step for step in self.steps if table in [t.name for t in step.tables])
         if step.source:
             return ""
-        needed = decide.read_days(step, step.version(), [day])
+        version = next((version for version in step.versions if version.name == code), step.version())
+        needed = decide.read_days(step, version, [day])
         logicals = {
             read: {
                 d: logical_of(self.states.get((read, d)), self.pinned.get(read, {}).get(d, fingerprints.EMPTY_DAY))
@@ -90,7 +91,7 @@ class World:
             }
             for read, days in needed.items()
         }
-        return decide.wanted(step, step.version(), [day], logicals)[day].inputs
+        return decide.wanted(step, version, [day], logicals)[day].inputs
 
     def statuses(self, day: date = D) -> dict[str, DayStatus]:
         found = day_statuses(STEPS, self.observed(), DayRange.of(day))
@@ -172,6 +173,31 @@ def test_other_parameters_count_as_code(world: World) -> None:
     assert state.content is not None
     world.put("fact", D, replace(state.content, parameters="{}"), state.physical)
     assert world.statuses() == _but(fact=CODE)
+
+
+def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_its_own_inputs_change() -> None:
+    """Repairs ask so: the old logic read other days, and only those count. What is not declared cannot be asked."""
+    old = Version("v1", "", (Reads("bronze"), Reads("rates", -2, -1)), dict)
+    steps = tuple(replace(step, versions=(old, *step.versions)) if step.name == "fact" else step for step in STEPS)
+    world = World({}, {}, {}, steps)
+    for day in (BEFORE, D):
+        for table in TABLES:
+            world.publish(table, day, code="v1" if table == "fact" else "v2")
+
+    def of_fact() -> list[DayStatus]:
+        found = day_statuses(steps, world.observed(), DayRange(BEFORE, D), as_published=True)
+        return list(found["fact"].values())
+
+    assert of_fact() == [FRESH, FRESH]
+    assert list(day_statuses(steps, world.observed(), DayRange(BEFORE, D))["fact"].values()) == [CODE, CODE]
+    world.publish("rates", D, checksum="8")
+    assert of_fact() == [FRESH, FRESH], "the current version reads the rate of the day, the old one does not"
+    world.publish("rates", BEFORE, checksum="8")
+    assert of_fact() == [FRESH, INPUT]
+    world.publish("fact", D, code="v0")
+    assert of_fact() == [FRESH, CODE]
+    world.write_past_the_protocol("fact", BEFORE)
+    assert of_fact() == [FOREIGN, CODE]
 
 
 def test_files_that_nobody_published_are_a_foreign_write(world: World) -> None:

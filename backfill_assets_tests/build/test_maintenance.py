@@ -23,6 +23,7 @@ from backfill_assets.lakehouse.holds import put_hold
 from backfill_assets.lakehouse.plans import close_plan, keep_plan, open_plan
 from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets.lakehouse.timelines import open_timelines
+from backfill_assets_tests.protocol.foreign import alter
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.protocol.staging import stage
 
@@ -36,7 +37,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def maintenance(lake: Lake) -> Maintenance:
-    return Maintenance(lake.publisher(), ["t", "u"], timeline_days=14)
+    return Maintenance(lake.publisher(), ["t", "u"], timeline_days=14, clock_checked=True)
 
 
 def maintained(lake: Lake) -> dict[tuple[Chore, str], str]:
@@ -100,13 +101,13 @@ def test_it_compacts_closes_and_reclaims_and_then_there_is_nothing_left(lake: La
         (Chore.CLOSE, "u"): "1 timeline(s) closed",
         (Chore.RELEASE, ""): "1 hold(s) dropped",
         (Chore.COMPACT, "t"): "1 day(s) compacted",
-        (Chore.RECLAIM, "u"): "1 file(s) deleted",
+        (Chore.RECLAIM, "u"): "2 file(s) deleted",
     }
     assert lake.rows("t") == {D1: [f"x{number}" for number in range(5)]}
     assert len(lake.state("t").active) == 1 and not open_timelines(lake.storage, "u")
     assert planned(lake) == set()
     lake.clock += timedelta(days=31)
-    assert maintained(lake) == {(Chore.RECLAIM, "t"): "5 file(s) deleted"}
+    assert maintained(lake) == {(Chore.RECLAIM, "t"): "10 file(s) deleted"}
 
 
 @pytest.mark.protocol
@@ -118,8 +119,52 @@ def test_what_others_wrote_past_the_protocol_goes_when_nothing_needs_it(lake: La
     lake.clock += timedelta(days=29)
     assert planned(lake) == set()
     lake.clock += timedelta(days=2)
-    assert maintained(lake) == {(Chore.RECLAIM, "t"): "2 file(s) deleted"}
+    assert maintained(lake) == {(Chore.RECLAIM, "t"): "3 file(s) deleted"}
     assert lake.rows("t") == {D1: ["b"]}
+
+
+# ------------------------------------------------------------------ the clock
+
+
+def unchecked(lake: Lake) -> dict[Chore, str]:
+    """Why each task is planned by the nightly run, which nobody watches."""
+    found = Maintenance(lake.publisher(), ["t", "u"], timeline_days=100)
+    return {each.task.chore: each.task.why for each in found.carry_out(found.plan(), print)}
+
+
+def publish_daily(lake: Lake, days: int) -> None:
+    """Each one replaces the day, and the last one can be rolled back."""
+    for _ in range(days):
+        lake.clock += timedelta(days=1)
+        lake.publish(f"p{lake.clock:%m%d}", {"t": {D1: [f"{lake.clock:%m%d}"]}})
+
+
+@pytest.mark.protocol
+@pytest.mark.parametrize("published", [False, True], ids=["then maintained", "published to and then maintained"])
+def test_a_clock_that_is_weeks_ahead_deletes_no_before_image(lake: Lake, published: bool) -> None:
+    """It is refused in words; when the clock is right again, yesterday's publication can be rolled back."""
+    publish_daily(lake, 3)
+    right = lake.clock
+    lake.clock += timedelta(days=40)
+    if published:
+        publish_daily(lake, 1)
+    why = unchecked(lake)[Chore.CHECK_CLOCK]
+    days, until = (41, "next entry") if published else (40, "now")
+    assert f"{days} days lie between {right:%Y-%m-%d %H:%M}Z and " in why and until in why
+    assert "file(s) are kept" in why and "backfill maintain --clock-checked" in why
+    lake.clock = right
+    undone = f"p{right:%m%d}" if not published else f"p{right + timedelta(days=41):%m%d}"
+    roll_back(lake.publisher(), undone, id="undo")
+
+
+@pytest.mark.protocol
+def test_a_pause_within_a_week_is_no_doubt(lake: Lake) -> None:
+    """And a lakehouse that is published to deletes by itself, as ever."""
+    publish_daily(lake, 2)
+    for _ in range(6):
+        lake.clock += timedelta(days=6)
+        publish_daily(lake, 1)
+    assert set(unchecked(lake)) == {Chore.RECLAIM}
 
 
 # ------------------------------------------------------------------ what it never touches
@@ -174,3 +219,15 @@ def test_the_version_that_readers_pin_is_kept(lake: Lake) -> None:
     lake.clock += timedelta(days=60)
     assert planned(lake) == set()
     assert maintained(lake) == {} and lake.rows("t", pinned) == {D1: ["a"], D2: ["b"]}
+
+
+def test_a_refused_task_does_not_hold_up_the_others(lake: Lake) -> None:
+    """One table takes no compaction; the others are maintained, and then the night ends with the reason."""
+    for number in range(5):
+        for table in ("t", "u"):
+            lake.append(f"{table}{number}", table, {D1: [f"{table}{number}"]})
+    alter(lake.storage, "t", {"delta.appendOnly": "true"})
+    found, told = maintenance(lake), list[str]()
+    with pytest.raises(PublicationRefused, match=r"t cannot be published to: delta\.appendOnly=true"):
+        found.carry_out(found.plan(), told.append)
+    assert any(line.startswith("compact t: refused: ") for line in told) and len(lake.state("u").active) == 1

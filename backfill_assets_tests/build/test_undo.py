@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from backfill_assets.build import Builder, RunInfo
+from backfill_assets.build import lake as lake_module
 from backfill_assets.build.lake import Lake
 from backfill_assets.build.undo import Undone, plan_undo, undo
 from backfill_assets.build.undo_days import Way
+from backfill_assets.build.undo_staging import Undoing
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.holds import all_holds
 from backfill_assets.lakehouse.outbox import due_notices
 from backfill_assets.lakehouse.publication import Provenance
 from backfill_assets.lakehouse.publish import Publisher
-from backfill_assets.lakehouse.rollback import newest_of
+from backfill_assets.lakehouse.rollback import newest_of, roll_back
 from backfill_assets.lakehouse.steps import Step
 from backfill_assets.settings import Settings
 from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
@@ -110,12 +114,73 @@ def test_a_compaction_does_not_keep_it_from_being_put_back(campaign: Undoable) -
     assert campaign.ids() == [1, 2]
 
 
+def test_what_is_put_back_is_read_by_the_files_that_the_log_names(campaign: Undoable) -> None:
+    """Main's versions from before may be gone: the newest one would give the campaign's own rows for "before"."""
+    clean_up(campaign, "bronze_sales")
+    held = campaign.small.publisher.log.find_prepared("cut")
+    assert held is not None
+    lake = Lake(campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
+    undoing = Undoing(lake, held[0])
+    undoing.look()
+    read = undoing.overlay.before["bronze_sales"]
+    assert {day: each.files for day, each in read.items()} == {
+        day: before.files for day, before in held[0].before["bronze_sales"].items()
+    }
+    assert all(each.version is None for each in read.values())
+    campaign.undo()
+    assert campaign.ids() == [1, 2]
+
+
+def clean_up(campaign: Undoable, table: str) -> None:
+    """Only the newest version of ``table`` can still be read, and others made it."""
+    root = Path(campaign.lake.storage.root) / table
+    DeltaTable(str(root)).alter.set_table_properties({"delta.checkpointInterval": "20"})
+    newest = DeltaTable(str(root))
+    newest.create_checkpoint()
+    for version in range(newest.version()):
+        (root / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
+
+
 def test_days_that_others_rebuilt_since_are_staged_again_by_the_logic_they_had(campaign: Undoable) -> None:
     """Late rows came to raw, and a nightly run built them by the new logic; other days are put back."""
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
     assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
     campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
     assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
+
+
+def test_days_that_another_campaign_published_since_are_for_a_person(campaign: Undoable) -> None:
+    """A later decision: it must not be replaced by the older logic because a nightly run came on top of it."""
+    other = "campaign-fedcba9876543210"
+    campaign.bronze("other", {DAY: [100]}, other, code="v2")
+    assert campaign.ways() == {DAY: Way.REFUSED, NEXT: Way.PUT_BACK}
+    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
+    campaign.bronze("nightly", {DAY: [100, 700]}, code="v2", raw={DAY: 8})
+    with pytest.raises(PublicationRefused, match=f"{DAY} cannot be put back: {other} has published it since"):
+        campaign.undo()
+    assert campaign.ids() == [20, 100, 700]
+
+
+def test_another_campaign_that_is_undone_itself_is_no_reason(campaign: Undoable) -> None:
+    """The later one first, then this one: what the refusal asks for."""
+    campaign.bronze("other", {DAY: [100]}, "campaign-fedcba9876543210", code="v2")
+    roll_back(campaign.small.publisher, "other", id="undo-other")
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
+    assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
+
+
+def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To put files back computes nothing, and has to work when it is needed."""
+    monkeypatch.setattr(lake_module, "git_commit", lambda: "c0ffee+dirty")
+    campaign.lake = replace(campaign.lake, publisher=campaign.small.publisher, refuse_dirty_tree=True)
+    undone = undo(campaign.lake, "cut", RUN, print)
+    assert campaign.ids() == [1, 2]
+    undo(campaign.lake, undone.published.publication, RUN, print)
+    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
+    with pytest.raises(PublicationRefused, match="BACKFILL_DIRTY_TREE"):
+        undo(campaign.lake, newest_of(campaign.small.publisher, CAMPAIGN), RUN, print)
+    assert campaign.ids() == [10, 20, 70]
 
 
 def test_what_cannot_be_put_back_refuses_all_of_it(tmp_path: Path) -> None:

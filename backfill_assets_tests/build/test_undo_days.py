@@ -74,6 +74,17 @@ def test_rows_that_arrived_are_not_lost_by_files_that_are_older() -> None:
     assert way(AS_LEFT, WANTED, "fact 2017-03-01") == (Way.STAGE_AGAIN, "reads fact 2017-03-01")
 
 
+def test_inputs_that_changed_before_the_campaign_are_no_reason_to_keep_what_it_built() -> None:
+    """A campaign that only caught up with its inputs is undone like any other; but rows from raw are not given up."""
+    caught_up = replace(OLD, inputs="j", checksum="9")
+    made = replace(AS_LEFT, content=caught_up, now=now(caught_up, "new", publication="cut"))
+    assert way(made, CHANGED) == (Way.PUT_BACK, "")
+    of_raw = decided("t", DAY, [made], CHANGED, version_known=True, reads_raw=True)
+    assert of_raw.way is Way.STAGE_AGAIN
+    assert way(made, CHANGED, "fact 2017-03-01")[0] is Way.STAGE_AGAIN
+    assert way(made, Wanted("k", fingerprints.input_fingerprint("v1", "", "k")))[0] is Way.STAGE_AGAIN
+
+
 def test_what_moved_and_cannot_be_staged_again_is_refused_with_the_reason() -> None:
     """Its version is gone, it was nobody's, or its inputs are."""
     assert way(MOVED, CHANGED, known=False)[0] is Way.REFUSED

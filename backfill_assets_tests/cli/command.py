@@ -17,7 +17,15 @@ class Backfill:
     """The command, with a home of its own; ``lakehouse`` is what it works on."""
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for variable in ("LAKEHOUSE", "LANDING", "TOKEN_KEY_FILE", "POLICY", "ROLLBACK_WINDOW_DAYS", "SPARK_PROFILE"):
+        for variable in (
+            "LAKEHOUSE",
+            "LANDING",
+            "TOKEN_KEY_FILE",
+            "POLICY",
+            "ROLLBACK_WINDOW_DAYS",
+            "SPARK_PROFILE",
+            "DIRTY_TREE",
+        ):
             monkeypatch.delenv(f"BACKFILL_{variable}", raising=False)
         monkeypatch.delenv("SPARK_REMOTE", raising=False)
         monkeypatch.setenv("BACKFILL_HOME", str(home))

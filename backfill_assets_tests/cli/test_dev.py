@@ -1,4 +1,4 @@
-"""What ``make dev`` starts ends with it: Ctrl-C leaves no JVM, and no process of Dagster's."""
+"""``make dev`` restarts its Spark, and what it starts ends with it: no JVM is left, and no process of Dagster's."""
 
 from __future__ import annotations
 
@@ -8,32 +8,38 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice, takewhile
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.lakehouse.connect_server import answers
+
 ROOT = Path(__file__).parents[2]
-_STAND_IN = """
-import json, os, subprocess, sys, time
+_PART = """
+import json, os, socket, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
-told = {name: os.environ[name] for name in ("SPARK_REMOTE", "DAGSTER_HOME")}
+if "-p" in sys.argv:
+    listening = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("-p") + 1])))
+told = {name: os.environ[name] for name in ("SPARK_REMOTE", "DAGSTER_HOME", "BACKFILL_SPARK_KEPT_BY")}
 print(json.dumps(told | {"own": os.getpid(), "child": child.pid}), flush=True)
 time.sleep(600)
 """
 _DEV = """
 import sys
-from backfill_assets.cli.dev import main
-sys.exit(main(["-c", sys.argv[1]], dagster=[sys.executable]))
+from backfill_assets.cli.dev import DagsterCommands, main
+part = (sys.executable, "-c", sys.argv[1])
+sys.exit(main([], DagsterCommands(part, part, part)))
 """
 
 
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="the JVM is found by its open log, below /proc")
-def test_everything_that_it_started_ends_with_it(tmp_path: Path) -> None:
-    """A stand-in for Dagster has a child, as Dagster has runs; the Spark that both were told of is gone afterwards."""
+def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) -> None:
+    """Other programs play Dagster's parts, each with a child, as Dagster has runs; Spark's JVM is the real one."""
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
     with subprocess.Popen(
-        [sys.executable, "-c", _DEV, _STAND_IN],
+        [sys.executable, "-c", _DEV, _PART],
         env=environment | {"BACKFILL_HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
@@ -41,16 +47,26 @@ def test_everything_that_it_started_ends_with_it(tmp_path: Path) -> None:
         start_new_session=True,
     ) as dev:
         assert dev.stdout is not None
-        told = next(json.loads(line) for line in dev.stdout if line.startswith("{"))
+        lines = iter(dev.stdout)
+        parts = [json.loads(line) for line in islice((each for each in lines if each.startswith("{")), 3)]
+        killed = _server_of(tmp_path)
+        for told in parts:
+            assert told["DAGSTER_HOME"] == str(tmp_path / "dagster")
+            assert told["SPARK_REMOTE"] == parts[0]["SPARK_REMOTE"]
+            assert told["BACKFILL_SPARK_KEPT_BY"] == "make dev"
+        os.kill(killed, signal.SIGKILL)
+        said = list(takewhile(lambda line: not line.startswith("The Spark server is back"), lines))
+        assert said == ["The Spark server was killed by signal 9. Starting it again ...\n"]
+        assert answers(int(parts[0]["SPARK_REMOTE"].rpartition(":")[2])), "at the address that its runs know"
         server = _server_of(tmp_path)
-        assert told["DAGSTER_HOME"] == str(tmp_path / "dagster")
-        assert told["SPARK_REMOTE"].startswith("sc://127.0.0.1:") and server
+        started = [server, *(told[name] for told in parts for name in ("own", "child"))]
+        assert all(_runs(pid) for pid in started)
         dev.send_signal(signal.SIGINT)
         assert dev.wait(timeout=60) == 130
     deadline = time.monotonic() + 15
-    while time.monotonic() < deadline and any(_runs(pid) for pid in (told["own"], told["child"], server)):
+    while time.monotonic() < deadline and any(_runs(pid) for pid in started):
         time.sleep(0.1)
-    assert not [pid for pid in (told["own"], told["child"], server) if _runs(pid)]
+    assert not [pid for pid in started if _runs(pid)]
 
 
 def _server_of(home: Path) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import time
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from py4j import java_gateway
 
-from backfill_assets.cli.foreground import interrupt
+from backfill_assets.cli.foreground import interrupt, silence_py4j
 
 
 class _Collected:
@@ -59,3 +60,31 @@ def test_py4j_still_collects_by_a_function_without_a_name(monkeypatch: pytest.Mo
     found = java_gateway.JavaObject("o1", SimpleNamespace(gateway_property=memory, address="test", port=1))
     del found
     assert seen == [("<lambda>", java_gateway.__file__)]
+
+
+@pytest.fixture
+def py4j_silenced() -> Iterator[None]:
+    root, filters, handlers = logging.getLogger(), list(logging.getLogger().filters), list(logging.getLogger().handlers)
+    silence_py4j()
+    yield
+    root.filters, root.handlers = filters, handlers
+    logging.getLogger("py4j").propagate = True
+
+
+@pytest.mark.usefixtures("py4j_silenced")
+def test_py4j_is_silent_and_everything_else_is_heard(capsys: pytest.CaptureFixture[str]) -> None:
+    """A notice is a warning in a log: what silences py4j's stack traces must leave it alone."""
+    logging.getLogger().addHandler(logging.StreamHandler())
+    told = compile("log.exception('interrupted')", java_gateway.__file__, "exec")
+    exec(told, {"log": logging})  # noqa: S102
+    logging.getLogger("py4j.clientserver").error("a broken connection")
+    logging.getLogger("backfill_assets.notices").warning("March is rebuilt")
+    assert capsys.readouterr().err == "March is rebuilt\n"
+
+
+@pytest.mark.usefixtures("py4j_silenced")
+def test_py4j_silenced_leaves_python_its_last_resort(capsys: pytest.CaptureFixture[str]) -> None:
+    """A handler on the root logger, even one that does nothing, would take it away."""
+    logging.getLogger().handlers.clear()
+    logging.getLogger("backfill_assets.notices").warning("March is rebuilt")
+    assert "March is rebuilt" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def test_the_limit_says_what_it_hides(backfill: Backfill) -> None:
     """Nobody should take the newest three for the whole."""
     _three_publications(backfill)
     output = backfill("history", "--limit", 1).output
-    assert "third" in output and "second" not in output and "2 older publications are not shown" in output
+    assert "third" in output and "second" not in output and "Older publications are not shown: --limit 5" in output
     assert "not shown" not in backfill("history").output
 
 

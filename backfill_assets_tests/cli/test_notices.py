@@ -30,6 +30,13 @@ def test_listed_sent_and_gone(due: Backfill) -> None:
     assert "No notice is due." in due("notices", "send").output
 
 
+def test_beside_json_the_notice_is_on_standard_error(due: Backfill) -> None:
+    """It counts as delivered, so it has to be seen somewhere; standard output stays JSON."""
+    result = due("notices", "send", "--json")
+    assert json.loads(result.stdout)["sent"] == ["campaign-x.start", "cut"]
+    assert result.stderr.count("revenue -0.4 %") == 2
+
+
 def test_a_file_gets_them(due: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """BACKFILL_NOTICES says where."""
     path = due.home / "notices.jsonl"

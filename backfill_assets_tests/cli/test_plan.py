@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from backfill_assets.build import decide
 from backfill_assets.datasets import registry
 from backfill_assets.lakehouse.plans import close_plan, kept_plan, open_plan, plan_ids
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.strategies.landed_sales import land
 
 FIRST, SECOND = "2017-03-01", "2017-03-02"
 
@@ -36,7 +38,11 @@ def test_a_plan_is_told_and_kept(backfill: Backfill) -> None:
     assert (bronze["rebuild"], bronze["skipped"]) == ({"code changed": [SECOND]}, [FIRST])
     output = backfill(*asked, exit_code=1).output
     assert told["id"] in output and "code changed: 2017-03-02" in output and "no earlier publication" in output
+    assert "no campaign was carried out here yet" in output and "shadow backfilled unknown" in output
+    steps = [each["step"] for each in told["times"]]
+    assert steps[0] == "spark_started" and steps[-1] == "completion_told"
     page = backfill(*asked, "--markdown", exit_code=1).output
+    assert "| as a campaign | time |" in page and "| together | at least" in page
     assert page.startswith(f"## {told['id']}") and "| bronze_sales, quarantine_sales | 1 |" in page
     assert plan_ids(backfill.lakehouse.storage) == [told["id"]]
     kept = Plan.from_json(kept_plan(backfill.lakehouse.storage, told["id"]), id=told["id"])
@@ -101,3 +107,16 @@ def test_what_was_typed_wrong(backfill: Backfill) -> None:
     backfill("plan", "bronze_sales", "--days", FIRST, "--source-too", "--only-downstream", exit_code=2)
     assert "Did you mean bronze_sales?" in backfill("plan", "bronze_sale", "--days", FIRST, exit_code=1).stderr
     assert "There is no plan" in backfill("plan", "plan-0123456789abcdef", exit_code=1).stderr
+
+
+def test_a_plan_from_the_sources_on_has_the_days_that_are_looked_back_to(backfill: Backfill) -> None:
+    """Sunday's facts need the rates of Friday, which nobody has built."""
+    friday = "2017-03-03"
+    rate = {"currency": "USD", "rate_day": friday, "rate": "1.05", "updated_at": f"{friday}T15:00:00Z"}
+    sale = {"store_id": "1", "transaction_timestamp": "2017-03-05T10:00:00Z"}
+    for day, rates in ((friday, [rate]), ("2017-03-04", []), ("2017-03-05", [])):
+        land(backfill.home / "landing", "fx_rates", day, "rates", rates)
+    land(backfill.home / "landing", "sales", "2017-03-05", "sales", [sale])
+    told = backfill("plan", "fact_sales_transactions", "--source-too", "--days", "2017-03-05", "--json").stdout
+    rebuilt = {step["tables"][0]: step["rebuild"] for step in json.loads(told)["steps"]}
+    assert rebuilt["bronze_fx_rates"] == {"missing": ["2017-03-03..2017-03-05"]}

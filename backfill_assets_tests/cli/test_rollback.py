@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli import main, rollback
+from backfill_assets.cli import main, output
 from backfill_assets.cli.rollback import new_rollback_id
 from backfill_assets.lakehouse.publication import Provenance
 from backfill_assets.lakehouse.publish import Step
@@ -62,7 +62,7 @@ def test_without_a_terminal_it_wants_yes(two: Backfill) -> None:
 @pytest.mark.parametrize(("answer", "left"), [("n", [2, 3, 4]), ("y", [1])])
 def test_asks_on_a_terminal(two: Backfill, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[int]) -> None:
     """After the plan, before anything is done."""
-    monkeypatch.setattr(rollback, "_on_terminal", lambda: True)
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
     result = CliRunner().invoke(main, ["rollback", "second"], input=f"{answer}\n")
     assert "Put this back?" in result.output and result.exit_code == (0 if answer == "y" else 1)
     assert ids(two, "bronze_sales") == left

@@ -38,6 +38,7 @@ def test_the_table_names_every_defect_and_the_seed(tmp_path: Path) -> None:
         assert expected in result.output
 
 
+@pytest.mark.data
 def test_real_days_land_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same variable that the pipeline reads decides where sample data goes."""
     monkeypatch.setenv("BACKFILL_LANDING", str(tmp_path / "zone"))

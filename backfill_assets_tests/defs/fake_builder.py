@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.build.decide import AS_PUBLISHED
 from backfill_assets.datasets.dataset import RuleOutcome, Step, Table
 from backfill_assets.defs.provenance import run_info
 from backfill_assets.lakehouse.landing import LandingZone
@@ -24,6 +25,8 @@ class FakeBuilder:
     runs: list[RunInfo] = field(default_factory=list)
     versions: list[str | None] = field(default_factory=list)
     log: PublicationLog | None = None
+    rolled_back: Mapping[tuple[str, date], str] = field(default_factory=dict)
+    """The rollback that a day was published by before."""
 
     def build(
         self,
@@ -37,7 +40,7 @@ class FakeBuilder:
     ) -> BuildResult:
         self.runs.append(run)
         self.versions.append(version)
-        if step.versions:
+        if step.versions and version != AS_PUBLISHED:
             step.version(version)
         progress(f"{step.name}: {len(days)}/{len(days)} days staged")
         built = [self._built(table, day, force) for table in step.tables for day in days]
@@ -54,7 +57,9 @@ class FakeBuilder:
 
     def _built(self, table: Table, day: date, force: bool) -> BuiltDay:
         earlier = self.published.get((table.name, day))
-        return replace(earlier, reused=True, rules=()) if earlier and not force else self.staged(table.name, day)
+        if earlier and not force:
+            return replace(earlier, reused=True, rules=())
+        return replace(self.staged(table.name, day), rolled_back_by=self.rolled_back.get((table.name, day), ""))
 
 
 class FakeBackfill(dg.ConfigurableResource[None]):
@@ -64,6 +69,9 @@ class FakeBackfill(dg.ConfigurableResource[None]):
 
     def builder(self) -> FakeBuilder:
         return self.fake
+
+    def resume(self, work: Callable[[], BuildResult], say: Callable[[str], None]) -> BuildResult:
+        return work()
 
     def lakehouse(self) -> str:
         return "nowhere"

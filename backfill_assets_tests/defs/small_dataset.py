@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from pyspark.sql.types import DecimalType, StringType
+from pyspark.sql.types import DateType, DecimalType, StringType
 
 from backfill_assets.datasets.contract_model import Contract, Field
 from backfill_assets.datasets.dataset import Dataset, Layer, Reads, Source, Step, Table, Version
@@ -15,6 +15,9 @@ class Anything(Contract):
 
     transaction_id: StringType() = Field(description="The key.")  # type: ignore[valid-type]
     amount: DecimalType(18, 4) = Field(ge=0, nullable=True)  # type: ignore[valid-type]
+    sold_on: DateType() = Field()  # type: ignore[valid-type]
+    updated_at: StringType() = Field()  # type: ignore[valid-type]
+    day: DateType() = Field()  # type: ignore[valid-type]
 
 
 def _table(name: str, layer: Layer) -> Table:
@@ -22,7 +25,9 @@ def _table(name: str, layer: Layer) -> Table:
 
 
 def _source(name: str) -> Source:
-    return Source(name, "day", ("transaction_id",), "updated_at", ("transaction_id", "amount"))
+    fields = ("transaction_id", "amount", "sold_on", "updated_at")
+    types = {"amount": "decimal(18,4)", "sold_on": "date"}
+    return Source(name, "sold_on", ("transaction_id",), "updated_at", fields, types)
 
 
 def _built(*tables: Table, reads: tuple[Reads, ...]) -> Step:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import date
 
 import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
-from backfill_assets.defs.assets import LATE_DAYS_TAG
+from backfill_assets.build.commit import git_commit
+from backfill_assets.build.decide import AS_PUBLISHED
+from backfill_assets.defs.assets import LATE_DAYS_TAG, VERSION_TAG
 from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder
 from backfill_assets_tests.defs.small_dataset import TABLES
@@ -135,6 +138,15 @@ def test_force_and_version_reach_the_builder(
     assert builder.versions[-1] == "v2"
 
 
+def test_a_tag_asks_for_the_version_that_each_day_was_published_with(run: Run, builder: FakeBuilder) -> None:
+    """A backfill has one configuration for no asset at all, and tags for all of them; configuration comes first."""
+    run("2017-03-01", tags={VERSION_TAG: AS_PUBLISHED})
+    assert set(builder.versions) == {AS_PUBLISHED}
+    options = {"ops": {"fact_daily_revenue": {"config": {"version": "v2"}}}}
+    run("2017-03-01", "fact_daily_revenue", run_config=options, tags={VERSION_TAG: AS_PUBLISHED})
+    assert builder.versions[-1] == "v2"
+
+
 def test_an_unknown_version_is_a_clear_failure(run: Run, dagster_instance: dg.DagsterInstance) -> None:
     """``v9`` must not fall back to the current version."""
     options = {"ops": {"fact_daily_revenue": {"config": {"version": "v9"}}}}
@@ -170,12 +182,41 @@ def test_days_outside_the_run_that_got_late_rows_are_named_on_the_run(
     assert materialized(dagster_instance, "raw_sales")[0] == "2017-03-01"
 
 
+def _messages(instance: dg.DagsterInstance, run: str, level: int) -> list[str]:
+    logs = instance.all_logs(run)
+    return [entry.user_message for entry in logs if entry.level == level and entry.dagster_event is None]
+
+
+def test_a_run_that_builds_over_a_rollback_says_so(
+    run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Somebody put these days back; who reads the log or the day's page must learn that it was undone, and by which."""
+    days = [date(2017, 3, 1), date(2017, 3, 2)]
+    builder.rolled_back = {("fact_daily_revenue", day): "undo" for day in days}
+    result = run("2017-03-01..2017-03-03", "fact_daily_revenue")
+    (warning,) = _messages(dagster_instance, result.run_id, logging.WARNING)
+    assert warning.startswith("fact_daily_revenue: 2017-03-01..2017-03-02 had been rolled back by undo; this run has")
+    shown = [_events(dagster_instance, "fact_daily_revenue", f"2017-03-0{n}")[0].metadata for n in (1, 3)]
+    assert [str(each["built over the rollback"].value) for each in shown[:1]] == ["undo"]
+    assert "built over the rollback" not in shown[1]
+
+
+def test_each_table_is_a_line_in_the_log(run: Run, dagster_instance: dg.DagsterInstance) -> None:
+    """The events of each day are for the UI."""
+    run("2017-03-01", "fact_daily_revenue")
+    result = run("2017-03-01..2017-03-03", "fact_daily_revenue")
+    lines = _messages(dagster_instance, result.run_id, logging.INFO)
+    assert lines[-1] == (
+        "fact_daily_revenue: published 2017-03-02..2017-03-03 by publication-of-fact_daily_revenue; 1 of 3 unchanged"
+    )
+
+
 def test_a_publication_records_who_launched_it(run: Run, builder: FakeBuilder) -> None:
     """A year later the publication log must lead back to the run and to the backfill behind it."""
     result = run("2017-03-01", tags={"dagster/backfill": "abcdefgh"})
     info = builder.runs[-1]
     assert (info.run_id, info.launched_by) == (result.run_id, "backfill abcdefgh")
-    assert len(info.git_commit) == 40 or info.git_commit == "unknown"
+    assert info.git_commit == git_commit() != ""
 
 
 def test_the_newest_materialization_says_where_each_column_comes_from(

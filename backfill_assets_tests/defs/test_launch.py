@@ -106,6 +106,7 @@ def _daemon(home: Path) -> Iterator[None]:
             daemon.wait(timeout=30)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_the_daemon_carries_the_whole_chain_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One Spark session for a range: also across the seven days of rates, which are no one-to-one dependency."""

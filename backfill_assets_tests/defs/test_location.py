@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -11,9 +12,12 @@ import pytest
 
 from backfill_assets.backfill.campaign_course import STEPS
 from backfill_assets.days import Cadence
+from backfill_assets.defs.column_schema import column_schema
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import GATES, WATCHDOG
+from backfill_assets_tests.datasets.test_contract import EveryCheck
 from backfill_assets_tests.defs.conftest import FIRST_DAY
+from backfill_assets_tests.defs.small_dataset import SMALL
 
 pytestmark = pytest.mark.story
 
@@ -175,8 +179,18 @@ def test_the_schedule_is_off_until_someone_turns_it_on(defs: dg.Definitions) -> 
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 2 * * *", "UTC")
 
 
-def test_loading_the_location_starts_no_jvm() -> None:
-    """Dagster loads the location in every process it starts; a JVM in each would eat the machine."""
-    code = "import backfill_assets.definitions, pyspark; print(pyspark.SparkContext._gateway)"
+def test_loading_the_location_starts_no_jvm_and_imports_no_pandas() -> None:
+    """Dagster loads it in every process it starts: a JVM in each would eat the machine, and pandera takes a second."""
+    loads = "import sys, backfill_assets.definitions, pyspark"
+    code = f"{loads}; print(pyspark.SparkContext._gateway, 'pandas' in sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert loaded.stdout.strip() == "None"
+    assert loaded.stdout.split() == ["None", "False"]
+
+
+def test_every_check_of_a_contract_has_words() -> None:
+    """For people who read the columns of a table in the UI."""
+    shown = column_schema(replace(SMALL.tables[-1], contract=EveryCheck))
+    words = {column.name: column.constraints.other for column in shown.columns}
+    assert words["ge"] == ["at least 0"] and words["closed"] == ["at least 1, at most 3"]
+    assert words["opened"] == ["more than 1, less than 3"] and words["notin"] == ["none of a, b"]
+    assert all(len(words[name]) == len(field.checks) for name, field in EveryCheck.fields().items())

@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets import defs
 from backfill_assets.build.maintenance import Maintenance
 from backfill_assets.defs.maintenance import ASSET, SCHEDULE, maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.lakehouse.publication_log import PublicationLog
@@ -49,6 +50,29 @@ def test_it_says_what_it_did(small: Lake, dagster_instance: dg.DagsterInstance) 
     assert len(small.state("t").active) == 1
 
 
+@pytest.mark.parametrize("published", [False, True])
+def test_a_night_without_anything_to_do_succeeds(
+    small: Lake, dagster_instance: dg.DagsterInstance, published: bool
+) -> None:
+    """Which is every ordinary night: a table without a row has its columns."""
+    if published:
+        small.publish("p1", {"t": {D1: ["a"]}})
+    result = dg.materialize(
+        [maintenance_asset], instance=dagster_instance, resources={"backfill": OverLake(lake=small)}
+    )
+    (event,) = result.asset_materializations_for_node(ASSET)
+    told = event.metadata["done"]
+    assert isinstance(told, dg.TableMetadataValue)
+    assert told.records == [] and [column.name for column in told.schema.columns][:2] == ["chore", "table"]
+    assert event.metadata["tasks"].value == 0
+
+
+def test_tables_of_metadata_are_made_in_one_place() -> None:
+    """Made elsewhere, one without rows would fail its run."""
+    folder = Path(str(defs.__file__)).parent
+    assert [file.name for file in folder.glob("*.py") if "MetadataValue.table(" in file.read_text()] == ["tables.py"]
+
+
 def test_it_runs_at_night_once_something_was_published(small: Lake) -> None:
     """And says why it does not."""
     job, backfill = maintenance_job(), OverLake(lake=small)
@@ -59,8 +83,8 @@ def test_it_runs_at_night_once_something_was_published(small: Lake) -> None:
     with dg.build_schedule_context(resources=resources) as context:
         assert "Nothing was published yet" in str(schedule.evaluate_tick(context).skip_message)
     small.publish("p1", {"t": {D1: ["a"]}})
-    defs = dg.Definitions(
+    location = dg.Definitions(
         assets=[maintenance_asset], jobs=[job], schedules=[schedule], resources={"backfill": backfill}
     )
-    with dg.build_schedule_context(resources=resources, repository_def=defs.get_repository_def()) as context:
+    with dg.build_schedule_context(resources=resources, repository_def=location.get_repository_def()) as context:
         assert len(schedule.evaluate_tick(context).run_requests or []) == 1

@@ -9,11 +9,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_END
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
+from backfill_assets.build.decide import AS_PUBLISHED
 from backfill_assets.build.watch import WatchedDay
 from backfill_assets.datasets.dataset import RuleOutcome
 from backfill_assets.defs import repairs
-from backfill_assets.defs.assets import FORCE_TAG
+from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.repairs import REPAIR_TAG, SENSOR, repair_sensor
 from backfill_assets.defs.watchdogs import JOB, STEP
@@ -109,6 +112,7 @@ def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> No
     assert backfill.title == f"Repair: bronze_sales {DAY}, {OTHER}: late rows arrived"
     assert backfill.tags[REPAIR_TAG] == backfill.backfill_id
     assert FORCE_TAG not in backfill.tags
+    assert backfill.tags[VERSION_TAG] == AS_PUBLISHED
     assert f"waits for the backfill {backfill.backfill_id}" in world.tick()
     assert len(world.backfills()) == 1
 
@@ -201,6 +205,17 @@ def test_raw_and_other_code_are_for_people(world: World) -> None:
     assert world.backfills() == []
 
 
+def test_a_damaged_day_of_a_version_that_is_gone_is_named_and_not_rebuilt(world: World) -> None:
+    """The sensor says what could be done; a rebuild by the current version would change what the day says."""
+    ids = {"fact_sales_transactions": {DAY: [1]}}
+    world.lakehouse.publish("old", ids, code="v0")
+    world.lakehouse.write_past_the_protocol("fact_sales_transactions", DAY, [7])
+    told = world.tick()
+    assert f"For a person: fact_sales_transactions {DAY}: foreign write, and it was published with v0" in told
+    assert f"backfill run fact_sales_transactions --downstream --days {DAY}" in told
+    assert all("fact_sales_transactions" not in _days(backfill) for backfill in world.backfills())
+
+
 def test_a_rollback_is_not_undone_by_the_sensor(world: World) -> None:
     """What it puts back was made of older inputs, and could be built again at once: that is for that person to say."""
     for table in ("fact_sales_transactions", "fact_daily_revenue"):
@@ -209,6 +224,39 @@ def test_a_rollback_is_not_undone_by_the_sensor(world: World) -> None:
     told = world.tick()
     assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
     assert world.backfills() == []
+
+
+def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
+    """Maintenance publishes the day again every few nights: it is still as a person put it back."""
+    publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo")
+    _compact_in_name(world.lakehouse, "fact_daily_revenue")
+    publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
+    told = world.tick()
+    assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
+    assert world.backfills() == []
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_rollback_that_was_undone_holds_no_repair_back(world: World, compacted: bool) -> None:
+    """What stands is the publication again, which nobody has taken away."""
+    publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo")
+    roll_back(world.lakehouse.publisher, "undo", id="redo")
+    if compacted:
+        _compact_in_name(world.lakehouse, "fact_daily_revenue")
+    publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
+    assert "Launched repair-" in world.tick()
+
+
+def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:
+    """A publication of the kind ``compact`` with the day's content; its rows are one file here already."""
+    pin = lakehouse.publisher.pin({table: [DAY]}, {})
+    request = lakehouse.request("compaction", {table: {DAY: [1]}})
+    (change,) = request.tables
+    days = tuple(each.model_copy(update={"content": pin.states[table, DAY].content}) for each in change.days)
+    tables = (change.model_copy(update={"days": days}),)
+    lakehouse.publisher.publish(request.model_copy(update={"kind": "compact", "tables": tables}))
 
 
 def test_raw_is_right_again_once_the_published_files_are_restored(world: World) -> None:
@@ -231,6 +279,35 @@ def test_a_run_that_may_write_is_waited_for(world: World) -> None:
     assert world.backfills() == []
     world.instance.report_run_canceled(run)
     assert "Launched" in world.tick()
+
+
+@pytest.mark.parametrize(
+    ("tags", "waits"),
+    [
+        ({"dagster/partition": DAY}, True),
+        ({"dagster/partition": OTHER}, False),
+        ({RANGE_START: "2017-03-03", RANGE_END: DAY}, True),
+        ({RANGE_START: "2017-03-05", RANGE_END: OTHER}, False),
+        ({"dagster/partition": "campaign-x"}, True),
+    ],
+    ids=["same day", "another day", "range with it", "range beside it", "no day"],
+)
+def test_only_a_run_on_the_same_days_is_waited_for(world: World, tags: dict[str, str], waits: bool) -> None:
+    """A run that was killed where its process cannot be seen must not keep every other day wrong for an hour."""
+    world.late_row(DAY)
+    status = dg.DagsterRunStatus.STARTED
+    world.instance.add_run(dg.DagsterRun(job_name="daily_small", run_id="0123456789ab", status=status, tags=tags))
+    told = world.tick()
+    assert ("waits for the run 01234567" in told, len(world.backfills())) == (waits, int(not waits))
+
+
+def test_two_repairs_of_other_days_go_on_side_by_side(world: World) -> None:
+    """A backfill is known by its days too: the second one does not wait for the first to end."""
+    world.late_row(DAY)
+    world.tick()
+    world.late_row(OTHER)
+    world.tick()
+    assert [_days(each)["bronze_sales"] for each in world.backfills()] == [{OTHER}, {DAY}]
 
 
 def test_the_sensor_is_on() -> None:

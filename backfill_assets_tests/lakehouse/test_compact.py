@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import compact as compact_module
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.compact import compact
 from backfill_assets.lakehouse.main_table import MainTable
@@ -92,3 +98,35 @@ def test_columns_that_forbid_null_survive(lake: Lake) -> None:
         lake.publisher().publish(request.model_copy(update={"tables": changes}))
     assert isinstance(compact(lake.publisher(), "raw", [D1], id="c1"), Published)
     assert lake.rows("raw") == {D1: ["x1", "x2"]}
+
+
+def test_memory_does_not_grow_with_the_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are read, hashed and written some at a time. As Python values these took 60 MB; Arrow's are in batches."""
+    monkeypatch.setattr(compact_module, "_BATCH_ROWS", 1_000)
+    monkeypatch.setattr(compact_module, "_ROW_GROUP_BYTES", 100_000)
+    for number in range(2):
+        lake.append(f"a{number}", "raw", {D1: [f"{number} {row:060d}" for row in range(50_000)]})
+    tracemalloc.start()
+    try:
+        assert isinstance(compact(lake.publisher(), "raw", [D1], id="c1"), Published)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
+    (file,) = lake.state("raw").active
+    footer = lake.storage.parquet_footer(f"raw/{file}")
+    assert (footer.num_rows, footer.num_row_groups > 20) == (100_000, True)
+
+
+def test_a_day_whose_content_changed_is_not_published(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written is read again: a row that was changed on the way is noticed."""
+    _two_files(lake)
+    really = pq.ParquetWriter.write_table
+
+    def changed(writer: pq.ParquetWriter, rows: pa.Table, **how: int) -> None:
+        really(writer, rows.set_column(0, "name", pa.array(["x"] * rows.num_rows)), **how)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", changed)
+    with pytest.raises(PublicationRefused, match=f"Compacting raw {D1} changed its content"):
+        compact(lake.publisher(), "raw", [D1], id="c1")
+    assert lake.rows("raw") == {D1: ["x", "y"]}

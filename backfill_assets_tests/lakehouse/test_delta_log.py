@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import CommitProperties, Transaction
 
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, commits_back, read_log
+from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, commits_back, read_log, read_transactions
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 
@@ -103,6 +104,24 @@ def test_deletion_vectors_in_a_checkpoint_are_refused_too(lake: Lake) -> None:
     pq.write_table(actions.set_column(place, "add", pa.array(adds, actions["add"].type)), checkpoint)
     with pytest.raises(PublicationRefused, match="deletion vector"):
         read_log(lake.storage, "t", 1)
+
+
+def test_transactions_are_read_at_once_as_each_of_them_is_looked_up(lake: Lake) -> None:
+    """From a checkpoint and the commits after it; the newest of an id counts."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    for number, versions in enumerate(({"x": 1, "y": 2}, {"x": 3}, {"z": 4})):
+        table = lake.table("t")
+        properties = CommitProperties(app_transactions=[Transaction(id, version) for id, version in versions.items()])
+        table.create_write_transaction([], "append", table.schema(), ["day"], commit_properties=properties)
+        if number == 1:
+            lake.table("t").create_checkpoint()
+    main = MainTable.open(lake.storage, "t")
+    assert main is not None
+    found = main.transactions()
+    assert found == {id: main.transaction(id) for id in found} and found.keys() > {"x", "y", "z"}
+    assert (found["x"], found["y"], found["z"]) == (3, 2, 4)
+    with pytest.raises(VersionGone):
+        read_transactions(lake.storage, "t", main.version + 1)
 
 
 def test_commits_are_numbered_as_the_log_numbers_them(lake: Lake) -> None:

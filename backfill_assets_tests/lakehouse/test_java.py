@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.java import require_java
+from backfill_assets.lakehouse.java import require_java, without_incubator
 
 
 def java_home(folder: Path, banner: str) -> dict[str, str]:
@@ -34,3 +35,17 @@ def test_no_java_at_all_is_refused_with_what_to_install(tmp_path: Path) -> None:
     """The first thing that happens to somebody on a fresh machine."""
     with pytest.raises(LakehouseUnusable, match=r"none was found[\s\S]*Install Java 17 or 21"):
         require_java({"PATH": str(tmp_path)})
+
+
+def test_the_module_that_java_warns_of_is_left_out(tmp_path: Path) -> None:
+    """Its warning stood in the output of every command. Other options are handed on as they are, blanks and all."""
+    java = tmp_path / "real" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    java.chmod(0o755)
+    environ = without_incubator({"JAVA_HOME": str(java.parent.parent)})
+    options = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "", "*", "Main"]
+    command = [f"{environ['JAVA_HOME']}/bin/java", *options]
+    told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    assert told == "-Dx=a b|--add-modules=java.sql||*|Main|"
+    assert without_incubator({"PATH": str(tmp_path)}) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from backfill_assets.lakehouse.outbox import DueNotice, announce, deliver, deliv
 from backfill_assets.lakehouse.publication import Notice, Provenance, Publication
 from backfill_assets.lakehouse.publication_log import HeadState
 from backfill_assets.lakehouse.rollback import roll_back
-from backfill_assets.lakehouse.senders import FileSender, LogSender, WebhookSender, sender_of
+from backfill_assets.lakehouse.senders import FileSender, LogSender, WebhookSender, log_writer, sender_of
 from backfill_assets.lakehouse.steps import Reached, Step
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
@@ -274,3 +275,25 @@ def test_the_sender_is_chosen_by_its_setting(tmp_path: Path) -> None:
     assert written == ["[p1] March is right now\n  revenue -0.4 %\n  Reports: u\n  To undo: backfill rollback p1"]
     assert sender_of(f"file:{tmp_path}/n") == FileSender(tmp_path / "n")
     assert sender_of("webhook:https://h/x") == WebhookSender("https://h/x")
+
+
+def test_a_notice_reaches_standard_error_without_any_handler(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python's own last resort writes warnings."""
+    logger = logging.Logger("notices")  # noqa: LOG001 - of its own: pytest listens to all others
+    LogSender(log_writer(logger, logging.WARNING)).send(DUE)
+    assert "[p1] March is right now" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("handler", "level"),
+    [(logging.NullHandler(), logging.NOTSET), (logging.StreamHandler(), logging.ERROR), (None, logging.NOTSET)],
+    ids=["null handler", "level of the logger", "last resort"],
+)
+def test_what_a_logger_would_drop_is_not_delivered(handler: logging.Handler | None, level: int) -> None:
+    """It stays due; a notice that was written into nothing would count as told."""
+    logger = logging.Logger("notices", level)  # noqa: LOG001
+    if handler is not None:
+        logger.addHandler(handler)
+    written = logging.INFO if handler is None else logging.WARNING
+    with pytest.raises(NotDelivered, match="no handler of the logger notices writes what is of level"):
+        LogSender(log_writer(logger, written)).send(DUE)

@@ -529,7 +529,7 @@ def test_a_table_that_disappeared_is_named(lake: Lake) -> None:
         lake.publisher(dying_at(Step.PREPARED)).publish(request)
     (lake.root / "t" / "_delta_log").rename(lake.root / "t" / "lost")
     with pytest.raises(PublicationRefused, match="t has disappeared"):
-        lake.publisher().recover()
+        lake.publisher().recover(["t"])
 
 
 def test_a_lakehouse_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from backfill_assets.lakehouse.reclaim import finish_reclaiming, reclaim, reclai
 from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets.lakehouse.steps import Step
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
+from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
 from backfill_assets_tests.protocol.staging import stage
 
 pytestmark = pytest.mark.protocol
@@ -32,7 +32,7 @@ def test_replaced_files_go_when_the_window_is_over(lake: Lake) -> None:
     lake.clock += timedelta(days=29)
     assert reclaim(lake.publisher(), "t") == []
     lake.clock += timedelta(days=2)
-    assert reclaim(lake.publisher(), "t") == [path]
+    assert [each for each in reclaim(lake.publisher(), "t") if "/_delta_log/" not in each] == [path]
     assert not lake.storage.exists(path)
     assert lake.rows("t") == {D1: ["b"]}
     assert not lake.publisher().log.head().state.reclaiming
@@ -66,7 +66,51 @@ def test_open_timelines_are_kept(lake: Lake) -> None:
     lake.clock += timedelta(days=40)
     assert reclaim(lake.publisher(), "t") == []
     timeline.close()
+    (data,) = [path for path in reclaim(lake.publisher(), "t") if "/_delta_log/" not in path]
+    assert data.startswith(f"{timeline.path}/")
+
+
+def _is_there(lake: Lake, timeline: Timeline) -> bool:
+    return (lake.root / timeline.path).exists()
+
+
+def test_a_dead_timeline_goes_with_its_log_and_its_folder(lake: Lake) -> None:
+    """In years of daily runs they would outnumber everything else; not before the window is over."""
+    timeline = stage(lake.storage, "t", "dead", {D1: ["never"], D2: ["never"]})
+    lake.publish("p1", {"t": {D3: ["b"]}})
+    lake.clock += timedelta(days=29)
+    assert reclaim(lake.publisher(), "t") == [] and _is_there(lake, timeline)
+    lake.clock += timedelta(days=2)
+    assert any("/_delta_log/" in path for path in reclaim(lake.publisher(), "t"))
+    assert not _is_there(lake, timeline)
+    assert lake.rows("t") == {D3: ["b"]}
+
+
+def test_the_log_of_a_timeline_goes_with_its_last_file(lake: Lake) -> None:
+    """One of its days is in main, and the other one was published over."""
+    lake.publish("p1", {"t": {D1: ["a"], D2: ["a"]}})
+    timeline = Timeline(lake.storage, "t", "p1-0")
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    lake.clock += timedelta(days=31)
     assert len(reclaim(lake.publisher(), "t")) == 1
+    assert timeline.days().keys() == {D1, D2}, "its log is whole"
+    lake.publish("p3", {"t": {D2: ["c"]}})
+    lake.clock += timedelta(days=31)
+    reclaim(lake.publisher(), "t")
+    assert not _is_there(lake, timeline)
+    assert lake.rows("t") == {D1: ["b"], D2: ["c"]}
+
+
+def test_whoever_deletes_a_dead_timeline_and_dies_is_followed_by_another(lake: Lake) -> None:
+    """By the intent on the log, like any file: what is left of the folder goes as well."""
+    timeline = stage(lake.storage, "t", "dead", {D1: ["never"]})
+    lake.publish("p1", {"t": {D2: ["b"]}})
+    lake.clock += timedelta(days=31)
+    with pytest.raises(Died):
+        reclaim(lake.publisher(dying_at(Step.RECLAIM_DELETED)), "t")
+    assert _is_there(lake, timeline)
+    finish_reclaiming(lake.publisher())
+    assert not _is_there(lake, timeline)
 
 
 def test_a_publication_of_doomed_files_is_refused(lake: Lake) -> None:

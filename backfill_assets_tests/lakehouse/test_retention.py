@@ -124,11 +124,16 @@ def test_a_vacuumed_timeline_is_not_published(merciless: SparkSession, lake: Lak
     assert not lake.publisher().log.head().state.open
 
 
-def test_the_log_survives_a_vacuum_of_its_own(merciless: SparkSession, lake: Lake) -> None:
-    """Entries are active files and the index of day states is hidden: nothing of the journal can be vacuumed."""
+def test_the_log_survives_optimize_and_vacuum_of_its_own(merciless: SparkSession, lake: Lake) -> None:
+    """By list and by log: entries and the index are hidden, and what LITE takes is read through the table."""
     for number in range(35):
         lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
+    merciless.sql(f"OPTIMIZE delta.`{lake.storage.uri(LOG_TABLE)}`").collect()
+    since = lake.publisher().log.head().state.since
     _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[:1], LOG_TABLE)
+    assert not lake.storage.missing(since)
+    _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[1:], LOG_TABLE)
+    assert lake.storage.missing(since)
     log = lake.publisher().log
     assert log.head().state.index
     assert log.day_states(log.head())["t", D1].publication == "p34"

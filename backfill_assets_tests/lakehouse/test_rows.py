@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from deltalake import DeltaTable
@@ -15,14 +18,16 @@ from pyspark.sql import types as T
 
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import rows as rows_module
+from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.publication import InputRead
-from backfill_assets.lakehouse.rows import published_rows, rows_of_files, stage, staged_rows
+from backfill_assets.lakehouse.rows import published_rows, rows_of_files, rows_of_main_files, stage, staged_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.lakehouse.written_files import write_folder, written_files
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 SCHEMA = T.StructType([T.StructField("id", T.LongType()), T.StructField("day", T.DateType())])
 FIRST, SECOND, THIRD = "2017-03-01", "2017-03-02", "2017-03-03"
@@ -65,6 +70,20 @@ def test_days_come_from_the_files_of_the_pinned_version(spark: SparkSession, lak
     assert ids(now) == {FIRST: [1, 2], SECOND: [4, 5]}
     assert ids(before) == {FIRST: [1, 2], SECOND: [3]}
     assert "_delta_log" not in scans(now) and "TahoeLog" not in scans(now)
+
+
+def test_files_that_main_had_are_read_whatever_its_versions_are(
+    spark: SparkSession, lake: SmallLakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before-images: of several timelines, after the log was cleaned up, and foreign files whose path has no day."""
+    monkeypatch.setattr(rows_module, "_MOST_FOLDERS", 1)
+    files = read_log(lake.storage, "fact", lake.newest("fact").version() - 1).of_days([FIRST, SECOND])
+    (odd,) = files[SECOND]
+    root = Path(lake.storage.root) / "fact"
+    (root / "by hand.parquet").write_bytes((root / odd.path).read_bytes())
+    listed = [*files[FIRST], replace(odd, path="by hand.parquet")]
+    assert ids(rows_of_main_files(spark, lake.storage, "fact", listed, SCHEMA)) == {FIRST: [1, 2], SECOND: [3]}
+    assert ids(rows_of_main_files(spark, lake.storage, "fact", [], SCHEMA)) == {}
 
 
 def test_a_column_that_the_files_lack_is_null(spark: SparkSession, lake: SmallLakehouse) -> None:
@@ -167,6 +186,107 @@ def test_rows_without_a_day_are_refused(spark: SparkSession, tmp_path: Path) -> 
     timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
     with pytest.raises(PublicationRefused, match="a row without a day was computed"):
         stage(spark.createDataFrame([(1, None)], SCHEMA), timeline, as_staged(FIRST))
+    assert not timeline.exists()
+
+
+LOOKS_TYPED = (
+    *("3e0228148540", "1E5", "12", "-7", "0x1p3", "1d", "2f", "5L", "NaN", "Infinity", "1.5", "true", "FALSE", "null"),
+    *("2017-03-01", "2017-03-01 10", "2017-03-01T10:00:00Z", "12-10", "20170301", "9" * 40),
+)
+
+
+@pytest.mark.timeout(60)
+def test_a_folder_whose_name_looks_like_a_number_is_read_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Folders that were written before stay: Spark computed the 228,148,540 digits of the first of these for hours."""
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    stage(days_of(spark, {FIRST: [1]}), timeline, as_staged(FIRST))
+    (file,) = timeline.files()
+    written = Path(timeline.uri) / file.path
+    named = [replace(file, path=f"write-id={value}/day={FIRST}/part-0.parquet") for value in LOOKS_TYPED]
+    for each in named:
+        target = Path(timeline.uri) / each.path
+        target.parent.mkdir(parents=True)
+        target.write_bytes(written.read_bytes())
+    for each in named:
+        assert ids(rows_of_files(spark, timeline, [each])) == {FIRST: [1]}
+    assert ids(rows_of_files(spark, timeline, [file, *named])) == {FIRST: [1] * (1 + len(named))}
+
+
+@pytest.mark.parametrize("digits", [*LOOKS_TYPED, "ab12"])
+def test_the_name_of_a_written_folder_is_no_value_of_any_type(digits: str) -> None:
+    name, _, value = write_folder(digits).partition("=")
+    assert name == "write-id" and not any(is_one(value) for is_one in READ_AS)
+    assert not value.lower().startswith(("true", "false", "null", "nan", "inf"))
+
+
+READ_AS: tuple[Callable[[str], bool], ...] = (
+    lambda value: can(float, value),
+    lambda value: can(lambda text: int(text, 0), value),
+    lambda value: can(float.fromhex, value),
+    lambda value: can(Decimal, value),
+    lambda value: can(datetime.fromisoformat, value),
+    lambda value: value[:1].isdigit() or value[:1] in "+-.",
+)
+"""What Spark tries on the value of a folder: each is true of a value that the type can have."""
+
+
+def can(parse: Callable[[str], object], value: str) -> bool:
+    try:
+        parse(value)
+    except (ValueError, ArithmeticError):
+        return False
+    return True
+
+
+def test_every_written_row_is_counted_in_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Also of no rows, and of a write that is in several files of a day. The stories count through Connect too."""
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    stage(days_of(spark, {FIRST: [1, 2]}).repartition(3), timeline, as_staged(FIRST))
+    stage(days_of(spark, {}), timeline, as_staged(SECOND))
+    stage(days_of(spark, {THIRD: [3]}).where("id > 3"), timeline, as_staged(THIRD))
+    assert {day: sum(file.rows for file in held.files) for day, held in timeline.days().items()} == {
+        FIRST: 2,
+        SECOND: 0,
+        THIRD: 0,
+    }
+
+
+class Silent:
+    """An observation whose event Spark dropped: asking waits without end."""
+
+    @property
+    def get(self) -> dict[str, int]:
+        threading.Event().wait()
+        raise AssertionError
+
+
+class Failing:
+    @property
+    def get(self) -> dict[str, int]:
+        raise ConnectionError("the server is gone")
+
+
+def test_a_count_that_spark_never_reports_is_not_waited_for_without_end() -> None:
+    with pytest.raises(LakehouseUnusable, match="did not report within 0 s how many"):
+        rows_module._counted(cast("Observation", Silent()), 0.05)
+    with pytest.raises(ConnectionError, match="the server is gone"):
+        rows_module._counted(cast("Observation", Failing()))
+
+
+def test_a_file_that_the_write_did_not_make_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two attempts at a task one may leave its file in the day: its rows would be there twice."""
+
+    def with_a_stray_file(storage: Storage, table: str, folder: str) -> list[AddedFile]:
+        file = next(Path(storage.uri(f"{table}/{folder}")).rglob("part-*.parquet"))
+        file.with_name(f"part-again-{file.name}").write_bytes(file.read_bytes())
+        return written_files(storage, table, folder)
+
+    monkeypatch.setattr(rows_module, "written_files", with_a_stray_file)
+    timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
+    with pytest.raises(LakehouseUnusable, match=r"Spark wrote 2 row\(s\) to .* and its 2 file\(s\) hold 4"):
+        stage(days_of(spark, {FIRST: [1, 2]}), timeline, as_staged(FIRST))
     assert not timeline.exists()
 
 

@@ -40,6 +40,7 @@ def on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]
         yield settings
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.timeout(400)
 def test_the_same_rows_as_on_a_disk(on_s3: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,13 @@ def test_every_profile_keeps_the_classes_that_spark_generates(settings: Settings
     assert conf["spark.sql.codegen.useIdInClassName"] == "false"
 
 
+@pytest.mark.parametrize("name", ["local", "connect", "standalone", "yarn", "kubernetes"])
+def test_no_profile_infers_conditions(settings: Settings, name: str) -> None:
+    """Of a condition on k columns that get new names Spark would make 2^k; ``datasets/test_wide_source.py`` has it."""
+    conf = profile(replace(settings, spark_profile=name))
+    assert conf["spark.sql.constraintPropagation.enabled"] == "false"
+
+
 @pytest.mark.parametrize("name", ["connect", "standalone", "yarn", "kubernetes"])
 def test_sessions_of_a_shared_server_take_turns(settings: Settings, name: str) -> None:
     """Connect cannot name a pool: all are in ``default``, which is first in, first out unless its file says FAIR."""
@@ -128,3 +135,11 @@ def test_a_server_that_cannot_start_says_why(settings: Settings, tmp_path: Path)
     broken = replace(settings, home=tmp_path)
     with pytest.raises(LakehouseUnusable, match=r"did not come up[\s\S]*spark-connect\.log"):
         start_connect_server(broken, options={"spark.driver.memory": "nonsense"}, timeout_seconds=60)
+
+
+def test_embedded_spark_starts_without_the_module_that_java_warns_of(spark: SparkSession) -> None:
+    """Its warning stood in the output of every command."""
+    beans = getattr(spark, "_jvm").java.lang.management.ManagementFactory  # noqa: B009
+    options = list(beans.getRuntimeMXBean().getInputArguments())
+    assert any(option.startswith("--add-opens") for option in options)
+    assert not any("incubator" in option for option in options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -9,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, LakehouseBusy
+from backfill_assets.lakehouse import observed
+from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.log_rows import DAY_COLUMNS, _content_columns, day_state
+from backfill_assets.lakehouse.observed import observe
 from backfill_assets.lakehouse.plans import close_plan, keep_plan, kept_plan, open_plan, open_plan_ids, plan_ids
 from backfill_assets.lakehouse.publication import DayContent
 from backfill_assets.lakehouse.standing import files_may_go, free_bytes, look
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 D1, D2 = "2017-03-01", "2017-03-02"
@@ -79,3 +84,34 @@ def test_a_plan_is_kept_once_and_found_by_its_id(lakehouse: SmallLakehouse) -> N
     assert open_plan_ids(lakehouse.storage) == [ID]
     close_plan(lakehouse.storage, ID)
     assert open_plan_ids(lakehouse.storage) == []
+
+
+def test_publications_of_other_tables_do_not_disturb_a_look(lakehouse: SmallLakehouse) -> None:
+    """A stream publishes elsewhere every moment: what is looked at has not moved."""
+    lakehouse.publish("first", {"fact": {D1: [1]}})
+    numbers = itertools.count()
+
+    def read(storage: Storage, table: str, version: int) -> LogState:
+        lakehouse.publish(f"stream{next(numbers)}", {"stream": {D1: [1]}})
+        return read_log(storage, table, version)
+
+    found = observe(lakehouse.storage, ["fact"], read)
+    assert found.newest["fact"][D1] == found.states["fact", D1].physical
+    assert next(numbers) < 5
+
+
+def test_a_table_that_is_published_to_at_every_look_is_named(
+    lakehouse: SmallLakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends, and says which tables never stood still."""
+    monkeypatch.setattr(observed, "_MOST_LOOKS", 4)
+    lakehouse.publish("first", {"fact": {D1: [1]}})
+    numbers = itertools.count()
+
+    def read(storage: Storage, table: str, version: int) -> LogState:
+        found = read_log(storage, table, version)
+        lakehouse.publish(f"again{next(numbers)}", {"fact": {D1: [1]}})
+        return found
+
+    with pytest.raises(LakehouseBusy, match="Looking at fact: gave up after 4 attempts"):
+        observe(lakehouse.storage, ["fact"], read)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import stat
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
-from backfill_assets.lakehouse.tokens import ensure_token_key, token, token_of, with_token_pads
+from backfill_assets.lakehouse.tokens import token, token_of, with_token_pads
 from backfill_assets_tests.strategies.landed_sales import land_key
 
 
@@ -79,14 +78,3 @@ def test_no_token_is_made_with_a_key_that_is_none(tmp_path: Path, key: str | Non
     assert "900" not in str(refused.value) and "short" not in str(refused.value)
     with pytest.raises(InvalidRequest, match="no token"):
         token_of("", tmp_path / "token.key")
-
-
-def test_a_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
-    """A second key would cut history in two."""
-    path = tmp_path / "keys" / "token.key"
-    ensure_token_key(path)
-    first = path.read_text()
-    ensure_token_key(path)
-    assert path.read_text() == first
-    assert len(first.strip()) == 64
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600

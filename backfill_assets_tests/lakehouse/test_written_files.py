@@ -145,6 +145,17 @@ def test_files_are_named_with_their_day_and_nothing_else_is_taken(tmp_path: Path
     assert written_files(storage, "t/_timelines/one", "write-id=cd34") == []
 
 
+@pytest.mark.parametrize(
+    "left", [f"_temporary/0/_temporary/attempt_1/day={DAY}", f".spark-staging-1/day={DAY}", f"day={DAY}/_left"]
+)
+def test_what_a_task_attempt_left_is_not_taken(tmp_path: Path, left: str) -> None:
+    """Spark gave the attempt up: another one wrote the same rows, and their files are the ones that count."""
+    storage = write(tmp_path, {"id": pa.array([1, 2])})
+    write(tmp_path, {"id": pa.array([1, 2])}, left)
+    (file,) = written_files(storage, "t/_timelines/one", FOLDER)
+    assert file.path == f"{FOLDER}/day={DAY}/part-0.snappy.parquet"
+
+
 @pytest.mark.parametrize("below", ["day=__HIVE_DEFAULT_PARTITION__", "store=1"])
 def test_rows_without_a_day_are_refused(tmp_path: Path, below: str) -> None:
     storage = write(tmp_path, {"id": pa.array([1])}, below)

@@ -140,6 +140,11 @@ def recovering(world: World) -> Work:
     return refusable(lambda actor: world.publisher(actor.reached).recover())
 
 
+def giving_up(world: World, publication: str) -> Work:
+    """A person aborts an open entry, whatever state its tables are in."""
+    return refusable(lambda actor: world.publisher(actor.reached).abort(publication, by="ana"))
+
+
 def delivering(world: World) -> Work:
     return refusable(lambda actor: deliver(world.publisher(actor.reached), world))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,27 @@ class Ledger:
             self.days.append(self._images())
             self.positions.append(self._moved_positions(actions))
             self._judge(actions, before)
+
+    def newest_is_of(self, publications: Collection[str]) -> bool:
+        """Did one of ``publications`` make the newest commit?"""
+        commits = {id: commit.version for id, commit in self.commits.items()}
+        return any(
+            made.get(id) == self.version for id in publications for made in (commits, self.fenced, self.withdrawn)
+        )
+
+    def step_back(self) -> None:
+        """Forget the newest version, which was overwritten: it is read again."""
+        for made in (self.fenced, self.withdrawn):
+            for id in [id for id, version in made.items() if version == self.version]:
+                del made[id]
+        for id in [id for id, commit in self.commits.items() if commit.version == self.version]:
+            del self.commits[id]
+        for versions in self.touched.values():
+            versions[:] = [version for version in versions if version != self.version]
+        self.days.pop()
+        self.positions.pop()
+        self.version -= 1
+        self._day_of = {path: day for day, image in self.days[-1].items() for path in image.files}
 
     def _log_file(self, version: int) -> Path:
         return self.folder / "_delta_log" / f"{version:020d}.json"

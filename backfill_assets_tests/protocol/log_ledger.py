@@ -46,8 +46,9 @@ class LogLedger:
         while (commit := self._folder / "_delta_log" / f"{self.version + 1:020d}.json").exists():
             self.version += 1
             for line in commit.read_text().splitlines():
-                if path := json.loads(line).get("add", {}).get("path"):
-                    self._entry(pq.ParquetFile(self._folder / path).read().to_pylist())
+                add = json.loads(line).get("add", {})
+                if add.get("dataChange"):  # others may put the rows of several entries into one file: nothing new
+                    self._entry(pq.ParquetFile(self._folder / add["path"]).read().to_pylist())
 
     def _entry(self, rows: list[dict[str, Any]]) -> None:
         event, publication = rows[0]["event"], rows[0]["publication"]
@@ -58,6 +59,8 @@ class LogLedger:
             self._aborting.add(publication)
         elif event == "closed":
             self._closed(publication, rows)
+        elif event == "pinned":
+            self._pin(json.loads(rows[0]["detail"]))
 
     def _prepared(self, publication: str) -> None:
         wishes = self._wishes[publication]
@@ -82,14 +85,28 @@ class LogLedger:
         assert (publication in self._aborting) == (outcome == "aborted"), f"{publication} closed against the decision"
         self.open.remove(publication)
         self.outcomes[publication] = outcome
-        self._check_map(publication, outcome, json.loads(rows[0]["detail"]))
+        by_hand = any(row["event"] == "aborted by hand" for row in rows)
+        self._check_map(publication, outcome, json.loads(rows[0]["detail"]), by_hand)
         if outcome == "done":
             self._replay(publication, [(row["table"], row["day"]) for row in rows[1:]])
             self._check_days(publication, rows[1:])
         self._check_pinned(publication)
 
-    def _check_map(self, publication: str, outcome: str, found: dict[str, int]) -> None:
-        own = {table: self._own_commit(publication, table, outcome) for table in self._wishes[publication].tables}
+    def _left(self, publication: str, outcome: str, by_hand: bool) -> set[str]:
+        """Tables that an abort by hand could not put back: what it committed there is a foreign write from now on."""
+        if outcome == "done" or not by_hand:
+            return set()
+        ledgers = [self._ledgers[table] for table in self._wishes[publication].tables]
+        left = [each for each in ledgers if publication not in each.fenced and publication not in each.withdrawn]
+        for ledger in left:
+            if commit := ledger.commits.get(publication):
+                for day in commit.after:
+                    ledger.touched.setdefault(day, []).append(commit.version)
+        return {ledger.table for ledger in left}
+
+    def _check_map(self, publication: str, outcome: str, found: dict[str, int], by_hand: bool) -> None:
+        tables = set(self._wishes[publication].tables) - self._left(publication, outcome, by_hand)
+        own = {table: self._own_commit(publication, table, outcome) for table in tables}
         assert found == self.map | own, f"{publication}: the map says {found}, the tables {self.map | own}"
         self.map = found
 
@@ -100,6 +117,14 @@ class LogLedger:
             return ledger.commits[publication].version
         fence = ledger.fenced.get(publication)
         return ledger.withdrawn[publication] if fence is None else fence
+
+    def _pin(self, found: dict[str, int]) -> None:
+        """Readers are sent to newer versions, which must have just the files of those that they were pinned to."""
+        assert found.keys() == self.map.keys(), f"pinned are {found}, the map was {self.map}"
+        for table, version in found.items():
+            ledger = self._ledgers[table]
+            assert version >= self.map[table] and ledger.days[version] == ledger.days[self.map[table]]
+        self.map = found
 
     def _replay(self, publication: str, days: list[tuple[str, str]]) -> None:
         wishes = self._wishes[publication]

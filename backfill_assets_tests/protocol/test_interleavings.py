@@ -126,6 +126,7 @@ def test_two_publishers_of_two_tables_take_turns(second_turn: int) -> None:
         turns += 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ambushed", ["fact", "report"])
 def test_a_foreign_write_at_every_step_of_a_publication_of_two_tables(ambushed: str) -> None:
     """It aborts both tables or neither, and the foreign rows stay, whether the publisher or the next one notices."""

@@ -20,6 +20,7 @@ from backfill_assets_tests.protocol.victim import ROUNDS, TOLD
 pytestmark = pytest.mark.protocol
 SEED = 20170301
 RANDOM_KILLS = 20
+FEW_RANDOM_KILLS = 5
 ROWS_OF = ("fact", "report", "raw", "raw_more")
 _KILLED = -9
 
@@ -107,6 +108,7 @@ def test_killed_at_a_step(tmp_path: Path, step: Step, undisturbed: Undisturbed) 
         _assert_as_undisturbed(root, undisturbed)
 
 
+@pytest.mark.long
 def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> None:
     """The run that recovers dies too, at every step in turn, on one lakehouse: recovery is safe to repeat."""
     for step in Step:
@@ -114,11 +116,12 @@ def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> Non
     _assert_as_undisturbed(tmp_path, undisturbed)
 
 
-def test_killed_at_random_moments(tmp_path: Path, undisturbed: Undisturbed) -> None:
+@pytest.mark.parametrize("kills", [FEW_RANDOM_KILLS, pytest.param(RANDOM_KILLS, marks=pytest.mark.long)])
+def test_killed_at_random_moments(tmp_path: Path, undisturbed: Undisturbed, kills: int) -> None:
     """Between the named steps as well: in the middle of a file, a commit, a deletion."""
     moments = random.Random(SEED)
     hits: Counter[str] = Counter()
-    for number in range(RANDOM_KILLS):
+    for number in range(kills):
         root = tmp_path / str(number)
         hits[_killed_after(root, moments.uniform(0.0, 0.9 * undisturbed.seconds))] += 1
         _assert_as_undisturbed(root, undisturbed)

@@ -12,14 +12,18 @@ from pathlib import Path
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.log_files import LOG_TABLE
+from backfill_assets.lakehouse.log_fold import SETTLED, fold
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.outbox import DueNotice, deliver, due_notices
+from backfill_assets.lakehouse.pinned import pin_again
 from backfill_assets.lakehouse.publication import Publication
 from backfill_assets.lakehouse.publish import Moved, Published, Publisher
-from backfill_assets.lakehouse.reclaim import finish_reclaiming
+from backfill_assets.lakehouse.reclaim import finish_reclaiming, reclaim_log
 from backfill_assets.lakehouse.steps import Reached, nowhere
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets_tests.protocol.actor import Actor
+from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature, overwrite
 from backfill_assets_tests.protocol.ledger import Ledger
 from backfill_assets_tests.protocol.log_ledger import LogLedger
 from backfill_assets_tests.protocol.model import Wish, Wishes
@@ -28,6 +32,8 @@ from backfill_assets_tests.protocol.staging import DAYS, published_rows, rows_ta
 TABLES = ("fact", "raw", "raw_more", "report")
 RAW = ("raw", "raw_more")
 RETENTION_DAYS = 1
+CHECKPOINT_EVERY = 20
+"""A version with a checkpoint is read from there, whatever its commit is overwritten with."""
 Rows = Mapping[str, Mapping[str, tuple[str, ...]]]
 """Rows by table and day."""
 
@@ -56,6 +62,8 @@ class World:
         self.ledgers = {table: Ledger(self.root, table, self.wishes, self.foreign[table]) for table in TABLES}
         self.log = LogLedger(self.root, self.wishes, self.ledgers)
         self.columns = dict.fromkeys(TABLES, 0)
+        self.altered: dict[str, str] = {}
+        """What was changed on a table so that it cannot be written, or only in part."""
         self._numbers = Counter[str]()
 
     def copy(self) -> World:
@@ -118,6 +126,8 @@ class World:
         main = MainTable.open(self.storage, table)
         if main is None or "name" not in {field.name for field in main.handle.schema().fields}:
             return
+        if table in self.altered:
+            return
         version = main.version + 1
         if how == "optimise":
             main.handle.optimize.compact(partition_filters=[("day", "=", day)])
@@ -128,6 +138,71 @@ class World:
             write_deltalake(main.handle, rows, mode="append")
         for newer in range(version, DeltaTable(self.storage.uri(table)).version() + 1):
             self.foreign[table][newer] = how
+
+    def alter(self, table: str, how: str) -> None:
+        """Somebody alters the table so that delta-rs cannot write it, or not all of it; ``back`` takes that back."""
+        if MainTable.open(self.storage, table) is None or (how == "back") != (table in self.altered):
+            return
+        what = self.altered.pop(table) if how == "back" else how
+        if what == "rowTracking":
+            version = (drop_feature if how == "back" else demand_feature)(self.storage, table, what)
+        else:
+            version = alter(self.storage, table, {what: None if how == "back" else "true"})
+        self.foreign[table][version] = "alter"
+        if how != "back":
+            self.altered[table] = how
+
+    def overwrite(self) -> None:
+        """A writer without put-if-absent puts an empty commit over one of an open entry.
+
+        Not while an actor acts on what it has read there: nothing could protect it then.
+        """
+        if any(actor.at in ("table loaded", "closing") for actor in self.alive()):
+            return
+        for table, ledger in self.ledgers.items():
+            if ledger.version % CHECKPOINT_EVERY and ledger.newest_is_of(self.log.open):
+                overwrite(self.storage, table, ledger.version)
+                self.foreign[table][ledger.version] = "overwrite"
+                ledger.step_back()
+                return
+
+    def maintain_log(self, how: str) -> None:
+        """An engine, or our own maintenance, works on the log itself, whatever anybody is in the middle of."""
+        self.judge()
+        if how == "fold":
+            self.clock += SETTLED + timedelta(hours=1)
+            publisher = self.publisher()
+            fold(publisher.log, self.clock)
+            reclaim_log(publisher)
+            return
+        table = DeltaTable(self.storage.uri(LOG_TABLE))
+        if how == "optimise":
+            table.optimize.compact()
+        else:
+            table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=how == "vacuum")
+
+    def weeks_at_rest(self, tables: Iterable[str], *, pinned_again: bool) -> None:
+        """Nobody works; engines commit nothing new, again and again, and clean up all older versions."""
+        self.judge()
+        for table in tables:
+            if MainTable.open(self.storage, table) is not None and not self._cannot_rest(table):
+                version = _commit_nothing(self.storage, table)
+                self.foreign[table][version] = "nothing"
+                self.judge()
+                if pinned_again:
+                    pin_again(self.publisher().log, [table])
+                self.judge()
+                _clean_up(self.root, self.storage, table)
+        _commit_nothing(self.storage, LOG_TABLE)
+        self.judge()
+        _clean_up(self.root, self.storage, LOG_TABLE)
+
+    def _cannot_rest(self, table: str) -> bool:
+        if table in self.altered:
+            return True  # delta-rs may refuse to commit anything to it
+        ledger, pinned = self.ledgers[table], self.log.map.get(table)
+        changed = pinned is None or ledger.days[pinned] != ledger.days[-1]
+        return changed or any(table in self.wishes[id].tables for id in self.log.open)
 
     # ------------------------------------------------------------------- judgement
 
@@ -172,6 +247,8 @@ class World:
         """Everybody dies; a new process recovers; and then nothing is left half done."""
         for actor in self.actors:
             actor.crash()
+        for table in list(self.altered):
+            self.alter(table, "back")
         publisher = self.publisher()
         publisher.recover()
         finish_reclaiming(publisher)
@@ -194,6 +271,20 @@ class World:
 
     def published_so_far(self) -> list[str]:
         return [publication for publication, outcome in self.log.outcomes.items() if outcome == "done"]
+
+
+def _commit_nothing(storage: Storage, table: str) -> int:
+    """A version that changes no file, as VACUUM and ALTER write them."""
+    handle = DeltaTable(storage.uri(table))
+    handle.alter.set_table_properties({"delta.checkpointInterval": "20"})
+    return DeltaTable(storage.uri(table)).version()
+
+
+def _clean_up(root: Path, storage: Storage, table: str) -> None:
+    handle = DeltaTable(storage.uri(table))
+    handle.create_checkpoint()
+    for version in range(handle.version()):
+        (root / table / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
 
 
 def merged(parts: Iterable[Mapping[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:

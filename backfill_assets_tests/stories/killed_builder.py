@@ -19,6 +19,7 @@ from backfill_assets.build import stage as staging
 from backfill_assets.build.lake import Lake
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.landing import LandingZone
 from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.rows import stage as write_rows
@@ -48,9 +49,10 @@ def watch_staging(place: Place) -> None:
     """Rows written, and verdicts recorded, are places too; the protocol tells of its own."""
     judged = Timeline.judge
 
-    def stage(rows: Any, timeline: Timeline, staged: Any, **how: Any) -> None:
-        write_rows(rows, timeline, staged, **how)
+    def stage(rows: Any, timeline: Timeline, staged: Any, **how: Any) -> list[AddedFile]:
+        written = write_rows(rows, timeline, staged, **how)
         place("staged", timeline.table)
+        return written
 
     def judge(timeline: Timeline, *verdicts: Any) -> None:
         judged(timeline, *verdicts)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from backfill_assets.build import BuildResult
+from backfill_assets.build.arrivals import ArrivalBuild
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.rows import rows_of_files, stage
+from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAYS = DayRange.parse("2017-03-01..2017-03-03")
 FIRST, SECOND, THIRD = DAYS
@@ -81,8 +88,9 @@ def test_what_was_rolled_back_is_taken_in_again(landed: Workshop) -> None:
     (publication,) = landed.build("raw_sales", DAYS).publications
     roll_back(landed.builder.lake.publisher, publication, id="undo")
     assert rows(landed) == {}
-    landed.build("raw_sales", DAYS)
+    again = landed.build("raw_sales", DAYS)
     assert rows(landed) == dict.fromkeys(DAYS, 5)
+    assert {day.rolled_back_by for day in again.days} == {"undo"}
 
 
 def test_a_newer_version_on_another_day_takes_the_row_out_of_the_day_that_loses_it(landed: Workshop) -> None:
@@ -101,6 +109,21 @@ def test_a_newer_version_on_another_day_takes_the_row_out_of_the_day_that_loses_
     assert fact[fact["transaction_id"] == "77-88"]["day"].tolist() == [THIRD]
     assert counted(result) == {FIRST: 5, SECOND: 5, THIRD: 6}
     assert [day.day for day in result.days if day.reused] == [SECOND]
+
+
+def test_only_files_that_were_measured_are_published(
+    landed: Workshop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run can have adopted the same timeline, and write into it while this one is measuring."""
+    judge = ArrivalBuild.judge
+
+    def meanwhile(build: ArrivalBuild, timeline: Timeline, *others: Any) -> None:
+        stage(rows_of_files(spark, timeline, timeline.files()), timeline, {}, other_days=True)
+        judge(build, timeline, *others)
+
+    monkeypatch.setattr(ArrivalBuild, "judge", meanwhile)
+    assert counted(landed.build("raw_sales", DAYS)) == dict.fromkeys(DAYS, 5)
+    assert rows(landed) == dict.fromkeys(DAYS, 5)
 
 
 def test_days_before_the_range_stay_as_they_are(landed: Workshop) -> None:

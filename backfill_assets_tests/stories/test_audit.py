@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from backfill_assets.build.commit import git_commit
+from backfill_assets.build.cutover import cut_over
+from backfill_assets.build.reproduce import Verdict
+from backfill_assets.build.shadow import ShadowStep, shadow
+from backfill_assets.build.undo import undo
+from backfill_assets.days import Cadence
+from backfill_assets.lakehouse.java import SUPPORTED
 from backfill_assets.lakehouse.publication_log import LOG_TABLE
 from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.rejected_sales import CHAIN, DAYS, FIRST, SECOND
+from backfill_assets_tests.stories.staged_campaign import DAYS as STAGED_DAYS
+from backfill_assets_tests.stories.staged_campaign import FACT, RUN, steps
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
 ASKED = dict(re.findall(r"^## ([^\n]*\?)\n(?:(?!^## ).)*?```sql\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
 REVENUE = "fact_daily_revenue"
+REBUILT = {"fact_sales_transactions", REVENUE, "report_store_ranking"}
 SHOWN = {
     "table": f"'{REVENUE}'",
     "day": "'2017-03-01'",
@@ -78,7 +88,13 @@ def test_every_question_of_the_page_is_answered(workshop: Workshop, spark: Spark
     assert {(row["file"], row["first_time"]) for row in files} >= {("sales/2017-03-01/bad.jsonl.gz", True)}
 
     made = auditor.ask("What was made from day D", table="bronze_sales", day=str(FIRST))
-    assert [row["publication"] for row in made] == [before["fact_sales_transactions"]]
+    assert [(row["publication"], row["table"], row["day"], row["staged"]) for row in made] == [
+        (before["fact_sales_transactions"], "fact_sales_transactions", str(FIRST), False)
+    ]
+    (computed,) = auditor.ask("With what was day D", table=REVENUE, day=str(FIRST))
+    assert (computed["publication"], computed["spark"]) == (before[REVENUE], spark.version)
+    assert computed["java"].split(".")[0] in map(str, SUPPORTED) and computed["packages"].startswith("uv.lock ")
+    assert computed["git_commit"] == git_commit()
 
     published = auditor.ask("What did run R publish", run="test-run")
     revenue = next(row for row in published if row["table"] == REVENUE)
@@ -93,6 +109,50 @@ def test_every_question_of_the_page_is_answered(workshop: Workshop, spark: Spark
     held = auditor.ask("What did table T hold", table=REVENUE, moment=str(changes[0]["at"]))
     assert [row["publication"] for row in held] == [before[REVENUE]] * 2
     assert auditor.asked == set(ASKED)
+
+
+@pytest.mark.long
+def test_a_campaign_and_its_undo_are_told_in_full_and_proven(
+    wrong: Workshop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reports were made from days that the same publication brought; all of its tables can be computed again."""
+    plan = [ShadowStep(step.step, step.version, step.days[:3]) for step in steps() if step.step.name in REBUILT]
+    lake, tell = wrong.builder.lake, wrong.messages.append
+    shadow(lake, "campaign-fx", plan, RUN, tell)
+    campaign = cut_over(lake, "campaign-fx", plan, RUN, tell).published
+    auditor, day = Auditor(spark, wrong), str(STAGED_DAYS.first)
+
+    made = auditor.ask("What was made from day D", table=FACT, day=day)
+    week = str(Cadence.WEEKLY.period(STAGED_DAYS.first).first)
+    assert {(row["table"], row["day"]) for row in made if row["publication"] == campaign.publication} == {
+        (REVENUE, day),
+        ("report_store_ranking", week),
+    }
+    assert all(row["staged"] == (row["publication"] == campaign.publication) for row in made)
+    read = auditor.ask("What was read by", publication=campaign.publication)
+    assert [(row["table"], row["first"], row["last"]) for row in read if row["staged"]] == [(FACT, day, "2017-03-03")]
+    assert (FACT, "2017-02-27") in {(row["table"], row["first"]) for row in read if not row["staged"]}, (
+        "the week's others"
+    )
+    (told,) = Backfill(wrong.settings.home, monkeypatch).json("history", "--limit", 1)
+    (same,) = (each for each in told["inputs"] if each["same_publication"])
+    assert (same["table"], same["version"]) == (FACT, campaign.versions[FACT])
+    assert told["made_with"][0]["spark"] == spark.version
+
+    proven = wrong.builder.reproduce(campaign.publication)
+    assert {day.table for day in proven.days} == REBUILT
+    assert {day.verdict for day in proven.days} == {Verdict.EQUAL}
+    assert proven.made_with == {campaign.publication: (proven.here,)}
+
+    undone = undo(lake, campaign.publication, RUN, tell).published
+    back = wrong.builder.reproduce(undone.publication)
+    assert len(back.days) == len(proven.days) and {day.verdict for day in back.days} == {Verdict.EQUAL}
+    assert all(day.moved and day.computed_by != campaign.publication for day in back.days)
+
+    raw = wrong.states("raw_sales")[STAGED_DAYS.first].publication
+    assert {day.verdict for day in wrong.builder.reproduce(raw).days} == {Verdict.EQUAL}
+    shutil.rmtree(wrong.settings.landing / "sales" / day)
+    assert {day.verdict for day in wrong.builder.reproduce(raw).days} == {Verdict.NOT_REPRODUCED}
 
 
 def test_history_says_from_what(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

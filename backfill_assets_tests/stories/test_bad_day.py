@@ -61,6 +61,7 @@ def test_the_other_days_are_published_by_one_command_that_computes_nothing(
     assert set(workshop.states("bronze_sales")) == set(NINETY_DAYS) - {BAD_DAY}
 
 
+@pytest.mark.long
 def test_one_late_row_changes_one_day_one_week_and_one_month(workshop: Workshop) -> None:
     """Counted by what is published when everything is built again over a range of two months."""
     days = NINETY_DAYS.split(45)[0]

@@ -193,7 +193,7 @@ class Story:
         return first
 
     def approves_without_the_flag(self, first: str) -> None:
-        refused = backfill("approve", first)
+        refused = backfill("approve", first, "--yes")
         assert refused.exit_code == 1
         assert f"{FACT} {BAD_DAY}: rates_found" in refused.stderr and "--without-held-back" in refused.stderr
         assert self.workshop.contents() == self.before
@@ -201,7 +201,7 @@ class Story:
 
     def approves_without_held_back(self, first: str) -> None:
         """The bad day is the old one in facts and daily reports; its week and its month are the old ones, and stale."""
-        approved = told("approve", first, "--without-held-back")
+        approved = told("approve", first, "--without-held-back", "--yes")
         assert approved["waits"].startswith("it can be rolled back until")
         assert days_in(approved["days"]) == BROUGHT
         assert self.published_by(approved["publication"]) == BROUGHT
@@ -222,7 +222,7 @@ class Story:
         second, planned = plan()
         assert planned == BAD
         assert told("run", second)["held_back"] == []
-        approved = told("approve", second)
+        approved = told("approve", second, "--yes")
         assert days_in(approved["days"]) == BAD
         assert self.published_by(approved["publication"]) == BAD
         self.readers_see(NEW_AND_MENDED, NEW_AND_MENDED)
@@ -242,6 +242,7 @@ class Story:
         assert statuses() == ALL_FRESH
 
 
+@pytest.mark.long
 def test_a_bad_day_stays_as_it_was_until_it_is_mended_and_is_then_all_that_is_rebuilt(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,6 +155,7 @@ def test_spark_connect_gives_the_same_rows(built: Built, tmp_path: Path, connect
     _assert_same_rows(built, tmp_path, connect_spark)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_cluster_gives_the_same_rows(built: Built, tmp_path: Path, cluster_spark: SparkSession) -> None:
     """The same story on a master and two workers: nothing rests on driver and executor being one process."""
@@ -168,6 +169,7 @@ def _assert_same_rows(built: Built, home: Path, spark: SparkSession) -> None:
     assert workshop.contents() == built.workshop.contents()
 
 
+@pytest.mark.long
 def test_runs_of_two_days_at_once_give_the_same_rows(
     built: Built, tmp_path: Path, connect_spark: SparkSession, connect_settings: Settings
 ) -> None:
@@ -189,6 +191,7 @@ def _run_in_its_own_session(shared: Workshop, server: Settings, days: DayRange) 
             builder.build(registry.step(table), list(days), run=RunInfo(f"run-{days.first}"))
 
 
+@pytest.mark.long
 def test_day_by_day_gives_the_same_rows(built: Built, tmp_path: Path, spark: SparkSession) -> None:
     """As a nightly batch would: late rows make earlier days stale, and a last run over the range catches up."""
     workshop = built.another(tmp_path, spark)
@@ -203,6 +206,7 @@ def test_day_by_day_gives_the_same_rows(built: Built, tmp_path: Path, spark: Spa
     assert workshop.contents() == built.workshop.contents()
 
 
+@pytest.mark.long
 def test_arrivals_in_reverse_give_the_same_rows(
     built: Built, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ def done(daemon: DagsterDaemon, step: CampaignStep, name: str) -> bool:
     return name in daemon.instance.get_materialized_partitions(step_key(step))
 
 
+@pytest.mark.long
 def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     wrong: Workshop, daemon: DagsterDaemon, tmp_path: Path
 ) -> None:
@@ -104,7 +105,8 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
     assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:5])
 
-    daemon.clicked(step_key(CampaignStep.CUT_OVER), at.campaign)
+    cut = daemon.clicked(step_key(CampaignStep.CUT_OVER), at.campaign)
+    assert cut["spent, seconds"] > 0 and cut["estimated"].endswith(" s")
     assert "is decommissioned then" in daemon.until_it_waits()
 
     new = checksums(wrong)

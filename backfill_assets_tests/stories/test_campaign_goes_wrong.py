@@ -125,6 +125,7 @@ def test_a_publication_that_nobody_told_of_is_found_and_a_wrong_one_is_put_back(
     assert sum(published in notice for notice in story.notices) == 1
 
 
+@pytest.mark.long
 def test_rows_that_come_after_the_cut_over_make_a_day_stale_and_not_wrong(wrong: Workshop) -> None:
     """The stream goes on: between the publication and the look at it, a campaign's day gets a row more."""
     story = Carried(wrong, roll_back_if_wrong=True)

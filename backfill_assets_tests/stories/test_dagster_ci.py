@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.cli.dagster_home import dagster_home
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.storage import Storage
@@ -18,6 +21,7 @@ from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS
+from backfill_assets_tests.docs_commands import commands
 from backfill_assets_tests.stories.landed_lines import land_lines
 
 DAYS = DayRange.parse("2017-03-01..2017-03-04")
@@ -30,11 +34,10 @@ Materialize = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def materialize(tmp_path: Path) -> Materialize:
-    """``dagster asset materialize`` on a landing zone of its own, with the definitions that everybody uses."""
-    (tmp_path / "dagster").mkdir()
-    (tmp_path / "dagster" / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    """``dagster asset materialize`` on a landing zone of its own, with everybody's definitions and ``dagster.yaml``."""
+    home = dagster_home(Settings.at(tmp_path))
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_"))}
-    here = {"BACKFILL_HOME": str(tmp_path), "DAGSTER_HOME": str(tmp_path / "dagster")}
+    here = {"BACKFILL_HOME": str(tmp_path), "DAGSTER_HOME": str(home)}
     environment = mine | CHILDREN_OF_TESTS | here
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,7 +58,7 @@ def _published(home: Path) -> dict[str, list[str]]:
 
 
 def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(materialize: Materialize, tmp_path: Path) -> None:
-    """Three processes: a range of every daily table, a day whose gate fails, and a day that is published already."""
+    """Three processes: a range of every daily table, a day whose gate fails, and days that are published already."""
     settings = Settings.at(tmp_path)
     synthesize(SyntheticSpec(days=DAYS, rows_per_day=10, seed=4, defects={}), settings.landing)
     land_lines(settings.landing, BAD_DAY, "broken-till", 30, {"sales_value": "12,50"})
@@ -65,6 +68,12 @@ def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(materialize: 
     before = _published(tmp_path)
     assert before["fact_daily_revenue"] == ["2017-03-01", "2017-03-02", "2017-03-03"]
     assert len(before) == 12
+    for table in before:
+        assert _lines(built, f"{table}: published {DAYS.first}..2017-03-03 by ") == 1
+    for table in ("raw_fx_rates", "bronze_fx_rates"):
+        assert before[table][0] < str(DAYS.first) == "2017-03-01"
+        assert _lines(built, f"{table}: {before[table][0]}..2017-02-28 come first: ") == 1
+    assert_each_event_is_printed_once(built)
 
     failed = materialize("--select", TO_BRONZE, "--partition", str(BAD_DAY))
     assert failed.returncode == 1, failed.stderr[-3000:]
@@ -77,6 +86,25 @@ def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(materialize: 
         assert words in failed.stdout + failed.stderr
     assert _published(tmp_path) == before | {"raw_sales": [str(day) for day in DAYS]}
 
-    again = materialize("--select", TO_BRONZE, "--partition", "2017-03-01")
+    again = materialize(*_as_the_readme_has_it())
     assert again.returncode == 0, again.stderr[-3000:]
-    assert _published(tmp_path)["bronze_sales"] == before["bronze_sales"]
+    assert _published(tmp_path)["fact_daily_revenue"] == before["fact_daily_revenue"]
+    assert _lines(again, "published nothing; 3 of 3 unchanged") == 3
+    assert_each_event_is_printed_once(again)
+
+
+def _as_the_readme_has_it() -> list[str]:
+    """What follows the module in the README's command, for the days that are there."""
+    (words,) = commands("dagster")
+    return [re.sub(r"^[0-9-]+\.\.\.[0-9-]+$", GOOD_DAYS, word) for word in words[words.index("--select") :]]
+
+
+def _lines(done: subprocess.CompletedProcess[str], words: str) -> int:
+    return sum(words in line for line in done.stderr.splitlines())
+
+
+def assert_each_event_is_printed_once(done: subprocess.CompletedProcess[str]) -> None:
+    """From INFO on: the events of each day are for the UI."""
+    told = [line.partition(" - dagster - ")[2] for line in done.stderr.splitlines() if " - dagster - " in line]
+    assert told and not [line for line in told if line.startswith("DEBUG")]
+    assert [line for line, times in Counter(told).items() if times > 1] == []

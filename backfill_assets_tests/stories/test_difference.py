@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,8 @@ from backfill_assets.backfill.difference import Difference
 from backfill_assets.backfill.find_difference import last_difference
 from backfill_assets.build.compared import DayCompared, TableCompared
 from backfill_assets.cli import main
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.dataset import Step, Table
 from backfill_assets.days import DayRange
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.workshop import Workshop
@@ -22,6 +25,7 @@ from backfill_assets_tests.workshop import Workshop
 DAYS = DayRange.parse("2017-03-02..2017-03-06")
 WEEKEND = [date(2017, 3, 4), date(2017, 3, 5)]
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
+AFTER_APPROVAL = ("cut_over", "downstream_rebuilt", "completion_told")
 REPORTS = ("report_department_revenue", "report_store_ranking", "report_monthly_close")
 
 
@@ -52,13 +56,18 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=40, seed=6, defects={}))
     workshop.build_all(DAYS, "v1")
     workshop.build_reports(DAYS)
+    declare_total(monkeypatch, FACT, "sales_value")
     old, old_revenue = workshop.read(FACT), workshop.read(REVENUE)
     expected = ("weekends unchanged", "rows unchanged", "currency=EUR unchanged", "amount_eur < 5% a day")
     asked = ["plan", FACT, "--days", str(DAYS), "--version", "v2"]
     plan = told(*asked, *(word for text in expected for word in ("--expect", text)))["id"]
     assert plan != told(*asked)["id"], "what is expected is part of the plan"
     assert "is staged" in backfill("diff", plan, exit_code=1).output
-    backfill("run", plan)
+    staged = told("run", plan)
+    assert {each["step"] for each in staged["times"] if each["spent"] is None} == {*AFTER_APPROVAL}
+    measures = staged["tables"][FACT]["measures"]
+    assert Decimal(measures["sales_value"]["published"]) == sum(old["sales_value"]), "it is read from the rows"
+    assert measures["sales_value"]["staged"] == measures["sales_value"]["published"]
 
     shown = told("diff", plan, "--html")
 
@@ -78,18 +87,38 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
         assert {cell.column for cell in row.cells} <= {"rate", "rate_day", "amount_eur"}
     assert len(tables[FACT].sample) == 10
     page = workshop.settings.home / "differences" / f"{plan}.html"
-    assert shown["sentence"] in page.read_text()
+    assert shown["sentence"] in page.read_text() and "<h2>Time</h2>" in page.read_text()
 
-    backfill("approve", plan)
+    first = {each["step"]: each for each in told("approve", plan, "--yes")["times"]}
 
+    again = told("plan", FACT, "--days", str(DAYS), "--version", "v2", "--force")["times"]
+    for band in again:
+        estimated, spent = first[band["step"]]["estimated"], first[band["step"]]["spent"]
+        assert estimated["campaigns"] == 0 and band["campaigns"] == 1, "the first plan had defaults to go by"
+        assert band["low"] - 0.01 <= spent <= band["high"] + 0.01
+    assert "estimated" in backfill("campaign", plan).output
     new, new_revenue = workshop.read(FACT), workshop.read(REVENUE)
     assert {each.day: (each.rows.changed, each.rows.unchanged) for each in tables[FACT].days} == by_pandas(old, new)
-    assert sums_of(tables[FACT], "amount_eur") == pandas_sums(old, new, "amount_eur")
+    for measure in ("amount_eur", "sales_value"):
+        assert sums_of(tables[FACT], measure) == pandas_sums(old, new, measure)
     assert sums_of(tables[REVENUE], "revenue_eur") == pandas_sums(old_revenue, new_revenue, "revenue_eur")
     sessions = workshop.sessions
     assert told("diff", plan, "--kept") == shown
     assert last_difference(workshop.builder.lake.storage, plan) == found
     assert workshop.sessions == sessions
+
+
+def declare_total(monkeypatch: pytest.MonkeyPatch, table: str, column: str) -> None:
+    """As of now the sum of ``column`` is measured of every day that is staged."""
+    declared = replace(registry.table(table), totals=(*registry.table(table).totals, column))
+    known = [
+        replace(each, steps=tuple(_with_table(step, declared) for step in each.steps)) for each in registry.datasets()
+    ]
+    monkeypatch.setattr(registry, "_DATASETS", tuple(known))
+
+
+def _with_table(step: Step, declared: Table) -> Step:
+    return replace(step, tables=tuple(declared if each.name == declared.name else each for each in step.tables))
 
 
 def sums_of(table: TableCompared, measure: str) -> dict[date, tuple[Decimal, Decimal]]:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.build import Builder, RunInfo
+from backfill_assets.build import Builder, BuildResult, RunInfo
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
-from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse import session as session_module
-from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server
-from backfill_assets.lakehouse.session import spark_session
+from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server, start_connect_server
+from backfill_assets.lakehouse.session import KEPT_BY, spark_session
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import SMALL_SPARK
 from backfill_assets_tests.workshop import Workshop
 
@@ -42,7 +44,7 @@ def test_a_server_that_dies_in_the_middle_of_a_run(
             killer = threading.Thread(target=_kill_when_it_stages, args=(server, workshop.settings.lakehouse))
             killer.start()
             builder = Builder.from_settings(workshop.settings, lambda: session)
-            with pytest.raises(LakehouseUnusable) as failure:
+            with pytest.raises(SparkLost) as failure:
                 builder.build(registry.step("raw_sales"), list(DAYS), run=RunInfo("doomed"))
             killer.join()
     assert "Spark server went away while raw_sales was built: nothing of it was published" in failure.value.message
@@ -51,6 +53,48 @@ def test_a_server_that_dies_in_the_middle_of_a_run(
     assert not log.head().state.versions and not log.head().state.open
     workshop.build("raw_sales", DAYS)
     assert workshop.states("raw_sales").keys() >= set(DAYS)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.*RETRIES_EXCEEDED.*:UserWarning")
+def test_a_run_goes_on_when_its_server_is_started_again(
+    tmp_path: Path, connect_spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under ``make dev``: one run, which waits for the server and publishes; the client is as patient as ever."""
+    monkeypatch.setenv(KEPT_BY, "make dev")
+    workshop = Workshop(tmp_path, lambda: connect_spark)
+    workshop.land_synthetic(SPEC)
+    said: list[str] = []
+    with connect_server(workshop.settings, options=SMALL_SPARK) as server:
+        here = replace(workshop.settings, spark_profile="connect", spark_remote=server.url)
+        spark = SharedSpark(settings=here)
+        backfill = Backfill(settings=here, spark=spark)
+        spark.session()
+        killer = threading.Thread(target=_kill_when_it_stages, args=(server, workshop.settings.lakehouse))
+        killer.start()
+
+        def build() -> BuildResult:
+            return backfill.builder().build(registry.step("raw_sales"), list(DAYS), run=RunInfo("resumed"))
+
+        restarts = threading.Thread(target=_start_again, args=(server, workshop.settings, killer))
+        restarts.start()
+        try:
+            result = backfill.resume(build, said.append)
+        finally:
+            restarts.join()
+            _STARTED.pop().stop()
+    assert said and "Waiting for Spark, then going on from what is staged." in said[0]
+    assert {day.day for day in result.days} >= set(DAYS)
+    assert workshop.states("raw_sales").keys() >= set(DAYS)
+
+
+_STARTED: list[ConnectServer] = []
+
+
+def _start_again(server: ConnectServer, settings: Settings, killer: threading.Thread) -> None:
+    killer.join()
+    server.process.wait()
+    _STARTED.append(start_connect_server(settings, server.port, SMALL_SPARK))
 
 
 def _kill_when_it_stages(server: ConnectServer, lakehouse: Path) -> None:

@@ -6,6 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.connect_server import connect_server
 from backfill_assets.lakehouse.session import spark_session
@@ -30,6 +32,7 @@ def _with_generated_code_in_its_log(settings: Settings, folder: Path) -> Setting
     return replace(settings, spark_conf=folder)
 
 
+@pytest.mark.long
 def test_a_later_day_is_computed_by_code_that_is_there_already(tmp_path: Path) -> None:
     """Neither the day, nor the session, nor how much a server has compiled since makes Spark compile it again."""
     settings = _with_generated_code_in_its_log(Settings.at(tmp_path), tmp_path / "spark_conf")

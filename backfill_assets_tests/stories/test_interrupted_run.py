@@ -56,6 +56,7 @@ def test_an_interrupted_run_publishes_nothing_and_its_days_are_used_again(worksh
     assert process.returncode == 130, said
     assert "Interrupted while bronze_sales was built: nothing of it was published." in said
     assert "Run the same command again: days that were staged are used as they are." in said
+    assert "Traceback" not in said
     assert workshop.states("bronze_sales") == {}
     kept = len(staged(home))
     assert CHUNKS_OF_DAYS <= kept < len(DAYS)

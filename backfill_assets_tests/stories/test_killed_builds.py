@@ -178,6 +178,7 @@ def test_killed_at_every_named_place(
     assert_made_right(yard, home, undisturbed)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_killed_at_random_moments(
     yard: Yard, undisturbed: Undisturbed, tmp_path: Path, connect_spark: SparkSession

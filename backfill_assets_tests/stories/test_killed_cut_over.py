@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Files = frozenset[tuple[str, str]]
 RANDOM_KILLS = int(os.environ.get("BACKFILL_RANDOM_KILLS", "20"))
+FEW_RANDOM_KILLS = 3
 SEED = int(os.environ.get("BACKFILL_SEED", "6"))
 TRIES = 4
 """So many random moments are tried at most for each that is to hit."""
@@ -124,8 +125,11 @@ def cutting(staged: Path, scratch: Path) -> Iterator[CuttingOver]:
                 process.stdin.close()
 
 
+@pytest.mark.parametrize("random_kills", [FEW_RANDOM_KILLS, pytest.param(RANDOM_KILLS, marks=pytest.mark.long)])
 @pytest.mark.timeout(max(1200, 30 * RANDOM_KILLS))
-def test_all_tables_are_old_or_new_wherever_the_cut_over_is_killed(staged_home: Path, tmp_path: Path) -> None:
+def test_all_tables_are_old_or_new_wherever_the_cut_over_is_killed(
+    staged_home: Path, tmp_path: Path, random_kills: int
+) -> None:
     """At every step that it reaches, and at seeded random moments; whoever comes next ends what was begun."""
     with cutting(staged_home, tmp_path / "home") as story:
         home = story.home()
@@ -136,19 +140,19 @@ def test_all_tables_are_old_or_new_wherever_the_cut_over_is_killed(staged_home: 
         for step, number in places:
             hits[step] += killed_and_followed(story, step, number)
         assert {step.value for step in MUST_BE_HIT} <= set(hits), "a step was never hit"
-        seeds = killed_at_random(story, seconds)
+        seeds = killed_at_random(story, seconds, random_kills)
         hits["a random moment"] = len(seeds)
         print(f"\nkilled at {dict(hits)}; seeds that hit: {', '.join(seeds)}")
         print(f"{story.reads} reads, {dict(story.seen)}")
-        assert len(seeds) == RANDOM_KILLS, f"of {TRIES * RANDOM_KILLS} random moments too few were in its life"
+        assert len(seeds) == random_kills, f"of {TRIES * random_kills} random moments too few were in its life"
         assert min(story.seen.values()) >= 50
 
 
-def killed_at_random(story: CuttingOver, seconds: float) -> list[str]:
+def killed_at_random(story: CuttingOver, seconds: float, kills: int) -> list[str]:
     """The seeds of the moments that hit. A moment after its end is no kill: the next seed is tried, up to a bound."""
     hit: list[str] = []
-    for number in range(TRIES * RANDOM_KILLS):
-        if len(hit) == RANDOM_KILLS:
+    for number in range(TRIES * kills):
+        if len(hit) == kills:
             break
         seed = f"{SEED}-{number}"
         if killed_and_followed(story, kill_after=random.Random(seed).uniform(0, seconds)):

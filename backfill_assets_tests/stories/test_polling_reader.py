@@ -157,6 +157,7 @@ def polling(home: Path) -> Iterator[PollingReader]:
             thread.join(timeout=60)
 
 
+@pytest.mark.long
 def test_a_polling_reader_sees_all_old_or_all_new_through_shadow_cut_over_and_rollback(
     wrong: Workshop, tmp_path: Path
 ) -> None:

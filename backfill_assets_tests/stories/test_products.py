@@ -7,6 +7,7 @@ from importlib.resources import as_file, files
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets_tests.workshop import Workshop
@@ -18,6 +19,7 @@ def rows_of(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
     return [tuple(None if pd.isna(value) else value for value in row) for row in frame.to_numpy()]
 
 
+@pytest.mark.long
 def test_the_catalogue_of_a_day_is_the_package_s(workshop: Workshop) -> None:
     """Every product once on the day it was delivered, its gaps kept as null; a day without entries is empty."""
     workshop.land_real(DAYS)

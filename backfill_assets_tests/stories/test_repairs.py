@@ -111,6 +111,7 @@ def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repairs]:
         yield found
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_overwritten_days_and_late_rows_are_put_right_once_each(story: Repairs) -> None:
     """A foreign write into a fact, then 50 late rows over 6 days; killed before, in and after the sensor's tick."""

@@ -172,11 +172,11 @@ def test_a_person_plans_stages_looks_approves_and_undoes(wrong: Workshop, monkey
     assert fact["measures"]["rows"]["published"] == fact["measures"]["rows"]["staged"]
     assert fact["measures"]["amount_eur"]["published"] != fact["measures"]["amount_eur"]["staged"]
 
-    approved = told("approve", plan)
+    approved = told("approve", plan, "--yes")
 
     assert set(approved["days"]) == set(TABLES)
     assert all(checksums(wrong)[table] != old[table] for table in TABLES)
-    assert backfill("approve", plan).exit_code == 1
+    assert backfill("approve", plan, "--yes").exit_code == 1
     assert backfill("rollback", approved["publication"], "--yes").exit_code == 0
     assert checksums(wrong) == old
 

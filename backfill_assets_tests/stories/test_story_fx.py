@@ -1,11 +1,20 @@
-"""90 real days against totals that were computed without Spark, straight from the packages' own files."""
+"""The mission's case on 90 real days, against what pandas makes of the packages' own files.
+
+The 90 days are built once for each size, by the old logic: one store in five for `make test`, all stores for
+`make test-long`. Some of the newest lines are withheld: they arrive during the story.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
+import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -13,70 +22,46 @@ import pytest
 from click.testing import CliRunner
 
 from backfill_assets.cli import main
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
 from backfill_assets_tests import oracle
 from backfill_assets_tests.conftest import INTERPRETED
+from backfill_assets_tests.stories.against_pandas import assert_published
 from backfill_assets_tests.stories.conftest import NINETY_DAYS
+from backfill_assets_tests.stories.real_lines import deliver, land_sold, withhold, without
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
 FACT = "fact_sales_transactions"
+REPORTS = ("report_department_revenue", "report_store_ranking", "report_monthly_close")
+LAST_DAYS = DayRange.parse("2017-05-25..2017-05-29")
+"""Thursday to Monday. The first and the last of them get late lines."""
+MAY = DayRange.parse("2017-05-01..2017-05-29")
+"""All that they reach; it begins on a Monday."""
+LATE_LINES = 200
+"""Of all stores, on each of the two days."""
+ARRIVAL = date(2017, 5, 30)
 _GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
-def revenue(workshop: Workshop) -> dict[tuple[date, int], oracle.StoreDay]:
-    rows = workshop.read("fact_daily_revenue", NINETY_DAYS)
-    columns = ("day", "store_id", "revenue_eur", "lines", "baskets", "quantity")
-    return {
-        (day, int(store)): oracle.StoreDay(euros, lines, baskets, quantity)
-        for day, store, euros, lines, baskets, quantity in zip(*(rows[c].tolist() for c in columns), strict=True)
-    }
+@dataclass
+class Ninety:
+    """The lakehouse of 90 days by the old logic, and the lines that have not arrived yet, by day."""
 
+    workshop: Workshop
+    stores: frozenset[int]
+    late: dict[date, list[str]]
 
-def totals(workshop: Workshop) -> dict[date, oracle.DayTotal]:
-    columns = ["day", "amount_eur", "sales_value"]
-    rows = workshop.read("fact_sales_transactions", NINETY_DAYS, columns)
-    lines: dict[date, list[tuple[Decimal, Decimal]]] = defaultdict(list)
-    for day, euros, dollars in zip(*(rows[name].tolist() for name in columns), strict=True):
-        lines[day].append((euros, dollars))
-    return {day: _total(found) for day, found in lines.items()}
+    def lines_of(self, days: DayRange, version: oracle.Version) -> pd.DataFrame:
+        """What pandas makes of all lines of its stores."""
+        lines = oracle.transactions(days.first, days.last, version)
+        return lines[lines["store_id"].isin(self.stores)]
 
-
-def _total(lines: list[tuple[Decimal, Decimal]]) -> oracle.DayTotal:
-    euros, dollars = zip(*lines, strict=True)
-    return oracle.DayTotal(sum(euros, Decimal(0)), sum(dollars, Decimal(0)), len(lines))
-
-
-def sums(rows: pd.DataFrame) -> list[oracle.Sums]:
-    columns = (rows[name].tolist() for name in ("revenue_eur", "lines", "baskets", "quantity"))
-    return [oracle.Sums(*found) for found in zip(*columns, strict=True)]
-
-
-def departments(workshop: Workshop) -> dict[tuple[date, str], oracle.Sums]:
-    rows = workshop.read("report_department_revenue")
-    return dict(zip(zip(rows["day"].tolist(), rows["department"].tolist(), strict=True), sums(rows), strict=True))
-
-
-def ranking(workshop: Workshop) -> dict[tuple[date, int], tuple[int, oracle.Sums]]:
-    rows = workshop.read("report_store_ranking")
-    keys = zip(rows["day"].tolist(), map(int, rows["store_id"].tolist()), strict=True)
-    return dict(zip(keys, zip(rows["rank"].tolist(), sums(rows), strict=True), strict=True))
-
-
-def close(workshop: Workshop) -> dict[date, tuple[Decimal, int, oracle.Sums]]:
-    rows = workshop.read("report_monthly_close")
-    columns = zip(rows["revenue"].tolist(), rows["stores"].tolist(), sums(rows), strict=True)
-    return dict(zip(rows["day"].tolist(), columns, strict=True))
-
-
-def assert_reports_equal_the_packages(workshop: Workshop, version: oracle.Version) -> None:
-    first, last = NINETY_DAYS.first, NINETY_DAYS.last
-    assert departments(workshop) == oracle.department_revenue(first, last, version)
-    assert ranking(workshop) == oracle.store_ranking(first, last, version)
-    assert close(workshop) == oracle.monthly_close(first, last, version)
+    def landed(self, lines: pd.DataFrame, *days: date) -> pd.DataFrame:
+        """Those of ``lines`` that have landed when the late ones of ``days`` have."""
+        return without(lines, [line for day, late in self.late.items() if day not in days for line in late])
 
 
 def completeness(workshop: Workshop, table: str) -> dict[str, set[tuple[int, bool]]]:
@@ -87,14 +72,6 @@ def completeness(workshop: Workshop, table: str) -> dict[str, set[tuple[int, boo
     for day, published, complete in zip(*columns, strict=True):
         found[str(day)].add((published, complete))
     return found
-
-
-def assert_published(workshop: Workshop, version: oracle.Version) -> None:
-    """Facts and reports are what pandas makes of the packages' files, to the cent."""
-    first, last = NINETY_DAYS.first, NINETY_DAYS.last
-    assert totals(workshop) == oracle.day_totals(first, last, version)
-    assert revenue(workshop) == oracle.daily_revenue(first, last, version)
-    assert_reports_equal_the_packages(workshop, version)
 
 
 class Story:
@@ -117,41 +94,125 @@ class Story:
         lines = self.notices.read_text().splitlines() if self.notices.exists() else []
         return [json.loads(line)["key"] for line in lines]
 
+    def contents_before(self, first: date) -> dict[str, dict[date, object]]:
+        found = self.workshop.contents()
+        return {table: {day: what for day, what in days.items() if day < first} for table, days in found.items()}
+
+    def arrives(self, day: date, late: list[str]) -> None:
+        """What the stream does with each file: take it in, and refine the days that it has lines of."""
+        workshop = Workshop(self.workshop.settings.home, self.workshop.builder.lake.spark)
+        deliver(workshop.settings.landing, ARRIVAL, f"late-{day}", late)
+        workshop.build("raw_sales", [ARRIVAL])
+        workshop.build("bronze_sales", [day])
+
+    def catches_up(self, days: DayRange) -> None:
+        """The nightly run, for lines that came when all was staged; it finds the other days unchanged."""
+        self.workshop.build(FACT, days, "v2")
+        for table in ("fact_daily_revenue", *REPORTS):
+            self.workshop.build(table, registry.step(table).cadence.starts(days))
+
 
 def _short(told: Any) -> str:
     text = json.dumps(told, indent=1)
     return text if len(text) < 1500 else f"{text[:1500]} ..."
 
 
-@pytest.fixture
+@contextmanager
 def compiled(spark: SparkSession) -> Iterator[None]:
     """Hundreds of thousands of rows are worth the code that tens of rows are not."""
     for name, value in _GENERATED.items():
         spark.conf.set(name, value)
-    yield
-    for name in _GENERATED:
-        spark.conf.set(name, INTERPRETED[name])
+    try:
+        yield
+    finally:
+        for name in _GENERATED:
+            spark.conf.set(name, INTERPRETED[name])
+
+
+def of_stores(one_in: int) -> pytest.MarkDecorator:
+    """The 90 days have the lines of one store in so many."""
+    return pytest.mark.parametrize("ninety", [pytest.param(one_in, id=f"one store in {one_in}")], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def ninety(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, request: pytest.FixtureRequest) -> Ninety:
+    """Every table of the mission, from landed files to the reports; the fact by the previous day's rate."""
+    workshop = Workshop(tmp_path_factory.mktemp("ninety") / "home", lambda: spark)
+    landing = workshop.settings.landing
+    every_store = sorted(oracle.transactions(NINETY_DAYS.first, NINETY_DAYS.last, "v2")["store_id"].unique().tolist())
+    stores = frozenset(every_store[:: request.param])
+    land_sold(NINETY_DAYS, landing, stores)
+    late = {day: withhold(landing, day, LATE_LINES // request.param) for day in (LAST_DAYS.first, LAST_DAYS.last)}
+    with compiled(spark):
+        workshop.build_all(NINETY_DAYS, "v1")
+        workshop.build_reports(NINETY_DAYS)
+    return Ninety(workshop, stores, late)
 
 
 @pytest.fixture
-def story(workshop: Workshop, compiled: None, monkeypatch: pytest.MonkeyPatch) -> Story:
-    """The commands work on the workshop's home, with the Spark session of the tests."""
-    found = Story(workshop)
-    monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
+def story(ninety: Ninety, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
+    """The commands work on a copy of the 90 days, with the Spark session of the tests."""
+    home = tmp_path / "home"
+    shutil.copytree(ninety.workshop.settings.home, home)
+    found = Story(Workshop(home, lambda: spark))
+    monkeypatch.setenv("BACKFILL_HOME", str(home))
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{found.notices}")
     for module in ("campaign", "difference", "rollback"):
-        monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: workshop.builder)
-    return found
+        monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: found.workshop.builder)
+    with compiled(spark):
+        yield found
 
 
+@pytest.mark.parametrize(
+    "ninety",
+    [pytest.param(5, id="one store in 5"), pytest.param(1, id="every store", marks=pytest.mark.long)],
+    indirect=True,
+)
+def test_ninety_real_days_are_what_pandas_makes_of_them(ninety: Ninety) -> None:
+    """Every line of the fact and every sum of what is made of it, to the cent; periods that are cut say so."""
+    assert_published(ninety.workshop, ninety.landed(ninety.lines_of(NINETY_DAYS, "v1")))
+    assert_cut_periods_say_so(ninety.workshop)
+
+
+@pytest.mark.long
+@of_stores(one_in=1)
+@pytest.mark.timeout(900)
+def test_the_last_days_are_put_right_beside_a_stream_and_put_back(ninety: Ninety, story: Story) -> None:
+    """The mission's case on five of the 90 days. Late lines arrive for what is staged, and while it is cut over."""
+    workshop, (first, last) = story.workshop, ninety.late
+    old, others = ninety.lines_of(MAY, "v1"), story.contents_before(MAY.first)
+    new = pd.concat([old[~old["day"].isin(set(LAST_DAYS))], ninety.lines_of(LAST_DAYS, "v2")])
+
+    asked = ("plan", FACT, "--days", str(LAST_DAYS), "--version", "v2", "--expect", "weekends unchanged")
+    plan = story.types(*asked)["id"]
+    assert story.types("run", plan, "--waves", "20%,100%")["waits"] == "it waits for approval"
+    assert_published(workshop, ninety.landed(old), MAY)
+    fact = next(each for each in story.types("diff", plan, "--kept")["tables"] if each["table"] == FACT)
+    assert {day.weekday() for day in _changed(fact)} == {0, 3, 4}, "Thursday, Friday and Monday"
+
+    story.arrives(first, ninety.late[first])
+    stream = threading.Thread(target=story.arrives, args=(last, ninety.late[last]))
+    stream.start()
+    approved = story.types("approve", plan, "--yes")["publication"]
+    stream.join()
+    story.catches_up(LAST_DAYS)
+    assert_published(workshop, ninety.landed(new, first, last), MAY)
+
+    back = story.types("rollback", plan, "--yes")["publication"]
+    assert_published(workshop, ninety.landed(old, first, last), MAY)
+    assert story.told().count(approved) == story.told().count(back) == 1
+    assert story.contents_before(MAY.first) == others
+
+
+@of_stores(one_in=1)
+@pytest.mark.long
 @pytest.mark.timeout(1500)
-def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_again(story: Story) -> None:
-    """The mission's case: history built with the previous day's rate. Reports too, also of the weeks that are cut."""
+def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_again(
+    ninety: Ninety, story: Story
+) -> None:
+    """All of it: in four waves, with every table of all 90 days compared after each turn."""
     workshop = story.workshop
-    workshop.land_real(NINETY_DAYS)
-    workshop.build_all(NINETY_DAYS, "v1")
-    workshop.build_reports(NINETY_DAYS)
-    assert_published(workshop, "v1")
+    old, new = (ninety.landed(ninety.lines_of(NINETY_DAYS, version)) for version in ("v1", "v2"))
     bronze = {day: state.publication for day, state in workshop.states("bronze_sales").items()}
 
     expected = ("--expect", "rows unchanged", "--expect", "weekends unchanged")
@@ -161,7 +222,7 @@ def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_
     assert waits == "it waits for approval"
     waves = [each["told"]["days"][FACT]["staged"] for each in _journal(story, plan) if each["kind"] == "wave"]
     assert len(waves) == 4 and waves == sorted(waves), "a canary, a pilot, half, all"
-    assert_published(workshop, "v1")
+    assert_published(workshop, old)
 
     difference = story.types("diff", plan, "--kept")
     print(difference["sentence"])
@@ -169,20 +230,19 @@ def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_
     assert difference["broken"] == 0
     assert not [day for day in _changed(fact) if day.weekday() >= 5], "no rates are published at weekends"
 
-    first = story.types("approve", plan)["publication"]
-    assert_published(workshop, "v2")
+    first = story.types("approve", plan, "--yes")["publication"]
+    assert_published(workshop, new)
     assert {day: state.publication for day, state in workshop.states("bronze_sales").items()} == bronze
     assert story.told().count(first) == 1
 
     back = story.types("rollback", plan, "--yes")["publication"]
-    assert_published(workshop, "v1")
+    assert_published(workshop, old)
 
     story.types("run", plan)
-    second = story.types("approve", plan)["publication"]
-    assert_published(workshop, "v2")
+    second = story.types("approve", plan, "--yes")["publication"]
+    assert_published(workshop, new)
     assert sorted(story.told()) == sorted({*story.told()}), "each notice once"
     assert {first, back, second} <= {*story.told()}
-    assert_cut_periods_say_so(workshop)
 
 
 def _journal(story: Story, plan: str) -> list[dict[str, Any]]:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from backfill_assets.days import DayRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow.dataset as ds
 
 _SUMS: Mapping[str, tuple[str, ...]] = {
     "bronze_sales": ("sales_value", "quantity", "content_hash", "deduplicated_rows", "deduplicated_hash"),
@@ -62,6 +63,8 @@ def delta(path: Path) -> ds.Dataset:
 
 def parquet_tables(root: Path) -> dict[str, ds.Dataset]:
     """The four tables below ``root`` as Parquet files in ``day=...`` folders."""
+    import pyarrow.dataset as ds
+
     by_day = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
     return {name: ds.dataset(root / name, format="parquet", partitioning=by_day) for name in _SUMS}
 

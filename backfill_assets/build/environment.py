@@ -1,0 +1,61 @@
+"""What computes days here: commit, packages, Spark and Java. Publications record it, ``reproduce`` compares it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache, lru_cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.build.commit import git_commit
+from backfill_assets.lakehouse.publication import Environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOCK = Path(__file__).resolve().parents[2] / "uv.lock"
+_HASH = 16
+# SQL, because a Connect client has no JVM to ask: the answer is that of the Java which computes rows.
+_JAVA = "SELECT java_method('java.lang.System', 'getProperty', 'java.version') AS java"
+_NAMES = {"git_commit": "commit", "packages": "packages", "spark": "Spark", "java": "Java"}
+
+
+@lru_cache(maxsize=1)
+def environment_of(spark: SparkSession) -> Environment:
+    """What computes days in the session ``spark``. Runs one job of one row, once for each session."""
+    java = str(spark.sql(_JAVA).collect()[0]["java"])
+    return Environment(git_commit=git_commit(), packages=packages(_LOCK), spark=spark.version, java=java)
+
+
+@cache
+def packages(lock: Path) -> str:
+    """The hash of the lock file; that of the names and versions of what is installed where there is none."""
+    if lock.is_file():
+        return f"{lock.name} {_hash(lock.read_bytes())}"
+    return f"installed {_hash(chr(10).join(_installed()).encode())}"
+
+
+def _installed() -> list[str]:
+    found = {f"{re.sub('[-_.]+', '-', each.name).lower()}=={each.version}" for each in distributions()}
+    return sorted(found)
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_HASH]
+
+
+def differences(made: Environment, here: Environment) -> str:
+    """In what ``here`` differs from the environment a day was made with, as a clause; empty if in nothing.
+
+    What was not recorded is no difference.
+    """
+    fields = [name for name in _NAMES if getattr(made, name) and getattr(made, name) != getattr(here, name)]
+    if not fields:
+        return ""
+    return f"made with {_named(made, fields)}; here {_named(here, fields)}"
+
+
+def _named(environment: Environment, fields: list[str]) -> str:
+    return ", ".join(f"{_NAMES[name]} {getattr(environment, name) or 'unknown'}" for name in fields)

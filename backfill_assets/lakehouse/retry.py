@@ -1,0 +1,56 @@
+"""Retries of one loop around a commit: bounded, spaced with jitter, and reported once they take seconds."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from backfill_assets.errors import LakehouseBusy
+
+MOST_ATTEMPTS = 200
+"""With the waits between them, about four minutes."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.005, 2.0
+_REPORT_EVERY_SECONDS = 5.0
+
+
+def warn(message: str) -> None:
+    """Write to the log of this process: commands print it, and Dagster shows it in a run's output."""
+    logging.getLogger("backfill_assets.lakehouse").warning(message)
+
+
+@dataclass
+class Retry:
+    """Counts the lost attempts of ``what`` and waits between them; ``tell`` is told every few seconds."""
+
+    what: str
+    most: int = MOST_ATTEMPTS
+    tell: Callable[[str], None] = warn
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    lost_attempts: int = 0
+    _started: float = field(init=False)
+    _reported: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self._reported = self.clock()
+
+    def lost(self, reason: str) -> None:
+        """Wait before the next attempt; ``reason`` says what the last one was lost to.
+
+        Raises :class:`LakehouseBusy` when there were too many.
+        """
+        self.lost_attempts += 1
+        now = self.clock()
+        if self.lost_attempts >= self.most:
+            raise LakehouseBusy(
+                f"{self.what}: gave up after {self.lost_attempts} attempts in {now - self._started:.0f} s, because"
+                f" {reason}.",
+                hint="Run it again when fewer writers publish at once. What was staged is reused.",
+            )
+        if now - self._reported >= _REPORT_EVERY_SECONDS:
+            self._reported = now
+            self.tell(f"{self.what}: {self.lost_attempts} attempts in {now - self._started:.0f} s, because {reason}.")
+        self.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self.lost_attempts, 12))))  # noqa: S311

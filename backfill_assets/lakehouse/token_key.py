@@ -1,0 +1,123 @@
+"""The key of the tokens, and the check value by which a lakehouse knows the key that its rows were taken in with.
+
+A key is a file on each machine. Tokens of two keys never join, so a lakehouse takes rows in with one key only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.storage import Storage
+
+SHORTEST_KEY = 16
+"""Characters; a shorter key is refused."""
+CHECK_FILE = "_token_key.json"
+"""Below the lakehouse: says which key it is, and nothing that the key could be computed from."""
+_CHECKED = b"backfill-assets: check value of the token key"
+_BRING_IT = (
+    "Copy the key from the machine that took the rows in to this path, or point BACKFILL_TOKEN_KEY_FILE at it "
+    "(docs/clusters.md, One key for all machines)."
+)
+
+
+def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
+    """Have the one key of the lakehouse in ``key_file``, or raise :class:`LakehouseUnusable`.
+
+    A lakehouse without a check value gets that of this key. The first key is made here, for its owner only; none is
+    made when one of ``tables`` (those with tokens in them) has rows, or when the lakehouse knows a key.
+    """
+    made = False
+    if not key_file.exists():
+        require_no_tokens(storage, key_file, tables)
+        made = _make(key_file)
+    if not storage.put_if_absent(CHECK_FILE, _record(read_token_key(key_file))):
+        try:
+            require_same_key(storage, key_file)
+        except LakehouseUnusable:
+            if made:  # Another machine made the first key meanwhile, and no row has a token of this one.
+                key_file.unlink()
+            raise
+
+
+def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
+    """Raise :class:`LakehouseUnusable` if the lakehouse has tokens of a key that is not here."""
+    with_rows = next((table for table in tables if _has_rows(storage, table)), None)
+    if with_rows or recorded_check(storage):
+        why = f"{with_rows} has rows" if with_rows else "rows were taken in"
+        raise LakehouseUnusable(
+            f"There is no token key {key_file}, and {why} with one in {storage.root}.", hint=_BRING_IT
+        )
+
+
+def require_same_key(storage: Storage, key_file: Path) -> None:
+    """Raise :class:`LakehouseUnusable` if the lakehouse knows a key, and it is not the one in ``key_file``."""
+    known = recorded_check(storage)
+    if known and not hmac.compare_digest(known, check_value(read_token_key(key_file))):
+        raise LakehouseUnusable(
+            f"{key_file} is another token key than the one that rows were taken in with in {storage.root}.",
+            hint=_BRING_IT,
+        )
+
+
+def recorded_check(storage: Storage) -> str:
+    """The check value that the lakehouse has; empty if it has none."""
+    if storage.missing([CHECK_FILE]):
+        return ""
+    return str(json.loads(storage.read_bytes(CHECK_FILE))["hmac_sha256"])
+
+
+def check_value(key: str) -> str:
+    """What says which key it is: an HMAC of a fixed text, as 64 hexadecimal digits."""
+    return hmac.new(key.encode(), _CHECKED, hashlib.sha256).hexdigest()
+
+
+def read_token_key(key_file: Path) -> str:
+    """The key in ``key_file``; no error message has the key in it."""
+    try:
+        key = key_file.read_bytes().decode(errors="replace").strip(" \t\r\n")
+    except OSError as error:
+        raise LakehouseUnusable(
+            f"The token key {key_file} cannot be read: {error.strerror}.",
+            hint="Point BACKFILL_TOKEN_KEY_FILE at the key that the rows were taken in with.",
+        ) from error
+    if len(key) < SHORTEST_KEY:
+        raise LakehouseUnusable(f"The token key {key_file} has fewer than {SHORTEST_KEY} characters.")
+    return key
+
+
+def _make(key_file: Path) -> bool:
+    """Create a random key that only its owner can read; False if there is one by now."""
+    unfinished = key_file.with_name(f"{key_file.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        key_file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(secrets.token_hex(32) + "\n")
+        os.link(unfinished, key_file)  # A second process here sees a whole key, or none.
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise LakehouseUnusable(
+            f"The token key {key_file} cannot be written: {error.strerror}.",
+            hint="Point BACKFILL_TOKEN_KEY_FILE at a file in a folder that can be written.",
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return True
+
+
+def _record(key: str) -> bytes:
+    return json.dumps({"hmac_sha256": check_value(key)}).encode()
+
+
+def _has_rows(storage: Storage, table: str) -> bool:
+    main = MainTable.open(storage, table)
+    return main is not None and any(file.rows for file in main.state().active.values())

@@ -1,0 +1,73 @@
+"""Rows that gave way to one of equal key and version: delivered twice, or lost by a key that is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets.bronze import with_occurrence
+from backfill_assets.datasets.canonical import parsed
+from backfill_assets.datasets.dataset import Metrics, Source, Table
+from backfill_assets.datasets.landed import OCCURRENCE
+from backfill_assets.quality.gates import DUPLICATES, IDENTICAL
+
+_PLACE = ("source_file", "source_line")
+_VERSION = "version of the row"
+"""No landed field has a space in its name."""
+
+
+def measured(
+    raw: DataFrame, quarantined: DataFrame | None, source: Source, table: Table, days: Sequence[date]
+) -> dict[date, Metrics]:
+    """The metrics of :func:`equal_versions` for each of ``days``; zeros where nothing gave way. One Spark job."""
+    nothing: Metrics = {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}_example": ""}
+    rows = equal_versions(raw, quarantined, source, table).collect()
+    return {**dict.fromkeys(days, nothing), **{row["day"]: _metrics(row.asDict()) for row in rows}}
+
+
+def equal_versions(raw: DataFrame, quarantined: DataFrame | None, source: Source, table: Table) -> DataFrame:
+    """By day that has any: how many sound rows of ``raw`` gave way to an equal version, and to an identical line.
+
+    ``one`` and ``another`` are the places of two rows that met. ``quarantined`` has the rows of these days that are not
+    sound; None for no rows.
+    """
+    received, at = raw.where(F.col("record_kind") == "received"), ["day", *_PLACE]
+    sound = received if quarantined is None else received.join(quarantined.select(*at), at, "left_anti")
+    numbered = with_occurrence(sound) if OCCURRENCE in table.key else sound.withColumn(OCCURRENCE, F.lit(1))
+    keys = {name: parsed(F.col(name), source.type_of(name)) for name in key_columns(source, table)}
+    version = parsed(F.col(source.version_field), source.type_of(source.version_field))
+    typed = numbered.select(
+        *("day", "content_hash", OCCURRENCE, F.struct(*_PLACE).alias("place"), version.alias(_VERSION)),
+        *(value.alias(_typed(name)) for name, value in keys.items()),
+    )
+    met = typed.groupBy("day", OCCURRENCE, _VERSION, *map(_typed, keys)).agg(
+        F.count("*").alias("rows"),
+        F.size(F.collect_set("content_hash")).alias("contents"),
+        F.min("place").alias("one"),
+        F.max("place").alias("another"),
+    )
+    several = met.where(F.col("rows") > 1)
+    example = F.min(F.struct("one", "another")).alias("example")
+    by_day = several.groupBy("day").agg(
+        F.sum(F.col("rows") - 1).alias(DUPLICATES), F.sum(F.col("rows") - F.col("contents")).alias(IDENTICAL), example
+    )
+    return by_day.select("day", DUPLICATES, IDENTICAL, "example.one", "example.another")
+
+
+def key_columns(source: Source, table: Table) -> tuple[str, ...]:
+    """The key of ``table`` as raw columns: a key that bronze makes of several is that of the source."""
+    names = tuple(name for name in table.key if name not in ("day", OCCURRENCE))
+    return names if set(names) <= set(source.columns) else source.key_columns
+
+
+def _typed(name: str) -> str:
+    return f"{name} typed"
+
+
+def _metrics(row: dict[str, Any]) -> Metrics:
+    example = " and ".join("{}:{}".format(*row[name]) for name in ("one", "another"))
+    return {DUPLICATES: row[DUPLICATES], IDENTICAL: row[IDENTICAL], f"{DUPLICATES}_example": example}

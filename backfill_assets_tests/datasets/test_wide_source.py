@@ -1,0 +1,71 @@
+"""The plans of a source with many fields: they grow with the fields, and not with what can be combined of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.datasets.contract import struct_type
+from backfill_assets.datasets.dataset import Dataset
+from backfill_assets.quality.measures import measure
+from benchmarks.wide_dataset import wide_dataset
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_INFERRED = "spark.sql.constraintPropagation.enabled"
+_WHOLE_TEXT = "spark.sql.debug.maxToStringFields"
+
+
+@pytest.fixture
+def inferring_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """Spark that infers conditions, as it does unless the profile says otherwise, and shows plans in full."""
+    before = {name: spark.conf.get(name) for name in (_INFERRED, _WHOLE_TEXT)}
+    spark.conf.set(_INFERRED, "true")
+    spark.conf.set(_WHOLE_TEXT, "100000")
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, str(value))
+
+
+def frames(spark: SparkSession, dataset: Dataset, folder: Path) -> dict[str, DataFrame]:
+    """What a day of ``dataset`` goes through: both transforms, and what is measured of their tables and of raw."""
+    landed, accepted = dataset.steps
+    read = {table.name: _empty(spark, struct_type(table.contract), folder / table.name) for table in dataset.tables}
+    computed = accepted.versions[0].transform(read)
+    measured = {f"measures of {table.name}": measure(read[table.name], table) for table in dataset.tables}
+    assert landed.source
+    return {**computed, **measured}
+
+
+def _empty(spark: SparkSession, schema: Any, folder: Path) -> DataFrame:
+    """Read from a file: of no rows at all Spark would plan nothing."""
+    spark.createDataFrame([], schema).write.parquet(str(folder))
+    return spark.read.schema(schema).parquet(str(folder))
+
+
+def _optimized(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().optimizedPlan()
+
+
+def _most_conditions(plan: Any) -> int:
+    children = plan.children()
+    below = [_most_conditions(children.apply(number)) for number in range(children.size())]
+    return max([int(plan.validConstraints().size()), *below])
+
+
+def test_no_condition_is_made_for_each_way_to_combine_columns(inferring_spark: SparkSession, tmp_path: Path) -> None:
+    """A condition on k columns that all get new names becomes 2^k conditions: minutes at 18 fields, for ever at 40."""
+    for name, frame in frames(inferring_spark, wide_dataset(12), tmp_path).items():
+        assert _most_conditions(_optimized(frame)) < 200, name
+
+
+def test_plans_grow_with_the_number_of_fields(inferring_spark: SparkSession, tmp_path: Path) -> None:
+    """Four times the fields, four times the plan; a little more for the digits of their names."""
+    narrow = frames(inferring_spark, wide_dataset(10), tmp_path / "narrow")
+    wide = frames(inferring_spark, wide_dataset(40), tmp_path / "wide")
+    for (name, one), other in zip(narrow.items(), wide.values(), strict=True):
+        assert len(_optimized(other).toString()) < 5 * len(_optimized(one).toString()), name

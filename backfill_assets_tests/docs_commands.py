@@ -1,0 +1,151 @@
+"""Every command that the README and the docs show, and what proves that it does what they say."""
+
+from __future__ import annotations
+
+import enum
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+_SHELLS = ("console", "bash", "sh")
+
+
+def blocks(*languages: str) -> list[str]:
+    """The fenced blocks of all pages in one of ``languages``."""
+    return [body for page in PAGES for kind, body in _BLOCK.findall(page.read_text()) if kind in languages]
+
+
+def lines() -> list[str]:
+    """Each command line once, in the order of the pages."""
+    return list(dict.fromkeys(line for block in blocks(*_SHELLS) for line in block.splitlines() if line.strip()))
+
+
+def commands(program: str) -> list[list[str]]:
+    """The words after ``program`` of each line that calls it."""
+    words = [[word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)] for line in lines()]
+    return [found[1:] for found in words if found and found[0] == program]
+
+
+class NotExecuted(enum.StrEnum):
+    """The only reasons for which no test executes a command."""
+
+    WHOLE_SUITE = "runs the suite or the checks, which this test is part of"
+    REAL_SIZE = "takes minutes at its real size; a small copy of what it builds is what the other commands work on"
+    BENCHMARK = "measures for minutes"
+    OBJECT_STORE = "needs an object store and its credentials"
+    CLUSTER = "starts a cluster: a master, its workers and a server"
+    DOWNLOADS = "downloads what is not there; `make setup` has run it before any test"
+    REWRITES_SOURCES = "writes into the repository"
+
+
+DAYS = "2017-03-01..2017-05-29"
+FACT = "fact_sales_transactions"
+REVENUE = "fact_daily_revenue"
+REPORTS = ("report_department_revenue", "report_store_ranking", "report_monthly_close")
+TRACED = "32074897568-825412"
+"""The key of a real line that the demo lands, on 2017-03-03."""
+PLAN = "plan-0123456789abcdef"
+PUBLICATION = "20170601t101500-fact-daily-revenue-1a2b3c4d"
+
+EXECUTED: Mapping[str, str | tuple[str, ...]] = {
+    f"backfill sample --days {DAYS}": "lands_and_is_built",
+    "backfill doctor": ("Java", "publications"),
+    f"backfill trace {TRACED}": ("published", *REPORTS, REVENUE),
+    "backfill status fact_daily_revenue --days 2017-03-01..2017-03-07 --json": "is_fresh",
+    "backfill show fact_daily_revenue --day 2017-03-01": ("store_id", "revenue_eur"),
+    "backfill history fact_daily_revenue --days 2017-03-01": (REVENUE, "replace"),
+    f"backfill show fact_daily_revenue --day 2017-03-01 --publication {PUBLICATION}": ("store_id", "revenue_eur"),
+    f"backfill reproduce {PUBLICATION}": ("equal",),
+    "backfill quarantine list": ("quarantine_sales", "quantity"),
+    "backfill quarantine show quarantine_sales --day 2017-03-01": ("broken", "quantity: 'many' is not a bigint"),
+    "backfill quarantine replay --dry-run": ("0 rows would be freed, 1 are still bad",),
+    "backfill plan bronze_sales --days 2017-03-04 --source-too --json": "plan_ingests",
+    "backfill run bronze_fx_rates --upstream --days 2017-02-21..2017-02-28": "rates_are_published",
+    f"backfill run {FACT} --downstream --version v1 --days {DAYS}": "builds_v1",
+    f"backfill status {FACT} --days {DAYS}": ("stale: code changed",),
+    f"backfill plan {FACT} --days {DAYS}": (FACT, "plan-"),
+    f"backfill plan {FACT} --days {DAYS} --version v1 --markdown": (f"| {FACT}", "plan-"),
+    f'backfill plan {FACT} --days {DAYS} --expect "amount_eur < 2% a day" --expect "weekends unchanged"': (
+        "amount_eur < 2% a day",
+        "weekends unchanged",
+    ),
+    f'backfill plan {FACT} --days {DAYS} --version v2 --expect "weekends unchanged" --expect "rows unchanged"': (
+        "weekends unchanged",
+        "rows unchanged",
+    ),
+    f'backfill plan {FACT} --days {DAYS} --version v2 --expect "weekends unchanged"': "is_planned",
+    f"backfill plan {PLAN}": ("Nothing of what it was computed from has moved.",),
+    f"backfill run {PLAN}": "waits_for_approval",
+    f"backfill diff {PLAN}": ("amount eur", FACT),
+    f"backfill diff {PLAN} --html": "writes_a_page",
+    f"backfill approve {PLAN}": "publishes_and_tells",
+    f"backfill campaign {PLAN}": ("cut_over", "completion_told"),
+    f"backfill rollback {PLAN} --dry-run": ("put back", "--dry-run"),
+    f"backfill rollback {PLAN}": "is_undone_untold",
+    "backfill notices list": "is_due",
+    "backfill notices send": ("Undone: ", "Told: 1 notice(s), by log."),
+    f"backfill run {PLAN} --waves 5%,100% --limits deviation=2%,gates=20%,seconds=3600,money=5": "waits_for_approval",
+    f"backfill run {FACT} --downstream --days {DAYS}": "builds_v2",
+    "backfill run fact_daily_revenue --days 2017-03-01..2017-03-07": ("Nothing was computed",),
+    "backfill history fact_daily_revenue --limit 5": (REVENUE,),
+    f"backfill rollback {PUBLICATION}": "is_rolled_back",
+    "backfill maintain --dry-run": "is_maintained",
+    "backfill maintain": "is_maintained",
+    "backfill sample --dataset sea_temperatures --days 2016-02-15..2016-02-28": ("sea_temperatures",),
+    "backfill check sea_temperatures": ("are declared soundly", "rows would be quarantined"),
+    "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-28": (
+        "report_sea_temperature",
+        "published",
+    ),
+    "backfill show report_sea_temperature --day 2016-02-16": ("sensor_id",),
+    "backfill status report_sea_temperature --days 2016-02-15..2016-02-28": ("fresh",),
+    "backfill run report_sea_temperature --upstream --days 2016-02-15..2016-02-17": ("Nothing was computed",),
+    "backfill status report_sea_temperature --days 2016-02-15..2016-02-17": ("fresh",),
+}
+"""Those that ``stories/test_docs_commands.py`` executes, in this order, and what they promise.
+
+Words that they print, or the name of the function there that looks at more.
+"""
+
+_SPARK = "backfill_assets_tests/cli/test_spark.py::test_started_in_the_background_used_and_stopped"
+_CI = "backfill_assets_tests/stories/test_dagster_ci.py"
+_STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
+BY_ANOTHER_TEST: Mapping[str, str] = {
+    "dagster asset materialize -m backfill_assets.definitions --select "
+    "fact_sales_transactions,fact_daily_revenue,report_department_revenue "
+    "--partition-range 2017-03-01...2017-05-29": f"{_CI}::"
+    "test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build",
+    f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/test_abort.py::"
+    "test_an_entry_that_cannot_be_finished_is_given_up",
+    "backfill spark start": _SPARK,
+    "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
+    "backfill spark status": _SPARK,
+    "backfill spark stop": _SPARK,
+    "backfill maintain --clock-checked": "backfill_assets_tests/cli/test_maintain.py::"
+    "test_after_a_long_pause_a_person_checks_the_clock",
+    "make storm SECONDS=180": _STORM,
+    'make storm SECONDS=180 STORM="--s3 --seed 7"': _STORM,
+}
+"""The test that does the same as the command, some of them at another size."""
+
+NOT_EXECUTED: Mapping[str, NotExecuted] = {
+    "make demo": NotExecuted.REAL_SIZE,
+    "make test": NotExecuted.WHOLE_SUITE,
+    "make check": NotExecuted.WHOLE_SUITE,
+    "make test-fast": NotExecuted.WHOLE_SUITE,
+    "make format": NotExecuted.REWRITES_SOURCES,
+    ".venv/bin/python -m backfill_assets_tests.quality.quality_page": NotExecuted.REWRITES_SOURCES,
+    ".venv/bin/pytest backfill_assets_tests/datasets -q": NotExecuted.WHOLE_SUITE,
+    "backfill spark start --profile standalone": NotExecuted.CLUSTER,
+    "python -m backfill_assets.lakehouse.jars": NotExecuted.DOWNLOADS,
+    "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,
+    "make bench-quick": NotExecuted.BENCHMARK,
+    ".cache/bench/venv/bin/python benchmarks/sqlmesh_bad_day.py": NotExecuted.BENCHMARK,
+    ".cache/bench/venv/bin/python benchmarks/sqlmesh_bad_day.py --batch-size 90": NotExecuted.BENCHMARK,
+    "export AWS_ENDPOINT_URL=https://store.example AWS_REGION=eu-central-1": NotExecuted.OBJECT_STORE,
+    "export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...": NotExecuted.OBJECT_STORE,
+}

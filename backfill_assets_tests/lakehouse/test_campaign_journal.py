@@ -1,0 +1,40 @@
+"""A campaign's journal: each entry once, whatever an object store answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, entries, write
+from backfill_assets.lakehouse.storage import Storage
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+CAMPAIGN = "campaign-0123456789abcdef"
+
+
+@dataclass(frozen=True)
+class ForgetfulStore(Storage):
+    """Takes a file, loses the answer, and refuses it when the client sends it again."""
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        super().put_if_absent(path, data)
+        return super().put_if_absent(path, data)
+
+
+def test_an_entry_whose_answer_was_lost_is_written_once(tmp_path: Path) -> None:
+    """Twice approved would be two approvals."""
+    store = ForgetfulStore(str(tmp_path))
+    assert write(store, CAMPAIGN, JournalEntry(kind="started", at=NOW)) == 0
+    assert write(store, CAMPAIGN, JournalEntry(kind="approved", at=NOW, by="ana")) == 1
+    assert [entry.kind for entry in entries(store, CAMPAIGN)] == ["started", "approved"]
+
+
+def test_two_writers_get_two_numbers(tmp_path: Path) -> None:
+    """Another one's entry under the number is not ours."""
+    storage = Storage(str(tmp_path))
+    write(storage, CAMPAIGN, JournalEntry(kind="started", at=NOW))
+    storage.write_bytes(
+        f"_campaigns/{CAMPAIGN}/000002.json", JournalEntry(kind="resumed", at=NOW).model_dump_json().encode()
+    )
+    assert write(storage, CAMPAIGN, JournalEntry(kind="approved", at=NOW)) == 3

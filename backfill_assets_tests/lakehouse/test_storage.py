@@ -1,0 +1,63 @@
+"""Files below a root: errors in words, and two processes at one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from deltalake.exceptions import DeltaError
+from pyarrow import fs
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.disk import explained
+from backfill_assets.lakehouse.storage import Storage
+
+
+def test_a_full_disk_is_said_in_words(tmp_path: Path) -> None:
+    """The file and what to do, instead of an error number."""
+    (tmp_path / "file").symlink_to("/dev/full")
+    with pytest.raises(LakehouseUnusable, match=r"(?s)/file cannot be written: the disk is full.*Free some space"):
+        Storage(str(tmp_path)).write_bytes("file", b"x" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError(13, "Permission denied"),
+        OSError(30, "Read-only file system"),
+        DeltaError("Generic LocalFileSystem error: Unable to rename file: Permission denied (os error 13)"),
+        OSError("When reading information for key: AWS Error ACCESS_DENIED: AccessDenied"),
+    ],
+)
+def test_denied_access_is_said_in_words(error: Exception) -> None:
+    """Whichever library met it."""
+    told = r"(?s)t cannot be written: access is denied.*permissions"
+    with pytest.raises(LakehouseUnusable, match=told), explained("t cannot be written"):
+        raise error
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+    """A file that is missing is often expected."""
+    with pytest.raises(FileNotFoundError):
+        Storage(str(tmp_path)).read_bytes("nothing")
+
+
+def test_two_processes_delete_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second finds it gone between looking and deleting, which is what it wanted."""
+    storage = Storage(str(tmp_path))
+    storage.write_bytes("f", b"x")
+
+    class Slow:
+        """The other process is faster in between."""
+
+        def get_file_info(self, path: str) -> fs.FileInfo:
+            info = fs.LocalFileSystem().get_file_info(path)
+            Path(path).unlink()
+            return info
+
+        def delete_file(self, path: str) -> None:
+            fs.LocalFileSystem().delete_file(path)
+
+    monkeypatch.setattr(Storage, "_open", lambda self, path: (Slow(), str(tmp_path / path)))
+    storage.delete("f")
+    assert not (tmp_path / "f").exists()

@@ -1,0 +1,206 @@
+"""The processes of a storm: each does its deed again and again until the time is over, or until it is killed."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.compact import compact
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.publication import Kind, Mode, Position, Publication
+from backfill_assets.lakehouse.publication_log import LOG_TABLE
+from backfill_assets.lakehouse.publish import Moved, Publisher
+from backfill_assets.lakehouse.published import published_versions
+from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets_tests.protocol.staging import change, published_rows, rows_table, stage
+from backfill_assets_tests.protocol.storm_tally import FOREIGN, Days, Tally
+
+FACT, RAW, PAIR = "fact", "raw", ("left", "right")
+TABLES = (FACT, RAW, *PAIR)
+DAYS = ("2017-03-01", "2017-03-02", "2017-03-03", "2017-03-04")
+FOREIGN_DAY = "2017-03-09"
+"""Only the foreign writer writes it."""
+SOURCES = ("topic-0", "topic-1")
+
+
+@dataclass
+class Worker:
+    """One process: ``name`` is used by no other, also not by the one that follows it when it is killed."""
+
+    storage: Storage
+    tally: Tally
+    role: str
+    name: str
+    until: float
+    """Platform maintenance also works on the publication log itself."""
+    pace: float = 1.0
+    """Those who would starve the others take breaks so many times as long: a slow store."""
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.name)
+        self.publisher = Publisher(self.storage)
+
+    def new_id(self, kind: str) -> str:
+        self.number += 1
+        return f"{kind}-{self.name}-{self.number}"
+
+    def some_days(self) -> list[str]:
+        return sorted(self.random.sample(DAYS, self.random.randint(1, 2)))
+
+    def write(self, what: str, **told: object) -> None:
+        self.tally.write(what, role=self.role, **told)
+
+    def run(self) -> None:
+        """A refusal is an answer. Anything else that is raised is a finding."""
+        deed = DEEDS[self.role]
+        while time.time() < self.until:
+            try:
+                deed(self)
+            except BackfillError as error:
+                self.write("refused", why=str(error)[:300])
+            except Exception:
+                self.write("failed", why=traceback.format_exc()[-1500:])
+                return
+            time.sleep(self.random.random() / 20)
+
+
+def run(root: str, tallies: str, role: str, name: str, until: float, pace: float) -> None:
+    """The main function of a process."""
+    Worker(Storage(root), Tally(Path(tallies) / f"{name}.jsonl"), role, name, until, pace).run()
+
+
+# ------------------------------------------------------------------ publishers
+
+
+def publish_one(worker: Worker) -> None:
+    _replace(worker, (FACT,), "one")
+
+
+def publish_two(worker: Worker) -> None:
+    _replace(worker, PAIR, "two")
+
+
+def _replace(worker: Worker, tables: tuple[str, ...], kind: str) -> str:
+    id, days = worker.new_id(kind), worker.some_days()
+    pin = worker.publisher.pin(dict.fromkeys(tables, days), {})
+    rows = {day: [f"{id}/{day}/{n}" for n in range(worker.random.randint(1, 3))] for day in days}
+    changes = tuple(change(stage(worker.storage, table, id, rows), rows, pin) for table in tables)
+    saw = {table: {day: pin.expected[table, day].publication for day in days} for table in tables}
+    worker.write("tried", id=id, rows=dict.fromkeys(tables, rows), saw=saw)
+    _publish(worker, Publication(id=id, kind="replace", tables=changes))
+    return id
+
+
+def append(worker: Worker) -> None:
+    """The next offsets of a source; an offset is a row."""
+    id, source = worker.new_id("append"), worker.random.choice(SOURCES)
+    main = MainTable.open(worker.storage, RAW)
+    begin = (main.transaction(source) if main else None) or 0
+    end = begin + worker.random.randint(1, 3)
+    rows: Days = {}
+    for offset in range(begin, end):
+        rows.setdefault(DAYS[offset % len(DAYS)], []).append(f"{source}:{offset}")
+    position = Position(id=source, before=begin or None, after=end)
+    mode: Mode = "append"
+    changes = (change(stage(worker.storage, RAW, id, rows), rows, mode=mode, positions=(position,)),)
+    worker.write("tried", id=id, source=source, to=end)
+    kind: Kind = "append"
+    _publish(worker, Publication(id=id, kind=kind, tables=changes), source=source, to=end)
+
+
+def _publish(worker: Worker, publication: Publication, **told: object) -> None:
+    result = worker.publisher.publish(publication)
+    worker.write("refused" if isinstance(result, Moved) else "done", id=publication.id, **told)
+
+
+def roll_back_one(worker: Worker) -> None:
+    """What was just published, or what a day of the pair holds now: sometimes that is an undo itself."""
+    if worker.random.random() < 0.5:
+        undone = _replace(worker, PAIR, "two")
+    else:
+        log = worker.publisher.log
+        states = log.day_states(log.head(), {PAIR[0]}).values()
+        known = sorted(each.publication for each in states if each.publication.startswith(("two-", "undo-")))
+        undone = worker.random.choice(known) if known else ""
+    if undone:
+        id = worker.new_id("undo")
+        worker.write("tried", id=id, undoes=undone)
+        roll_back(worker.publisher, undone, id=id)
+        worker.write("done", id=id)
+    time.sleep(0.1 * worker.pace)
+
+
+def compact_some(worker: Worker) -> None:
+    id, table = worker.new_id("compact"), worker.random.choice(TABLES)
+    worker.write("tried", id=id)
+    result = compact(worker.publisher, table, DAYS, id=id)
+    if result is not None:
+        worker.write("refused" if isinstance(result, Moved) else "done", id=id)
+    time.sleep(0.1 * worker.pace)
+
+
+# ------------------------------------------------------------------ others
+
+
+def write_past_the_protocol(worker: Worker) -> None:
+    """Rows that stay, and rows on days that publications replace."""
+    kept = worker.random.random() < 0.5
+    name = f"{FOREIGN}-{'kept' if kept else 'any'}-{worker.new_id('row')}"
+    rows = {FOREIGN_DAY if kept else worker.random.choice(DAYS): [name]}
+    worker.write("foreign tried", names=[name])
+    try:
+        uri, options = worker.storage.uri(FACT), dict(worker.storage.options)
+        write_deltalake(uri, rows_table(rows), mode="append", storage_options=options)
+    except CommitFailedError as error:
+        worker.write("foreign refused", why=str(error)[:200])
+    else:
+        worker.write("foreign done", names=[name])
+    time.sleep(0.3 * worker.pace)
+
+
+def maintain_as_a_platform(worker: Worker) -> None:
+    """OPTIMIZE and VACUUM with the engine's own defaults, of any table."""
+    table = worker.random.choice((*TABLES, LOG_TABLE))
+    handle = DeltaTable(worker.storage.uri(table), storage_options=dict(worker.storage.options))
+    try:
+        if worker.random.random() < 0.7:
+            handle.optimize.compact()
+        else:
+            handle.vacuum(dry_run=False)
+    except DeltaError as error:  # it has lost to a publication
+        worker.write("maintenance refused", why=str(error)[:200])
+    else:
+        worker.write("maintained", table=table)
+    time.sleep(0.4 * worker.pace)
+
+
+def read_pinned(worker: Worker) -> None:
+    """Both tables of the pair at one map: the same rows."""
+    versions = published_versions(worker.storage)
+    left, right = (published_rows(worker.storage, table, versions[table]) for table in PAIR)
+    if left == right:
+        worker.write("read")
+    else:
+        worker.write("torn", why=f"versions {dict(versions)}: {left} and {right}"[:1000])
+
+
+DEEDS: Mapping[str, Callable[[Worker], None]] = {
+    "publisher of one": publish_one,
+    "publisher of two": publish_two,
+    "appender": append,
+    "compactor": compact_some,
+    "rollbacks": roll_back_one,
+    "foreign writer": write_past_the_protocol,
+    "platform": maintain_as_a_platform,
+    "pinned reader": read_pinned,
+}

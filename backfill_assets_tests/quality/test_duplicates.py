@@ -1,0 +1,39 @@
+"""How many rows gave way to one of equal key and version, and where two of them are."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.bronze import rejected
+from backfill_assets.datasets.sales_source import SALES
+from backfill_assets.datasets.sales_transforms_v1 import REFINEMENT
+from backfill_assets.quality.duplicates import measured
+from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
+
+NEXT_DAY = date(2017, 3, 2)
+FILE = "sales/2017-03-01/a.jsonl.gz"
+
+
+def test_equal_versions_are_counted_and_newer_ones_are_not(spark: SparkSession) -> None:
+    """Lines 1 to 3 are identical, 4 has other content, 5 is newer, 6 is unsound, 7 is another key, 8 a marker."""
+    rows: list[dict[str, Any]] = [
+        *({}, {"sales_value": "0.5"}, {"source_file": "sales/2017-03-02/b.jsonl.gz"}),
+        {"retail_disc": "9.99"},
+        {"updated_at": "2017-03-02T00:00:00Z"},
+        {"quantity": "many"},
+        {"product_id": "7"},
+        marker("2017-03-02T00:00:00.000000Z", 5, NEXT_DAY),
+        {"day": NEXT_DAY},
+    ]
+    raw = raw_sales(spark, rows)
+    found = measured(raw, rejected(raw, REFINEMENT), SALES, registry.table("bronze_sales"), [DAY, NEXT_DAY])
+    assert found[DAY] == {
+        "duplicates": 3,
+        "duplicates_identical": 2,
+        "duplicates_example": f"{FILE}:1 and sales/2017-03-02/b.jsonl.gz:3",
+    }
+    assert found[NEXT_DAY] == {"duplicates": 0, "duplicates_identical": 0, "duplicates_example": ""}

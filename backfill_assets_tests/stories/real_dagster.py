@@ -1,0 +1,253 @@
+"""Dagster as real processes on one home: code server, daemon and UI, what a person clicks there, and kill -9.
+
+The intervals of queue, sensors and backfills are seconds here instead of up to a minute; all else is the repository's
+own ``dagster.yaml`` and the real code location.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.cli.dagster_home import REPOSITORY, dagster_home
+from backfill_assets.lakehouse.connect_server import LOOPBACK, answers, free_port
+from backfill_assets.lakehouse.spark_service import command_line
+from backfill_assets.settings import Settings
+from backfill_assets_tests.stories import fast_daemon, real_location
+from backfill_assets_tests.stories.real_location import DIE_AT, DIED
+
+_LAUNCH_RUN = """mutation($params: ExecutionParams!) {launchPipelineExecution(executionParams: $params) {
+__typename ... on LaunchRunSuccess {run {runId}} ... on PythonError {message}
+... on RunConfigValidationInvalid {errors {message}}}}"""
+_LAUNCH_BACKFILL = """mutation($params: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $params) {
+__typename ... on LaunchBackfillSuccess {backfillId} ... on PythonError {message}}}"""
+_FAST = """
+run_coordinator:
+  module: dagster._core.run_coordinator
+  class: QueuedRunCoordinator
+  config: {dequeue_interval_seconds: 1}
+"""
+_SLOW_LOOK, _FAST_LOOK = "poll_interval_seconds: 15", "poll_interval_seconds: 2"
+_WORKSPACE = """
+load_from:
+  - grpc_server: {{host: {host}, port: {port}, location_name: {name}}}
+"""
+_DEV = """
+import sys
+from backfill_assets.cli.dev import DagsterCommands, main
+sys.exit(main(sys.argv[2:], DagsterCommands(module=sys.argv[1], location=sys.argv[1])))
+"""
+_PATIENCE = 240.0
+_PARTS = 3
+"""Code server, daemon and UI: Spark is the one that all tests share."""
+
+
+class DagsterDied(AssertionError):
+    """A process ended that nobody killed, or what was waited for did not happen; with what was said last."""
+
+
+@dataclass
+class RealDagster:
+    """Starts and kills the processes that people have on one home; ``variables`` are set for all of them."""
+
+    settings: Settings
+    variables: Mapping[str, str]
+    module: str = real_location.__name__
+    """The code location."""
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _port: int = field(default_factory=free_port)
+    _ui_port: int = field(default_factory=free_port)
+
+    def __post_init__(self) -> None:
+        self.home = dagster_home(self.settings)
+        instance = self.home / "dagster.yaml"
+        assert _SLOW_LOOK in instance.read_text()
+        instance.write_text(instance.read_text().replace(_SLOW_LOOK, _FAST_LOOK) + _FAST)
+        self._workspace = self.home / "workspace.yaml"
+        self._workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=self._port, name=self.module))
+
+    @contextmanager
+    def processes(self) -> Iterator[None]:
+        """All of them; whatever happens, none is left."""
+        try:
+            self.start()
+            yield
+        finally:
+            self.kill_everything()
+
+    def start(self) -> None:
+        """What is not running."""
+        place = ["-h", LOOPBACK, "-p"]
+        code = ["-m", "dagster", "api", "grpc", "-m", self.module, *place, str(self._port)]
+        self._start("code", [*code, "--location-name", self.module])
+        self.wait_for(lambda: answers(self._port), "the code server")
+        self._start("daemon", ["-m", fast_daemon.__name__, "run", "-w", str(self._workspace)])
+        self._start("ui", ["-m", "dagster_webserver", "-w", str(self._workspace), *place, str(self._ui_port)])
+
+    def kill(self, *names: str) -> None:
+        """With -9, each with all that it has started: runs are children of the code server."""
+        for name in names:
+            process = self._running.pop(name)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def kill_daemon(self) -> None:
+        self.kill("daemon")
+
+    def kill_everything(self) -> None:
+        """As if the power had failed."""
+        self.kill(*self._running)
+
+    def _start(self, name: str, arguments: Sequence[str]) -> None:
+        if name in self._running:
+            return
+        with (self.home / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=REPOSITORY,
+                env={**_without_connect(os.environ), **self.variables, "DAGSTER_HOME": str(self.home)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    # ------------------------------------------------------------------ what a person clicks
+
+    def materialize(self, asset: str, partition: str | None = None, config: Mapping[str, Any] | None = None) -> str:
+        """The button of one asset, with what was written into the launchpad; the run's id."""
+        path = asset.split("/")
+        tags = [{"key": "dagster/partition", "value": partition}] if partition else []
+        found = self._ask(
+            _LAUNCH_RUN,
+            selector={
+                "repositoryLocationName": self.module,
+                "repositoryName": "__repository__",
+                "pipelineName": "__ASSET_JOB",
+                "assetSelection": [{"path": path}],
+            },
+            runConfigData={"ops": {"__".join(path): {"config": dict(config)}}} if config else {},
+            executionMetadata={"tags": tags},
+        )
+        return str(found["run"]["runId"])
+
+    def backfill(self, tables: Sequence[str], days: Sequence[str], tags: Mapping[str, str]) -> str:
+        """Materialize all, in the dialog of a range; the backfill's id."""
+        found = self._ask(
+            _LAUNCH_BACKFILL,
+            assetSelection=[{"path": [table]} for table in tables],
+            partitionNames=list(days),
+            tags=[{"key": key, "value": value} for key, value in tags.items()],
+        )
+        return str(found["backfillId"])
+
+    def _ask(self, mutation: str, **params: object) -> dict[str, Any]:
+        self.wait_for(lambda: answers(self._ui_port), "the UI")
+        asked = json.dumps({"query": mutation, "variables": {"params": params}}).encode()
+        request = urllib.request.Request(
+            f"http://{LOOPBACK}:{self._ui_port}/graphql", asked, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310  our own server, by http
+            (found,) = json.load(answer)["data"].values()
+        assert found["__typename"].endswith("Success"), found
+        return dict(found)
+
+    # ------------------------------------------------------------------ waiting
+
+    def wait_for(self, what: Callable[[], object], named: str) -> None:
+        until = time.monotonic() + _PATIENCE
+        while not what():
+            dead = [name for name, process in self._running.items() if process.poll() is not None]
+            if dead or time.monotonic() > until:
+                raise DagsterDied(f"Waited for {named}; dead: {dead}.\n{self.last_words()}")
+            time.sleep(0.2)
+
+    def last_words(self) -> str:
+        logs = sorted(self.home.glob("*.log"))
+        return "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
+
+    # ------------------------------------------------------------------ kill -9 inside of a run
+
+    def let_a_run_die(self, place: str) -> None:
+        """The next run that reaches ``place`` is killed there."""
+        (self.settings.home / DIED).unlink(missing_ok=True)
+        (self.settings.home / DIE_AT).write_text(place)
+
+    def let_no_run_die(self) -> None:
+        (self.settings.home / DIE_AT).unlink(missing_ok=True)
+
+    def has_died(self) -> bool:
+        return (self.settings.home / DIED).exists()
+
+
+class MakeDev(RealDagster):
+    """``make dev`` itself, with Dagster's own intervals: it starts its parts again when one of them is killed."""
+
+    _started: set[int]
+    """The session of each part: what is left of them is killed at the end, whoever has died before."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._started = set()
+
+    def start(self) -> None:
+        """Once more, when it has ended."""
+        place = ["--host", LOOPBACK, "--port", str(self._ui_port)]
+        self._start("dev", ["-c", _DEV, self.module, *place])
+        self.wait_for(lambda: len(self._sessions()) == _PARTS, "the parts of make dev")
+        self._started |= set(self._sessions())
+        self.wait_for(lambda: answers(self._ui_port), "the UI")
+
+    def kill_daemon(self) -> None:
+        """The others go on, and it comes back."""
+        self.kill_part("dagster._daemon")
+
+    def kill_part(self, command: str) -> None:
+        """With -9, the one process with ``command`` in its command line; it is back afterwards."""
+        killed = self.part(command)
+        os.kill(killed, signal.SIGKILL)
+        self.wait_for(lambda: len(self._sessions()) == _PARTS and self.part(command) != killed, f"{command} again")
+        self._started |= set(self._sessions())
+
+    def part(self, command: str) -> int:
+        """The number of the part with ``command`` in its command line; 0 while there is none."""
+        return next((pid for pid in self._sessions() if command in command_line(pid)), 0)
+
+    def kill_everything(self) -> None:
+        super().kill_everything()
+        for session in self._started:
+            with suppress(ProcessLookupError):
+                os.killpg(session, signal.SIGKILL)
+
+    def _sessions(self) -> list[int]:
+        """Each part leads one of its own."""
+        parents = [process.pid for process in self._running.values()]
+        found = [pid for pid, (parent, session) in _processes().items() if parent in parents and session == pid]
+        return [pid for pid in found if command_line(pid)]
+
+
+def _processes() -> dict[int, tuple[int, int]]:
+    """Parent and session of every process."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            _, parent, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            found[int(stat.parent.name)] = (int(parent), int(session))
+    return found
+
+
+def _without_connect(environment: Mapping[str, str]) -> dict[str, str]:
+    """What this process was told of PySpark is not for others."""
+    return {name: value for name, value in environment.items() if name != "SPARK_CONNECT_MODE_ENABLED"}

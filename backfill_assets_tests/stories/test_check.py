@@ -1,0 +1,113 @@
+"""A declaration is tried on the first file that landed, before anything is built, and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.build import check
+from backfill_assets.datasets.dataset import Dataset
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.sample.sea_temperatures import land_sea_temperatures
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, declare, passage
+from backfill_assets_tests.strategies.landed_sales import land
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture
+def backfill(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+    command = Backfill(tmp_path / "home", monkeypatch)
+    workshop = Workshop(command.home, lambda: spark)
+    monkeypatch.setattr("backfill_assets.cli.check.foreground_builder", lambda settings, stack: workshop.builder)
+    return command
+
+
+def land_passages(backfill: Backfill, passages: Sequence[Mapping[str, str] | str], day: date = FIRST) -> None:
+    land(backfill.home / "landing", "tolls", str(day), "a", passages)
+
+
+def test_a_sound_declaration_and_a_sound_file(backfill: Backfill) -> None:
+    """Nothing would be quarantined, every gate would pass, and no lakehouse is made."""
+    land_sea_temperatures(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
+    before = sorted(backfill.home.rglob("*"))
+    told = backfill.json("check", "sea_temperatures")
+    (file,) = told["files"]
+    assert (told["problems"], file["good"], file["rows"], file["quarantined"]) == ([], True, 48, 0)
+    assert sorted(backfill.home.rglob("*")) == before
+    assert "Did you mean sea_temperatures?" in backfill("check", "sea_temperature", exit_code=1).stderr
+
+
+def test_every_row_of_a_wrong_declaration(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many, why, and where the first of them is: a source that writes moments in another form."""
+    declare(NUMBERED, monkeypatch)
+    assert "No line has landed for tolls" in backfill("check", "tolls", exit_code=1).stderr
+    land_passages(backfill, [], date(2020, 5, 29))
+    wrong = [{**passage(second), "sent_at": "30.05.2020 23:59"} for second in range(12)]
+    land_passages(backfill, [*wrong, {**passage(0), "axles": "1"}])
+    told = backfill("check", "tolls", exit_code=1).stdout
+    assert "tolls/2020-05-30/a.jsonl.gz: 13 of 13 rows would be quarantined, because:" in told
+    assert "tolls: 3 steps and 4 tables are declared soundly." in told
+    for words in ("sent_at: is not a timestamp", "sent_at: '30.05.2020 23:59' is not a timestamp", "a.jsonl.gz:13"):
+        assert words in told
+    assert told.index("sent_at: is not a timestamp") < told.index("axles: not greater than or equal to 2")
+
+
+def test_a_key_that_is_none_in_a_long_file(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gates of the day are judged as well, on as many lines as are read in seconds."""
+    declare(WITHOUT_KEY, monkeypatch)
+    monkeypatch.setattr(check, "MOST_LINES", 3)
+    land_passages(backfill, [passage(0), passage(1), passage(1), "broken"])
+    told = backfill("check", "tolls", exit_code=1).stdout
+    assert "0 of 3 rows would be quarantined. The first 3 rows were read." in told
+    assert "bronze_tolls 2020-05-30 would be held back by few_duplicates: 1 of 3 rows give way" in told
+    assert "for example tolls/2020-05-30/a.jsonl.gz:2 and tolls/2020-05-30/a.jsonl.gz:3" in told
+
+
+def test_a_transform_that_gives_other_columns(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found without a row, in words: another type, another name, a table that is not read."""
+
+    def changed(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+        given = inputs["bronze_tolls"].selectExpr("1 AS passages", "axles AS wheels", "day")
+        return {"report_tolls": given}
+
+    def unread(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+        return {"report_tolls": inputs["bronze_toll"]}
+
+    def unknown(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+        return {"report_tolls": inputs["bronze_tolls"].selectExpr("pasages")}
+
+    told = []
+    for transform in (changed, unread, unknown):
+        with pytest.MonkeyPatch.context() as patched:
+            declare(_with_report(NUMBERED, transform), patched)
+            told += backfill.json("check", "tolls", exit_code=1)["problems"]
+    assert told[:3] == [
+        "report_tolls, version v1: report_tolls.passages is a int, its contract declares a bigint.",
+        "report_tolls, version v1: report_tolls has no column axles, which its contract ReportTolls declares.",
+        "report_tolls, version v1: report_tolls.wheels is not in its contract ReportTolls.",
+    ]
+    assert told[3] == "report_tolls, version v1: it uses 'bronze_toll', which is not among its Reads."
+    assert "pasages" in told[4]
+
+
+def _with_report(dataset: Dataset, transform: Any) -> Dataset:
+    *landed, report = dataset.steps
+    versions = (replace(report.versions[0], transform=transform),)
+    return replace(dataset, steps=(*landed, replace(report, versions=versions)))
+
+
+def test_the_first_file_with_a_line_in_it(tmp_path: Path) -> None:
+    """A day on which nothing happened says nothing about the declaration."""
+    for day, lines in (("2020-05-29", []), ("2020-05-30", [""]), ("2020-05-31", [passage(0)])):
+        land(tmp_path, "tolls", day, "a", lines)
+    assert check.first_file(LandingZone(tmp_path), SOURCE).path == "tolls/2020-05-31/a.jsonl.gz"

@@ -1,0 +1,273 @@
+"""The commands of the README and the docs, typed one after the other on a small copy of what `make demo` builds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.build import Builder, RunInfo
+from backfill_assets.cli import main
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.sample import catalogue, real
+from backfill_assets.settings import Settings
+from backfill_assets_tests import docs_commands as docs
+from backfill_assets_tests.strategies.landed_sales import land, sale
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAYS = DayRange.parse("2017-03-03..2017-03-04")
+"""A Friday, on which the versions of the fact differ, and a Saturday, on which they do not."""
+NARROWED = {
+    docs.DAYS: str(DAYS),
+    "2017-03-01..2017-03-07": str(DAYS),
+    "2017-02-21..2017-02-28": "2017-02-21..2017-03-02",
+    "2016-02-15..2016-02-28": "2016-02-15..2016-02-16",
+    "2016-02-15..2016-02-17": "2016-02-15..2016-02-16",
+    "2017-03-01": "2017-03-03",
+}
+"""The days that a command names, and those that it is typed with here."""
+ONE_LINE_OF = 60
+NOWHERE = "webhook:http://127.0.0.1:9/notices"
+_BACKFILL = [sys.executable, "-c", "from backfill_assets.cli import main; main()"]
+
+
+class Terminal:
+    """Types commands as the pages show them, with days, plans and publications that are there."""
+
+    def __init__(self, home: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings = Settings.at(home)
+        self.spark = spark
+        self.environment = monkeypatch
+        self.plan = ""
+
+    def words(self, line: str) -> list[str]:
+        shown = re.compile("|".join(map(re.escape, sorted(NARROWED, key=len, reverse=True))))
+        typed = shown.sub(lambda found: NARROWED[found[0]], line)
+        words = shlex.split(typed.replace(docs.PLAN, self.plan).replace(docs.PUBLICATION, self.publication))[1:]
+        command = main.get_command(click.Context(main), words[0])
+        asks = command is not None and any(option.name == "yes" for option in command.params)
+        return [*words, "--yes"] if asks and "--dry-run" not in words else words
+
+    def __call__(self, line: str, *more: str, exit_code: int = 0) -> Result:
+        """The command in this process; there is no terminal, so what asks gets its yes as an option."""
+        result = CliRunner().invoke(main, [*self.words(line), *more])
+        assert result.exit_code == exit_code, (line, result.output, result.exception)
+        return result
+
+    def json(self, line: str) -> Any:
+        return json.loads(self(line, "--json").stdout)
+
+    def process(self, line: str) -> str:
+        """The command as a process with a Spark of its own and the settings that it has by default."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_REMOTE"))}
+        done = subprocess.run(
+            [*_BACKFILL, *self.words(line)],
+            env=kept | {"BACKFILL_HOME": str(self.settings.home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @property
+    def log(self) -> PublicationLog:
+        return PublicationLog(Storage(str(self.settings.lakehouse)), utc_now)
+
+    @property
+    def publication(self) -> str:
+        """The newest of daily revenue."""
+        found = self.log.day_states(self.log.head(), {docs.REVENUE}).values()
+        return max(((state.sequence, state.publication) for state in found), default=(0, ""))[1]
+
+    def versions(self, table: str = docs.FACT) -> set[str]:
+        """The versions of the logic that the days of ``table`` were built by."""
+        states = self.log.day_states(self.log.head(), {table})
+        days = set(map(str, DAYS))
+        return {state.content.code_version for (_, day), state in states.items() if day in days and state.content}
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """The commands start no Spark: they have that of the tests. One real line of sixty is landed."""
+    for name in [name for name in os.environ if name.startswith("BACKFILL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setenv("BACKFILL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("BACKFILL_CORE_HOUR_PRICE", "0.05")
+    monkeypatch.setattr("backfill_assets.lakehouse.session.spark_session", lambda *_: nullcontext(spark.newSession()))
+    transactions, products = real._transactions, catalogue.real_catalogue
+
+    def few_transactions(days: DayRange) -> pd.DataFrame:
+        return transactions(days).iloc[::ONE_LINE_OF]
+
+    def their_products(day: date) -> list[str]:
+        sold = set(few_transactions(DAYS)["product_id"].astype(str))
+        return [line for line in products(day) if json.loads(line)["product_id"] in sold]
+
+    monkeypatch.setattr(real, "_transactions", few_transactions)
+    monkeypatch.setattr(real, "real_catalogue", their_products)
+    interrupt, filters = signal.getsignal(signal.SIGINT), list(logging.getLogger().filters)
+    yield Terminal(tmp_path / "home", spark, monkeypatch)
+    signal.signal(signal.SIGINT, interrupt)
+    logging.getLogger().filters = filters
+    logging.getLogger("py4j").propagate = True
+
+
+Effect = Callable[[Terminal, str], None]
+
+
+def lands_and_is_built(terminal: Terminal, line: str) -> None:
+    """What the demo does, and a line that is rejected."""
+    terminal(line)
+    folders = terminal.settings.landing / "sales"
+    assert [folder.name for folder in sorted(folders.iterdir())] == list(map(str, DAYS))
+    broken = sale(basket_id="1", quantity="many", transaction_timestamp=f"{DAYS.first}T10:00:00Z")
+    land(terminal.settings.landing, "sales", str(DAYS.first), "broken", [broken])
+    terminal(f"backfill run {docs.REVENUE} {' '.join(docs.REPORTS)} --upstream --days {DAYS}")
+
+
+def is_fresh(terminal: Terminal, line: str) -> None:
+    said = terminal(line)
+    assert "fresh" in json.dumps(json.loads(said.stdout)) and "stale" not in said.stdout
+
+
+def plan_ingests(terminal: Terminal, line: str) -> None:
+    steps = json.loads(terminal(line).stdout)["steps"]
+    assert "raw_sales" in {table for step in steps for table in step["tables"]}
+
+
+def rates_are_published(terminal: Terminal, line: str) -> None:
+    terminal(line)
+    days = {day for _, day in terminal.log.day_states(terminal.log.head(), {"bronze_fx_rates"})}
+    assert {"2017-02-21", "2017-03-02"} <= days
+
+
+def builds_v1(terminal: Terminal, line: str) -> None:
+    terminal(line)
+    assert terminal.versions() == {"v1"}
+
+
+def builds_v2(terminal: Terminal, line: str) -> None:
+    terminal(line)
+    assert terminal.versions() == {"v2"}
+
+
+def is_planned(terminal: Terminal, line: str) -> None:
+    """The id that the next commands name."""
+    said = terminal(line).stdout
+    terminal.plan = said.split()[-1]
+    assert re.fullmatch(r"plan-[0-9a-f]{16}", terminal.plan), said
+    assert "weekends unchanged" in said and docs.REVENUE in said
+
+
+def waits_for_approval(terminal: Terminal, line: str) -> None:
+    said = terminal(line)
+    assert f"{terminal.plan}: it waits for approval." in said.stdout
+    assert re.search(r"^\d\d:\d\d:\d\dZ campaign-", said.stderr, re.MULTILINE), (
+        "without a terminal too it says where it is"
+    )
+    assert terminal.versions() == {"v1"}
+
+
+def writes_a_page(terminal: Terminal, line: str) -> None:
+    said = terminal(line).output
+    page = terminal.settings.home / "differences" / f"{terminal.plan}.html"
+    assert page.exists() and page.name in said
+
+
+def publishes_and_tells(terminal: Terminal, line: str) -> None:
+    """As a process by itself: Spark has started in it when the notice is delivered, and nothing says where to."""
+    said = terminal.process(line)
+    assert "Published together as" in said
+    assert f"[{terminal.publication}] {docs.FACT} of {DAYS} was rebuilt ({terminal.plan})" in said
+    assert f"To undo: backfill rollback {terminal.plan}" in said
+    assert terminal.versions() == {"v2"}
+    assert json.loads(terminal("backfill notices list --json").stdout)["due"] == []
+
+
+def is_undone_untold(terminal: Terminal, line: str) -> None:
+    """Where notices go does not answer."""
+    terminal.environment.setenv("BACKFILL_NOTICES", NOWHERE)
+    assert "Not told yet" in terminal(line).output
+    terminal.environment.delenv("BACKFILL_NOTICES")
+    assert terminal.versions() == {"v1"}
+
+
+def is_rolled_back(terminal: Terminal, line: str) -> None:
+    """And a run that builds the day again says so, before and after."""
+    terminal(line)
+    back = terminal.publication
+    said = terminal(f"backfill run {docs.REVENUE} --days {DAYS} --dry-run").stdout
+    assert f"by {back}, would be built again: {DAYS.first}" in said
+    spark = terminal.spark
+    built = Builder.from_settings(terminal.settings, lambda: spark).build(
+        registry.step(docs.REVENUE), list(DAYS), run=RunInfo("by the test")
+    )
+    assert {day.day: day.rolled_back_by for day in built.days} == {DAYS.first: back, DAYS.last: ""}
+
+
+def is_due(terminal: Terminal, line: str) -> None:
+    assert "Undone: " in terminal(line).stdout
+
+
+def is_maintained(terminal: Terminal, line: str) -> None:
+    before = terminal.versions(docs.REVENUE)
+    assert re.search(r"There is nothing to do|Done|--dry-run", terminal(line).stdout)
+    assert terminal.versions(docs.REVENUE) == before
+
+
+EFFECTS: Mapping[str, Effect] = {
+    effect.__name__: effect
+    for effect in (
+        lands_and_is_built,
+        is_fresh,
+        plan_ingests,
+        rates_are_published,
+        builds_v1,
+        builds_v2,
+        is_planned,
+        waits_for_approval,
+        writes_a_page,
+        publishes_and_tells,
+        is_undone_untold,
+        is_due,
+        is_rolled_back,
+        is_maintained,
+    )
+}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_every_command_does_what_its_page_promises(terminal: Terminal) -> None:
+    """On one lakehouse, in order: some undo what others did."""
+    for line, promised in docs.EXECUTED.items():
+        started = time.monotonic()
+        if isinstance(promised, str):
+            EFFECTS[promised](terminal, line)
+        else:
+            said = terminal(line).output
+            assert [words for words in promised if words not in said] == [], (line, said)
+        print(f"{time.monotonic() - started:6.1f} s  {line}")
