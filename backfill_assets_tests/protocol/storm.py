@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -70,6 +70,8 @@ class Storm:
     seed: int
     pace: float = 1.0
     """How much slower than a disk the store is: kills and the busiest processes are so much rarer."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the store. The fork server keeps the environment of its first use, which may have been another test's."""
     kills: Counter[str] = field(default_factory=Counter)
     ended: list[str] = field(default_factory=list)
     """What was wrong with how processes ended."""
@@ -105,7 +107,7 @@ class Storm:
 
     def start(self, role: str) -> Running:
         name = f"{role.replace(' ', '-')}-{next(self.numbers)}"
-        arguments = (self.root, str(self.tallies), role, name, self.until, self.pace)
+        arguments = (self.root, str(self.tallies), role, name, self.until, self.pace, self.variables)
         process = self.context.Process(target=storm_workers.run, args=arguments)
         process.start()
         return Running(role, name, process)
@@ -200,7 +202,9 @@ class Report:
 def storm(root: str, tallies: Path, seconds: float, seed: int) -> Report:
     """Play one, and judge it."""
     begun = time.monotonic()
-    played = Storm(root, tallies, seconds, seed, _PACE_OF_S3 if root.startswith("s3://") else 1.0)
+    pace = _PACE_OF_S3 if root.startswith("s3://") else 1.0
+    variables = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    played = Storm(root, tallies, seconds, seed, pace, variables)
     played.play()
     told, found = Told.read(tallies), look(root)
     wrong = [*played.ended, *Judge(told, found, PAIR, RAW).judge()]

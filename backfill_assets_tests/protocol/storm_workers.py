@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 import traceback
@@ -74,8 +75,11 @@ class Worker:
             time.sleep(self.random.random() / 20)
 
 
-def run(root: str, tallies: str, role: str, name: str, until: float, pace: float) -> None:
-    """The main function of a process."""
+def run(
+    root: str, tallies: str, role: str, name: str, until: float, pace: float, variables: Mapping[str, str]
+) -> None:
+    """The main function of a process; ``variables`` lead to the store."""
+    os.environ.update(variables)
     Worker(Storage(root), Tally(Path(tallies) / f"{name}.jsonl"), role, name, until, pace).run()
 
 
