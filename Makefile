@@ -33,10 +33,10 @@ demo: setup ## 90 real days from landed files to revenue in a native Dagster bac
 	@$(BIN)/backfill demo
 
 dev: setup ## the Dagster UI on http://127.0.0.1:3000, and one Spark that its runs share
-	@exec $(BIN)/python -m backfill_assets.cli.dev --host 127.0.0.1 --port 3000
+	@exec $(BIN)/python -m backfill_assets.cli.demo.dev --host 127.0.0.1 --port 3000
 
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
-	@$(BIN)/python -m backfill_assets.lakehouse.connect_server
+	@$(BIN)/python -m backfill_assets.spark.connect_server
 
 test: setup ## every promise at a small size, in two processes
 	@$(BIN)/pytest $(IN_TWO) -m "not long"
@@ -86,7 +86,7 @@ clean: ## remove what set-up, checks and tests made; .data (lakehouse, landing, 
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(UV): Makefile
-	@$(find_python); "$$python" -m backfill_assets.lakehouse.java; \
+	@$(find_python); "$$python" -m backfill_assets.spark.java; \
 	echo "Preparing uv $(UV_VERSION) ..."; \
 	"$$python" -m venv --clear .cache/bootstrap; \
 	.cache/bootstrap/bin/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"; \
@@ -98,13 +98,13 @@ $(PACKAGES): pyproject.toml uv.lock $(UV)
 	@touch $@
 
 $(JARS): spark_conf/jars.lock $(PACKAGES)
-	@$(BIN)/python -m backfill_assets.lakehouse.java
-	@$(BIN)/python -m backfill_assets.lakehouse.jars
+	@$(BIN)/python -m backfill_assets.spark.java
+	@$(BIN)/python -m backfill_assets.spark.jars
 	@touch $@
 
 $(ARCHIVE): $(JARS)
 	@echo "Archiving Spark's classes, so that it starts sooner (a minute) ..."
-	@$(BIN)/python -m backfill_assets.cli.archive_classes
+	@$(BIN)/python -m backfill_assets.cli.commands.archive_classes
 	@touch $@
 
 $(PEERS): benchmarks/backfill/peers.txt $(UV)

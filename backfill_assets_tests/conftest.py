@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, cast
 import hypothesis
 import pytest
 
-from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server
-from backfill_assets.lakehouse.session import open_session, spark_session
-from backfill_assets.lakehouse.standalone_cluster import start_standalone_cluster
 from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import ConnectServer, connect_server
+from backfill_assets.spark.session import open_session, spark_session
+from backfill_assets.spark.standalone_cluster import start_standalone_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -111,7 +111,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
 Words that they print, or the name of the function there that looks at more.
 """
 
-_SPARK = "backfill_assets_tests/cli/test_spark.py::test_started_in_the_background_used_and_stopped"
+_SPARK = "backfill_assets_tests/cli/commands/test_spark.py::test_started_in_the_background_used_and_stopped"
 _CI = "backfill_assets_tests/stories/test_dagster_ci.py"
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
 BY_ANOTHER_TEST: Mapping[str, str] = {
@@ -119,13 +119,13 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "fact_sales_transactions,fact_daily_revenue,report_department_revenue "
     "--partition-range 2017-03-01...2017-05-29": f"{_CI}::"
     "test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build",
-    f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/test_abort.py::"
+    f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/commands/test_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark status": _SPARK,
     "backfill spark stop": _SPARK,
-    "backfill maintain --clock-checked": "backfill_assets_tests/cli/test_maintain.py::"
+    "backfill maintain --clock-checked": "backfill_assets_tests/cli/commands/test_maintain.py::"
     "test_after_a_long_pause_a_person_checks_the_clock",
     "make storm SECONDS=180": _STORM,
     'make storm SECONDS=180 STORM="--s3 --seed 7"': _STORM,
@@ -141,7 +141,7 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     ".venv/bin/python -m backfill_assets_tests.quality.quality_page": NotExecuted.REWRITES_SOURCES,
     ".venv/bin/pytest backfill_assets_tests/datasets -q": NotExecuted.WHOLE_SUITE,
     "backfill spark start --profile standalone": NotExecuted.CLUSTER,
-    "python -m backfill_assets.lakehouse.jars": NotExecuted.DOWNLOADS,
+    "python -m backfill_assets.spark.jars": NotExecuted.DOWNLOADS,
     "export BACKFILL_LAKEHOUSE=s3://bucket/prefix": NotExecuted.OBJECT_STORE,
     "make bench-quick": NotExecuted.BENCHMARK,
     ".cache/bench/venv/bin/python benchmarks/sqlmesh_bad_day.py": NotExecuted.BENCHMARK,

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from typing import Any
 
-from backfill_assets.lakehouse.connect_server import LOOPBACK, answers, free_port
+from backfill_assets.spark.connect_server import LOOPBACK, answers, free_port
 
 BUCKET = "lake"
 

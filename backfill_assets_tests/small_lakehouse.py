@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from backfill_assets.lakehouse.publication import (
+from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
     Mode,
@@ -17,9 +17,9 @@ from backfill_assets.lakehouse.publication import (
     Publication,
     TableChange,
 )
-from backfill_assets.lakehouse.publish import Moved, Pin, Published, Publisher, Step
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+from backfill_assets.publication.publisher import Moved, Pin, Published, Publisher, Step
 
 Rows = Mapping[str, Mapping[str, Sequence[int]]]
 """Ids by table and day."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.landing.zone import LandingZone
 from backfill_assets_tests.stories.landing_snippet import land_rows
 
 ROOT = Path(__file__).parents[1]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from deltalake import DeltaTable
 
-from backfill_assets.build import Builder, BuildResult, RunInfo
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, DayRange
-from backfill_assets.lakehouse.publication import DayState
+from backfill_assets.lakehouse.records import DayState
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.sample.real import land_real
 from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec, SyntheticTally

@@ -21,18 +21,18 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table as Rows
 
-from backfill_assets.build import Builder
-from backfill_assets.build.difference import compare
-from backfill_assets.build.shadow import ShadowStep
-from backfill_assets.build.stage import StagedTableDay, content_of, measured_days, recorded
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.contract import as_declared, struct_type
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.publication import DayChange, Publication, TableChange
+from backfill_assets.difference.compare import compare
+from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.lakehouse.rows import stage, staged_rows
-from backfill_assets.lakehouse.session import spark_session
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.model.contract_columns import as_declared, struct_type
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.shadow import ShadowStep
+from backfill_assets.rebuild.stage import StagedTableDay, content_of, measured_days, recorded
 from backfill_assets.settings import Settings
+from backfill_assets.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

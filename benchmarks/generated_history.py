@@ -7,14 +7,14 @@ from datetime import date
 
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.contract import struct_type
-from backfill_assets.datasets.contract_model import Contract, Field
-from backfill_assets.datasets.dataset import Reads, Source, Step, Table, Version
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.publication_log import HeadState, PublicationLog, utc_now
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
+from backfill_assets.publication_log.log import HeadState, PublicationLog, utc_now
 
 DAYS = DayRange(date(2010, 1, 1), date(2019, 12, 31))
 

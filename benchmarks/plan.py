@@ -15,12 +15,13 @@ from datetime import UTC, date, datetime
 from rich.console import Console
 from rich.table import Table as Rows
 
-from backfill_assets.backfill.plan import Asked, Plan, Scope
-from backfill_assets.backfill.planning import make_plan
-from backfill_assets.backfill.situation import Machine, Situation
-from backfill_assets.datasets.dataset import Step
-from backfill_assets.lakehouse.standing import look, uncollected
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.observe import declared_schemas
+from backfill_assets.plan.records import Asked, Plan, Scope
+from backfill_assets.plan.situation import Machine, Situation
+from backfill_assets.published.standing import look, uncollected
 from benchmarks.generated_history import DAYS, chain, write_metadata
 
 ROUNDS = 3
@@ -35,6 +36,7 @@ def situation(storage: Storage, steps: list[Step]) -> Situation:
         today=date(2020, 1, 1),
         bytes=standing.bytes,
         schemas=standing.schemas,
+        declared_schemas=declared_schemas(steps, standing.schemas),
         machine=Machine(cores=2),
         now=datetime(2020, 1, 1, tzinfo=UTC),
     )

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 DAYS = [str(day) for day in DayRange(date(2017, 3, 1), date(2017, 5, 29))]

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.lakehouse.rows import stage
-from backfill_assets.lakehouse.session import spark_session
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.settings import Settings
+from backfill_assets.spark.session import spark_session
 
 DAY = "2017-03-01"
 ROWS, COLUMNS, ROUNDS = 2_000, 12, 20

@@ -29,14 +29,9 @@ from rich.console import Console
 from rich.table import Table as Rows
 
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse import publication_log
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.log_files import statistics
-from backfill_assets.lakehouse.log_fold import fold
-from backfill_assets.lakehouse.log_rows import ARROW_SCHEMA, DAY_COLUMNS, DAY_SCHEMA, Row, closed_rows, prepared_rows
 from backfill_assets.lakehouse.main_table import PUBLICATION_KEY, MainTable
-from backfill_assets.lakehouse.observed import observe
-from backfill_assets.lakehouse.publication import (
+from backfill_assets.lakehouse.records import (
     Before,
     DayChange,
     DayContent,
@@ -46,13 +41,18 @@ from backfill_assets.lakehouse.publication import (
     Publication,
     TableChange,
 )
-from backfill_assets.lakehouse.publication_history import history
-from backfill_assets.lakehouse.publication_log import LOG_TABLE, HeadState, OpenEntry, remembered
-from backfill_assets.lakehouse.publish import Published, Publisher
-from backfill_assets.lakehouse.reclaim import reclaim_log, reclaimable
-from backfill_assets.lakehouse.rollback import roll_back
-from backfill_assets.lakehouse.rolled_back import rollbacks
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.publisher import Published, Publisher
+from backfill_assets.publication.reclaim import reclaim_log, reclaimable
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publication_log import log as publication_log
+from backfill_assets.publication_log.files import statistics
+from backfill_assets.publication_log.fold import fold
+from backfill_assets.publication_log.log import LOG_TABLE, HeadState, OpenEntry, remembered
+from backfill_assets.publication_log.rows import ARROW_SCHEMA, DAY_COLUMNS, DAY_SCHEMA, Row, closed_rows, prepared_rows
+from backfill_assets.published.history import history
+from backfill_assets.published.observed import observe
+from backfill_assets.published.rolled_back import rollbacks
 
 LAYERS = ("raw", "bronze", "fact", "report")
 FIRST = date(2017, 1, 1)

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table as Rows
 
-from backfill_assets.build import Builder, RunInfo
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.dataset import Dataset
-from backfill_assets.lakehouse.session import spark_session
+from backfill_assets.model.declaration import Dataset
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets.spark.session import spark_session
 from benchmarks.difference import Spent, cpu_seconds
 from benchmarks.wide_dataset import DAY, land_wide, wide_dataset
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from backfill_assets.build import Builder, RunInfo
+    from backfill_assets.rebuild.builder import Builder
+    from backfill_assets.rebuild.outcome import RunInfo
     from backfill_assets.settings import Settings
 
 _JAVA_OBJECTS = "py4j/java_gateway.py"
@@ -32,8 +33,8 @@ _IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
 def foreground_builder(settings: Settings, stack: ExitStack) -> Builder:
     """A builder whose Spark session, if one is needed, ends with ``stack``; Ctrl-C stops it without stack traces."""
-    from backfill_assets.build import Builder
-    from backfill_assets.lakehouse.session import spark_session
+    from backfill_assets.rebuild.builder import Builder
+    from backfill_assets.spark.session import spark_session
 
     @cache
     def spark() -> SparkSession:
@@ -45,8 +46,8 @@ def foreground_builder(settings: Settings, stack: ExitStack) -> Builder:
 
 def run_info(command: str) -> RunInfo:
     """Who builds: the person, the command and the commit; the run has a name of its own."""
-    from backfill_assets.build import RunInfo
-    from backfill_assets.build.commit import git_commit
+    from backfill_assets.rebuild.environment import git_commit
+    from backfill_assets.rebuild.outcome import RunInfo
 
     return RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: {command}")
 

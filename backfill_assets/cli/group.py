@@ -15,29 +15,53 @@ from backfill_assets.settings import lakehouse_path
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "abort": ("backfill_assets.cli.abort:abort", "Give up a publication that cannot be finished."),
-        "approve": ("backfill_assets.cli.campaign:approve", "Publish what a plan has staged: all tables at once."),
-        "campaign": ("backfill_assets.cli.campaign:campaign", "Say how far a plan has been carried out."),
-        "check": ("backfill_assets.cli.check:check", "Try a dataset's declaration on the first file that landed."),
-        "demo": ("backfill_assets.cli.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
-        "diff": ("backfill_assets.cli.difference:diff", "Show what approving a plan would change, and by how much."),
-        "doctor": ("backfill_assets.cli.doctor:doctor", "Check what this machine needs, and say what to do."),
-        "history": ("backfill_assets.cli.history:history", "List publications, newest first."),
-        "maintain": ("backfill_assets.cli.maintain:maintain", "Compact and reclaim what nobody needs any more."),
-        "notices": ("backfill_assets.cli.notices:notices", "List what people are to be told, and send it."),
-        "plan": ("backfill_assets.cli.plan:plan", "Say what a rebuild would do, cost and risk, before it is done."),
-        "quarantine": ("backfill_assets.cli.quarantine:quarantine", "Look at rejected rows, and judge them again."),
-        "reproduce": ("backfill_assets.cli.reproduce:reproduce", "Stage a publication again and compare checksums."),
-        "rollback": ("backfill_assets.cli.rollback:rollback", "Put back what the days held before a publication."),
-        "run": ("backfill_assets.cli.run:run", "Build a range of days here and now, without a daemon."),
-        "sample": ("backfill_assets.cli.sample:sample", "Put real or synthetic data into the landing zone."),
-        "show": ("backfill_assets.cli.show:show", "Show one day of a table: its state and its rows."),
-        "spark": ("backfill_assets.cli.spark:spark", "Start, look at and stop a Spark that all runs share."),
-        "status": ("backfill_assets.cli.status:status", "Say which days are fresh, stale or missing."),
-        "trace": ("backfill_assets.cli.trace:trace", "Follow one row from its landed line to each report."),
+        "abort": ("commands.abort:abort", "Give up a publication that cannot be finished."),
+        "approve": (
+            "backfill_assets.cli.commands.campaign:approve",
+            "Publish what a plan has staged: all tables at once.",
+        ),
+        "campaign": ("commands.campaign:campaign", "Say how far a plan has been carried out."),
+        "check": (
+            "backfill_assets.cli.queries.check:check",
+            "Try a dataset's declaration on the first file that landed.",
+        ),
+        "demo": ("demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
+        "diff": (
+            "backfill_assets.cli.queries.difference:diff",
+            "Show what approving a plan would change, and by how much.",
+        ),
+        "doctor": ("queries.doctor:doctor", "Check what this machine needs, and say what to do."),
+        "history": ("queries.history:history", "List publications, newest first."),
+        "maintain": (
+            "backfill_assets.cli.commands.maintain:maintain",
+            "Compact and reclaim what nobody needs any more.",
+        ),
+        "notices": ("commands.notices:notices", "List what people are to be told, and send it."),
+        "plan": (
+            "backfill_assets.cli.queries.plan:plan",
+            "Say what a rebuild would do, cost and risk, before it is done.",
+        ),
+        "quarantine": (
+            "backfill_assets.cli.queries.quarantine:quarantine",
+            "Look at rejected rows, and judge them again.",
+        ),
+        "reproduce": (
+            "backfill_assets.cli.queries.reproduce:reproduce",
+            "Stage a publication again and compare checksums.",
+        ),
+        "rollback": (
+            "backfill_assets.cli.commands.rollback:rollback",
+            "Put back what the days held before a publication.",
+        ),
+        "run": ("commands.run:run", "Build a range of days here and now, without a daemon."),
+        "sample": ("commands.sample:sample", "Put real or synthetic data into the landing zone."),
+        "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
+        "spark": ("commands.spark:spark", "Start, look at and stop a Spark that all runs share."),
+        "status": ("queries.status:status", "Say which days are fresh, stale or missing."),
+        "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
     }
 )
-"""Where each command is, and its line in ``backfill --help``."""
+"""Where each command is in this package, and its line in ``backfill --help``."""
 
 _EPILOG = """
 \b
@@ -97,7 +121,7 @@ class CommandGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,8 +11,8 @@ import click
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
-    from backfill_assets.lakehouse.publish import Publisher
     from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.publication.publisher import Publisher
 
 
 def current_settings() -> Settings:
@@ -29,6 +29,6 @@ def open_storage(settings: Settings) -> Storage:
 
 
 def open_publisher(settings: Settings) -> Publisher:
-    from backfill_assets.lakehouse.publish import Publisher
+    from backfill_assets.publication.publisher import Publisher
 
     return Publisher(open_storage(settings), retention_days=settings.rollback_window_days)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backfill_assets.datasets.dataset import Dataset
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.declaration import Dataset
 
 
 def chains(datasets: Sequence[Dataset]) -> tuple[tuple[Dataset, ...], ...]:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.contract_model import Contract, Field
-from backfill_assets.datasets.landed import BronzeColumns
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.landed import BronzeColumns
 
 
 class TypedFxRates(Contract):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.datasets import fx_transforms_v1 as v1
-from backfill_assets.datasets.dataset import Dataset, Reads, Version
-from backfill_assets.datasets.day_rules import ArrivedWithin
+from backfill_assets.datasets import fx_v1 as v1
 from backfill_assets.datasets.fx_contracts import BronzeFxRates
 from backfill_assets.datasets.fx_source import FX_RATES
-from backfill_assets.datasets.landed import landed_steps
+from backfill_assets.model.declaration import Dataset, Reads, Version
+from backfill_assets.model.landed import landed_steps
+from backfill_assets.model.rules import ArrivedWithin
 
 FX_STEPS = landed_steps(
     FX_RATES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.datasets.dataset import Source
+from backfill_assets.model.declaration import Source
 
 FX_RATES = Source(
     name="fx_rates",

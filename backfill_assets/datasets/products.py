@@ -8,11 +8,11 @@ from decimal import Decimal
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.bronze import Refinement, refined
-from backfill_assets.datasets.contract_model import Contract, Field
-from backfill_assets.datasets.dataset import Dataset, Reads, Source, Version
 from backfill_assets.datasets.fx_rates import FX_DATASET
-from backfill_assets.datasets.landed import BronzeColumns, landed_steps
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Dataset, Reads, Source, Version
+from backfill_assets.model.landed import BronzeColumns, landed_steps
+from backfill_assets.model.refinement import Refinement, refined
 
 PRODUCTS = Source(
     name="products",

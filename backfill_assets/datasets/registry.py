@@ -6,13 +6,13 @@ from collections.abc import Collection
 from graphlib import TopologicalSorter
 
 from backfill_assets.datasets.chains import chains
-from backfill_assets.datasets.dataset import Dataset, Step, Table
-from backfill_assets.datasets.declaration import did_you_mean, require_sound
 from backfill_assets.datasets.fx_rates import FX_DATASET
 from backfill_assets.datasets.products import PRODUCTS_DATASET
-from backfill_assets.datasets.sales import SALES_DATASET
+from backfill_assets.datasets.sales.dataset import SALES_DATASET
 from backfill_assets.datasets.sea_temperatures import SEA_TEMPERATURES_DATASET
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.declaration import Dataset, Step, Table
+from backfill_assets.model.declaration_check import did_you_mean, require_sound
 
 _DATASETS = (
     FX_DATASET,

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.datasets.bronze import Refinement, refined
-from backfill_assets.datasets.contract_model import Contract, Field
-from backfill_assets.datasets.dataset import Dataset, Reads, Source, Step, Table, Version
-from backfill_assets.datasets.day_rules import TotalAgrees, VolumeWithin
-from backfill_assets.datasets.landed import BronzeColumns, landed_steps
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Dataset, Reads, Source, Step, Table, Version
+from backfill_assets.model.landed import BronzeColumns, landed_steps
+from backfill_assets.model.refinement import Refinement, refined
+from backfill_assets.model.rules import TotalAgrees, VolumeWithin
 
 MOST_READINGS_A_DAY = 100_000
 

@@ -11,9 +11,6 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG, BACKFILL_ID_TAG
 
-from backfill_assets.backfill.look_back import later_readers, looks_back_to
-from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
-from backfill_assets.datasets.dataset import Dataset, Step, Table
 from backfill_assets.days import parse_day
 from backfill_assets.defs.column_lineage import lineage_metadata
 from backfill_assets.defs.earlier_days import missing_earlier_days
@@ -27,12 +24,15 @@ from backfill_assets.defs.events import (
     rolled_back_days,
     table_line,
 )
+from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.later_days import STALE_LATER_DAYS, later_days_metadata
-from backfill_assets.defs.one_lakehouse import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Dataset, Step, Table
+from backfill_assets.plan.graph import later_readers, looks_back_to
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
 
 LATE_DAYS_TAG = "backfill/late_days"
 FORCE_TAG = "backfill/force"
@@ -51,7 +51,7 @@ class BuildOptions(dg.Config):
 
 
 class BuildsDays(Protocol):
-    """What an asset asks of :class:`backfill_assets.build.Builder`."""
+    """What an asset asks of :class:`backfill_assets.rebuild.builder.Builder`."""
 
     def build(
         self,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from backfill_assets.datasets.dataset import Step, Table
-from backfill_assets.datasets.lineage import column_lineage
+from backfill_assets.model.declaration import Step, Table
+from backfill_assets.model.lineage import column_lineage
 
 LINEAGE = "dagster/column_lineage"
 

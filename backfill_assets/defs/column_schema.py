@@ -12,9 +12,9 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.datasets.contract_model import DeclaredField
-from backfill_assets.datasets.contract_types import declared_types
-from backfill_assets.datasets.dataset import Table
+from backfill_assets.model.contract import DeclaredField
+from backfill_assets.model.contract_types import declared_types
+from backfill_assets.model.declaration import Table
 
 
 def column_schema(table: Table) -> dg.TableSchema:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
 
-from backfill_assets.backfill.downstream import published_days
-from backfill_assets.backfill.look_back import earlier_days, later_readers
-from backfill_assets.datasets.dataset import Reads, Step
-from backfill_assets.lakehouse.landing import LandingZone
-from backfill_assets.lakehouse.observed import observe
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Reads, Step
+from backfill_assets.plan.graph import earlier_days, later_readers, published_days
+from backfill_assets.published.observed import observe
 
 
 def missing_earlier_days(

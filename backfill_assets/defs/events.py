@@ -10,13 +10,13 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData,
 )
 
-from backfill_assets.build import BuiltDay, DaysFailed
-from backfill_assets.datasets.dataset import Metric, RuleOutcome
 from backfill_assets.days import contiguous
 from backfill_assets.defs.quality_metadata import quality_metadata
 from backfill_assets.defs.specs import GATES
 from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
+from backfill_assets.model.declaration import Metric, RuleOutcome
+from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 
 _RULE_COLUMNS = {
     "rule": "string",

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.backfill.downstream import reading_as_published
-from backfill_assets.backfill.look_back import stale_later_days
-from backfill_assets.build import BuiltDay
-from backfill_assets.build.decide import AS_PUBLISHED
-from backfill_assets.datasets.dataset import Step
 from backfill_assets.days import DayRange, contiguous
-from backfill_assets.lakehouse.observed import observe
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.graph import reading_as_published, stale_later_days
+from backfill_assets.published.observed import observe
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.outcome import BuiltDay
 
 LATER_DAYS, STALE_LATER_DAYS = "later_days", "stale_later_days"
 

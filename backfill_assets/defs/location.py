@@ -9,19 +9,19 @@ import dagster as dg
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
 from backfill_assets.datasets.chains import chains
-from backfill_assets.datasets.dataset import Dataset
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
-from backfill_assets.defs.campaign import campaign_assets, campaign_sensor
-from backfill_assets.defs.campaign_launch import launch_assets
-from backfill_assets.defs.landed_files import landed_file_sensor
+from backfill_assets.defs.campaigns.launch import launch_assets
+from backfill_assets.defs.campaigns.shadow import shadow_assets
+from backfill_assets.defs.campaigns.steps import campaign_assets, campaign_sensor
 from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_schedule
-from backfill_assets.defs.partition_statuses import partition_status_sensor
 from backfill_assets.defs.partitions import Chain, Partitions
-from backfill_assets.defs.repairs import in_build_order, repair_sensor
 from backfill_assets.defs.schedules import daily_job, daily_schedule
-from backfill_assets.defs.shadow import shadow_assets
+from backfill_assets.defs.sensors.landed_files import landed_file_sensor
+from backfill_assets.defs.sensors.partition_statuses import partition_status_sensor
+from backfill_assets.defs.sensors.repairs import in_build_order, repair_sensor
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
+from backfill_assets.model.declaration import Dataset
 
 
 def code_location(

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import dagster as dg
 
-from backfill_assets.build.maintenance import Done, Maintenance
 from backfill_assets.defs.events import plain_failure
-from backfill_assets.defs.one_lakehouse import require_own_lakehouse
+from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
+from backfill_assets.upkeep.maintenance import Done, Maintenance
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition

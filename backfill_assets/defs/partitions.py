@@ -8,8 +8,8 @@ from datetime import date
 
 import dagster as dg
 
-from backfill_assets.datasets.dataset import Step
 from backfill_assets.days import Cadence
+from backfill_assets.model.declaration import Step
 
 PARTITION_FORMAT = "%Y-%m-%d"
 

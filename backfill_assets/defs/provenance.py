@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import dagster as dg
 from dagster._core.storage.tags import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 
-from backfill_assets.build import RunInfo
-from backfill_assets.build.commit import git_commit
+from backfill_assets.rebuild.environment import git_commit
+from backfill_assets.rebuild.outcome import RunInfo
 
 
 def run_info(run: dg.DagsterRun) -> RunInfo:

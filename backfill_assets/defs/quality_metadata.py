@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from backfill_assets.build import BuiltDay
 from backfill_assets.defs.tables import metadata_table
 from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarized
+from backfill_assets.rebuild.outcome import BuiltDay
 
 Metadata = dict[str, dg.MetadataValue]
 _COLUMNS = {"dimension": "string", "passed": "int", "rules": "int", "what": "string"}

@@ -9,29 +9,29 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
-from backfill_assets.backfill.basis import MovedSince
-from backfill_assets.backfill.campaign import plan_of
-from backfill_assets.backfill.campaign_run import CampaignRun
-from backfill_assets.backfill.campaign_work import SituationOf
-from backfill_assets.backfill.kept_plans import look_again, plan_and_keep, plan_as_kept, require_carried_out
-from backfill_assets.backfill.plan import Asked, Plan
-from backfill_assets.backfill.situation_now import situation_of_plan
-from backfill_assets.build import Builder, RunInfo
-from backfill_assets.build.maintenance import Maintenance
-from backfill_assets.build.watch import Watch
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.steps import SituationOf
 from backfill_assets.datasets import registry
 from backfill_assets.defs.provenance import run_info
 from backfill_assets.errors import SparkLost
-from backfill_assets.lakehouse.campaign_journal import campaigns
-from backfill_assets.lakehouse.landing import LandingZone
-from backfill_assets.lakehouse.outbox import Delivery, Sender, deliver
-from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
-from backfill_assets.lakehouse.publish import Publisher
-from backfill_assets.lakehouse.published import anything_published
-from backfill_assets.lakehouse.senders import sender_of
-from backfill_assets.lakehouse.session import RESTART_SECONDS, answers_within, end_session, keeper, open_session
+from backfill_assets.lakehouse.campaign_journal import campaigns, plan_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.plan.basis import MovedSince
+from backfill_assets.plan.keep import look_again, plan_and_keep, plan_as_kept, require_carried_out
+from backfill_assets.plan.observe import situation_of_plan
+from backfill_assets.plan.records import Asked, Plan
+from backfill_assets.publication.outbox import Delivery, Sender, deliver
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.senders import sender_of
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.published.reading import anything_published
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets.spark.session import RESTART_SECONDS, answers_within, end_session, keeper, open_session
+from backfill_assets.upkeep.maintenance import Maintenance
+from backfill_assets.upkeep.watch import Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

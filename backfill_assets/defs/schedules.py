@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import dagster as dg
 from dagster._core.storage.tags import PRIORITY_TAG
 
-from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.publication_log.log import PublicationLog
 
 if TYPE_CHECKING:
     from dagster._core.definitions.partitions.partitioned_schedule import UnresolvedPartitionedAssetScheduleDefinition

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from backfill_assets.datasets.dataset import Dataset, DayRule, Layer, Reads, Step, Table
 from backfill_assets.days import Cadence
 from backfill_assets.defs.column_schema import column_schema
 from backfill_assets.defs.later_days import LATER_DAYS, later_days_text
 from backfill_assets.defs.partitions import Chain, partition_mapping
+from backfill_assets.model.declaration import Dataset, DayRule, Layer, Reads, Step, Table
 from backfill_assets.quality import watchdogs
 
 GATES = "gates"

@@ -18,18 +18,18 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from pydantic import Field
 
-from backfill_assets.backfill.watch_plan import TURNS, days_to_watch
-from backfill_assets.build.watch import WatchedDay
-from backfill_assets.datasets.dataset import Dataset, Step, Table
 from backfill_assets.days import DayRange
 from backfill_assets.defs.events import plain_failure, rules_table
-from backfill_assets.defs.one_lakehouse import require_own_lakehouse
+from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.specs import WATCHDOG
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.model.declaration import Dataset, Step, Table
+from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.quality import watchdogs
+from backfill_assets.upkeep.watch import WatchedDay
+from backfill_assets.upkeep.watch_plan import TURNS, days_to_watch
 
 JOB, STEP, SCHEDULE = "watchdogs", "look", "watchdogs_every_night"
 CRON_VARIABLE = "BACKFILL_WATCHDOG_CRON"
@@ -46,7 +46,7 @@ class WatchOptions(dg.Config):
 
 
 class LooksAtDays(Protocol):
-    """What the job asks of :class:`backfill_assets.build.watch.Watch`."""
+    """What the job asks of :class:`backfill_assets.upkeep.watch.Watch`."""
 
     log: PublicationLog
 

@@ -1,0 +1,1 @@
+"""Where tables are files: storage, Delta logs, timelines, and the records kept beside them."""

@@ -6,6 +6,7 @@ written once, under the next free number, so two writers never overwrite each ot
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.publication import Record
+from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 
@@ -109,3 +110,33 @@ def _numbers(storage: Storage, campaign: str) -> list[int]:
 
 def _path(campaign: str, number: int) -> str:
     return f"{_CAMPAIGNS}/{campaign}/{number:06d}.json"
+
+
+_PLAN, _CAMPAIGN = "plan-", "campaign-"
+
+
+def campaign_of(plan: str) -> str:
+    """The campaign that carries out ``plan``: the same hash."""
+    return _CAMPAIGN + plan.removeprefix(_PLAN)
+
+
+def plan_of(campaign: str) -> str:
+    """The plan that ``campaign`` carries out."""
+    return _PLAN + campaign.removeprefix(_CAMPAIGN)
+
+
+class CampaignStep(enum.StrEnum):
+    """In this order. The value is what people read and click."""
+
+    TELL_BEFORE = "announced"
+    VERIFY_SOURCE = "source_verified"
+    PIN = "watermarks_pinned"
+    SHADOW = "shadow_backfilled"
+    VALIDATE = "validated"
+    CUT_OVER = "cut_over"
+    DOWNSTREAM = "downstream_rebuilt"
+    TELL_AFTER = "completion_told"
+    DECOMMISSION = "decommissioned"
+
+
+STEPS = tuple(CampaignStep)

@@ -13,14 +13,14 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from backfill_assets.datasets.contract import as_declared
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
-from backfill_assets.lakehouse.publication import InputRead
+from backfill_assets.lakehouse.records import InputRead
 from backfill_assets.lakehouse.storage import Storage, literal_path
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import WRITE, write_folder, written_files
+from backfill_assets.model.contract_columns import as_declared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +144,7 @@ def _counted(written: Observation, patience: float = _COUNT_SECONDS) -> int:
     except TimeoutError:
         raise LakehouseUnusable(
             f"Spark wrote rows and did not report within {patience:.0f} s how many.",
-            hint="Nothing was published. Raise spark.scheduler.listenerbus.eventqueue.capacity, then run the days again.",
+            hint="Nothing was published. Raise spark.scheduler.listenerbus.eventqueue.capacity and run the days again.",
         ) from None
 
 

@@ -17,12 +17,12 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import create_table_with_add_actions
 
-from backfill_assets.datasets.dataset import RuleOutcome
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, add_action, schema_problems
-from backfill_assets.lakehouse.publication import DayContent, Environment, Record
+from backfill_assets.lakehouse.records import DayContent, Environment, Record
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import RuleOutcome
 
 TIMELINES = "_timelines"
 _OPEN = "_open"

@@ -9,10 +9,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.bronze import with_occurrence
-from backfill_assets.datasets.canonical import parsed
-from backfill_assets.datasets.dataset import Metrics, Source, Table
-from backfill_assets.datasets.landed import OCCURRENCE
+from backfill_assets.model.canonical import parsed
+from backfill_assets.model.declaration import Metrics, Source, Table
+from backfill_assets.model.landed import OCCURRENCE
+from backfill_assets.model.refinement import with_occurrence
 from backfill_assets.quality.gates import DUPLICATES, IDENTICAL
 
 _PLACE = ("source_file", "source_line")

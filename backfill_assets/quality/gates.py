@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import singledispatch
 
-from backfill_assets.datasets.dataset import DayFacts, DayRule, Dimension, Metrics, RuleOutcome, Severity, Table
-from backfill_assets.datasets.day_rules import (
+from backfill_assets.model.declaration import DayFacts, DayRule, Dimension, Metrics, RuleOutcome, Severity, Table
+from backfill_assets.model.placement import ON_ARRIVAL_DAY
+from backfill_assets.model.rules import (
     ArrivedWithin,
     ContentIntact,
     ConvertedExactly,
@@ -22,7 +23,6 @@ from backfill_assets.datasets.day_rules import (
     TotalAgrees,
     VolumeWithin,
 )
-from backfill_assets.datasets.placement import ON_ARRIVAL_DAY
 
 DUPLICATES = "duplicates"
 """The metric of the rows that gave way to an equal version, measured on days where it matters."""

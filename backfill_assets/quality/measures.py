@@ -10,10 +10,11 @@ from functools import cache, partial, singledispatch
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.canonical import content_hash_of_values, parsed, raw_content_hash, sum_of_hashes
-from backfill_assets.datasets.contract import first_violation, sound, struct_type
-from backfill_assets.datasets.dataset import DayRule, Metric, Metrics, Source, Table
-from backfill_assets.datasets.day_rules import (
+from backfill_assets.model.canonical import content_hash_of_values, parsed, raw_content_hash, sum_of_hashes
+from backfill_assets.model.contract_columns import first_violation, sound, struct_type
+from backfill_assets.model.declaration import DayRule, Metric, Metrics, Source, Table
+from backfill_assets.model.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY
+from backfill_assets.model.rules import (
     ArrivedWithin,
     ContentIntact,
     ConvertedExactly,
@@ -24,7 +25,6 @@ from backfill_assets.datasets.day_rules import (
     RatesFound,
     RecentReference,
 )
-from backfill_assets.datasets.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY
 
 _TOGETHER = 500_000
 KEYS = "keys"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from backfill_assets.datasets.dataset import Dimension, Metrics, RuleOutcome
+from backfill_assets.model.declaration import Dimension, Metrics, RuleOutcome
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 _BAR = 10

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from backfill_assets.datasets.dataset import DayFacts, DayRule, Metrics, RuleOutcome, Table
-from backfill_assets.datasets.day_rules import (
+from backfill_assets.model.declaration import DayFacts, DayRule, Metrics, RuleOutcome, Table
+from backfill_assets.model.rules import (
     ContentIntact,
     EverythingAccountedFor,
     EverythingPublished,

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.chains import chains
-from backfill_assets.datasets.contract import struct_type
-from backfill_assets.datasets.dataset import PUBLISHED_DAYS, Dataset, DayRule, Step, Table, Version
-from backfill_assets.datasets.landed import BronzeColumns, QuarantineColumns, RawColumns
 from backfill_assets.days import Cadence
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import PUBLISHED_DAYS, Dataset, DayRule, Step, Table, Version
+from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
 from backfill_assets.quality.gates import finding
 
 DATASETS = pytest.mark.parametrize("dataset", registry.datasets(), ids=lambda dataset: dataset.name)

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.datasets.bronze import Refinement, accepted
-from backfill_assets.datasets.canonical import raw_content_hash
-from backfill_assets.lakehouse.ingest import raw_schema
+from backfill_assets.landing.ingest import raw_schema
+from backfill_assets.model.canonical import raw_content_hash
+from backfill_assets.model.refinement import Refinement, accepted
 from backfill_assets_tests.stories.toll_passages import FIRST, KEY, SECOND, SOURCE, BronzeNumberedTolls, passage
 
 REFINEMENT = Refinement(SOURCE, BronzeNumberedTolls, key=KEY)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.dataset import Reads
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.declaration import Reads
 
 
 def test_these_tables_keep_their_names() -> None:

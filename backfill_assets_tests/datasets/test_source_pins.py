@@ -4,7 +4,9 @@ import json
 from collections.abc import Mapping, Set
 from pathlib import Path
 
-from backfill_assets.datasets import registry, sales_transforms_v1, sales_transforms_v2
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.sales import v1 as sales_transforms_v1
+from backfill_assets.datasets.sales import v2 as sales_transforms_v2
 from backfill_assets_tests.datasets.transform_source import PACKAGE, logic_of, names_in
 
 PINS = Path(__file__).with_name("source_pins.json")

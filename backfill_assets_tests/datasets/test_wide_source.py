@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.datasets.contract import struct_type
-from backfill_assets.datasets.dataset import Dataset
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Dataset
 from backfill_assets.quality.measures import measure
 from benchmarks.wide_dataset import wide_dataset
 

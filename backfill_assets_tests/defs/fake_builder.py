@@ -7,12 +7,12 @@ from pathlib import Path
 
 import dagster as dg
 
-from backfill_assets.build import BuildResult, BuiltDay, DaysFailed, RunInfo
-from backfill_assets.build.decide import AS_PUBLISHED
-from backfill_assets.datasets.dataset import RuleOutcome, Step, Table
 from backfill_assets.defs.provenance import run_info
-from backfill_assets.lakehouse.landing import LandingZone
-from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import RuleOutcome, Step, Table
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
 
 
 @dataclass

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from backfill_assets.datasets.dataset import Step
-from backfill_assets.defs.repairs import in_build_order
+from backfill_assets.defs.sensors.repairs import in_build_order
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.observed import Observed, observe
+from backfill_assets.model.declaration import Step
+from backfill_assets.published.observed import Observed, observe
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 

@@ -6,8 +6,8 @@ from datetime import date
 
 from pyspark.sql.types import DateType, DecimalType, StringType
 
-from backfill_assets.datasets.contract_model import Contract, Field
-from backfill_assets.datasets.dataset import Dataset, Layer, Reads, Source, Step, Table, Version
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Dataset, Layer, Reads, Source, Step, Table, Version
 
 
 class Anything(Contract):

@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
-from backfill_assets.build.commit import git_commit
-from backfill_assets.build.decide import AS_PUBLISHED
 from backfill_assets.defs.assets import LATE_DAYS_TAG, VERSION_TAG
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.environment import git_commit
 from backfill_assets_tests.defs.conftest import FIRST_DAY, Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder
 from backfill_assets_tests.defs.small_dataset import TABLES

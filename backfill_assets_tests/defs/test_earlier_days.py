@@ -10,7 +10,7 @@ import pytest
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.defs.location import code_location
-from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.landing.zone import LandingZone
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from backfill_assets.backfill.campaign_course import STEPS
 from backfill_assets.days import Cadence
 from backfill_assets.defs.column_schema import column_schema
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import GATES, WATCHDOG
-from backfill_assets_tests.datasets.test_contract import EveryCheck
+from backfill_assets.lakehouse.campaign_journal import STEPS
 from backfill_assets_tests.defs.conftest import FIRST_DAY
 from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.model.test_contract_columns import EveryCheck
 
 pytestmark = pytest.mark.story
 

@@ -7,10 +7,10 @@ import dagster as dg
 import pytest
 
 from backfill_assets import defs
-from backfill_assets.build.maintenance import Maintenance
 from backfill_assets.defs.maintenance import ASSET, SCHEDULE, maintenance_asset, maintenance_job, maintenance_schedule
-from backfill_assets.lakehouse.publication_log import PublicationLog
-from backfill_assets.lakehouse.published import anything_published
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.published.reading import anything_published
+from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.protocol.lake import D1, Lake
 
 

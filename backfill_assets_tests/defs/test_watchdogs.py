@@ -12,12 +12,12 @@ import dagster as dg
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-from backfill_assets.build.watch import WatchedDay
-from backfill_assets.datasets.dataset import RuleOutcome, Table
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, watchdog_key, watchdog_schedule
-from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.model.declaration import RuleOutcome, Table
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.upkeep.watch import WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse

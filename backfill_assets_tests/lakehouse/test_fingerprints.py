@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.publication import DayContent, DayState, logical_of
+from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 
 
 def _state(content: DayContent | None, physical: str) -> DayState:

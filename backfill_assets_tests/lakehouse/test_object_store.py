@@ -12,10 +12,10 @@ import pytest
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.object_store import ObjectStore
-from backfill_assets.lakehouse.publish import Published
-from backfill_assets.lakehouse.rollback import roll_back
-from backfill_assets.lakehouse.steps import Step
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.publisher import Published
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 from backfill_assets_tests.s3_store import BUCKET, s3_server

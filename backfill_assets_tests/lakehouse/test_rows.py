@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import rows as rows_module
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
-from backfill_assets.lakehouse.publication import InputRead
+from backfill_assets.lakehouse.records import InputRead
 from backfill_assets.lakehouse.rows import published_rows, rows_of_files, rows_of_main_files, stage, staged_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from backfill_assets.build.maintenance import Maintenance
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.plans import open_plan, open_plan_ids, pinned_versions, under_way
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry, Verdict, adoptable, open_timelines
+from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 from backfill_assets_tests.protocol.staging import content, rows_table, stage
 

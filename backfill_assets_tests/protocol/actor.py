@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from backfill_assets.lakehouse.steps import Step
+from backfill_assets.publication.crash_points import Step
 
 HITS: Counter[str] = Counter()
 """How often each step was reached, and how often somebody died there, over all runs of this process."""

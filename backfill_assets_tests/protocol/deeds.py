@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.compact import compact
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.outbox import deliver
-from backfill_assets.lakehouse.pin import Pin
-from backfill_assets.lakehouse.publication import InputRead, Notice, Position, Publication, TableChange
-from backfill_assets.lakehouse.publish import Moved, Publisher
-from backfill_assets.lakehouse.reclaim import reclaim
-from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.records import InputRead, Notice, Position, Publication, TableChange
+from backfill_assets.publication.compact import compact
+from backfill_assets.publication.outbox import deliver
+from backfill_assets.publication.pin import Pin
+from backfill_assets.publication.publisher import Moved, Publisher
+from backfill_assets.publication.reclaim import reclaim
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.model import Wish, Wishes
 from backfill_assets_tests.protocol.staging import DAYS, change, published_rows, stage

@@ -11,12 +11,12 @@ from pathlib import Path
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.lakehouse.delta_log import LogState, read_log
-from backfill_assets.lakehouse.pin import Pin
-from backfill_assets.lakehouse.publication import InputRead, Kind, Mode, Position, Publication, TableChange
-from backfill_assets.lakehouse.publish import Moved, Published, Publisher
-from backfill_assets.lakehouse.steps import Reached, Step, nowhere
+from backfill_assets.lakehouse.records import InputRead, Kind, Mode, Position, Publication, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.publication.crash_points import Reached, Step, nowhere
+from backfill_assets.publication.pin import Pin
+from backfill_assets.publication.publisher import Moved, Published, Publisher
 from backfill_assets_tests.protocol.staging import RowsByDay, change, published_rows, rows_table, stage
 
 D1, D2, D3 = "2017-03-01", "2017-03-02", "2017-03-03"

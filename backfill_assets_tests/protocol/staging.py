@@ -10,10 +10,10 @@ from datetime import date
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from backfill_assets.lakehouse.pin import Pin
-from backfill_assets.lakehouse.publication import DayChange, DayContent, Expected, Mode, Position, TableChange
+from backfill_assets.lakehouse.records import DayChange, DayContent, Expected, Mode, Position, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+from backfill_assets.publication.pin import Pin
 
 DAYS = ("2017-03-01", "2017-03-02", "2017-03-03")
 RowsByDay = Mapping[str, Iterable[str]]

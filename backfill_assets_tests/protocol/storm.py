@@ -25,10 +25,10 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.publication import Publication
-from backfill_assets.lakehouse.publish import Publisher
-from backfill_assets.lakehouse.reclaim import finish_reclaiming
+from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.reclaim import finish_reclaiming
 from backfill_assets_tests.protocol import storm_workers
 from backfill_assets_tests.protocol.staging import change, published_rows, stage
 from backfill_assets_tests.protocol.storm_tally import Found, Judge, Tally, Told

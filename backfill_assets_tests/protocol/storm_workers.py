@@ -14,14 +14,14 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.compact import compact
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.publication import Kind, Mode, Position, Publication
-from backfill_assets.lakehouse.publication_log import LOG_TABLE
-from backfill_assets.lakehouse.publish import Moved, Publisher
-from backfill_assets.lakehouse.published import published_versions
-from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.lakehouse.records import Kind, Mode, Position, Publication
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.compact import compact
+from backfill_assets.publication.publisher import Moved, Publisher
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publication_log.log import LOG_TABLE
+from backfill_assets.published.reading import published_versions
 from backfill_assets_tests.protocol.staging import change, published_rows, rows_table, stage
 from backfill_assets_tests.protocol.storm_tally import FOREIGN, Days, Tally
 
@@ -75,9 +75,7 @@ class Worker:
             time.sleep(self.random.random() / 20)
 
 
-def run(
-    root: str, tallies: str, role: str, name: str, until: float, pace: float, variables: Mapping[str, str]
-) -> None:
+def run(root: str, tallies: str, role: str, name: str, until: float, pace: float, variables: Mapping[str, str]) -> None:
     """The main function of a process; ``variables`` lead to the store."""
     os.environ.update(variables)
     Worker(Storage(root), Tally(Path(tallies) / f"{name}.jsonl"), role, name, until, pace).run()

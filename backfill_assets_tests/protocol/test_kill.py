@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.lakehouse.steps import Step
+from backfill_assets.publication.crash_points import Step
 from backfill_assets_tests.protocol.lake import Lake
 from backfill_assets_tests.protocol.victim import ROUNDS, TOLD
 

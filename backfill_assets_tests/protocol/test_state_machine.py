@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from backfill_assets.lakehouse import log_fold
-from backfill_assets.lakehouse.steps import Step
+from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication_log import fold as log_fold
 from backfill_assets_tests.protocol import deeds
 from backfill_assets_tests.protocol.actor import HITS, Actor, never_hit, report
 from backfill_assets_tests.protocol.staging import DAYS

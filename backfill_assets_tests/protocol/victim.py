@@ -12,15 +12,15 @@ import sys
 from pathlib import Path
 
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.compact import compact
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.outbox import deliver
-from backfill_assets.lakehouse.publication import Notice, Position
-from backfill_assets.lakehouse.publish import Publisher
-from backfill_assets.lakehouse.reclaim import finish_reclaiming, reclaim
-from backfill_assets.lakehouse.rollback import roll_back
-from backfill_assets.lakehouse.senders import FileSender
-from backfill_assets.lakehouse.steps import COMMITTED, Reached, Step
+from backfill_assets.lakehouse.records import Notice, Position
+from backfill_assets.publication.compact import compact
+from backfill_assets.publication.crash_points import COMMITTED, Reached, Step
+from backfill_assets.publication.outbox import deliver
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.reclaim import finish_reclaiming, reclaim
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publication.senders import FileSender
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, RowsOfTables
 
 ROUNDS = 3

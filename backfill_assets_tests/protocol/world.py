@@ -12,16 +12,16 @@ from pathlib import Path
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.log_files import LOG_TABLE
-from backfill_assets.lakehouse.log_fold import SETTLED, fold
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.outbox import DueNotice, deliver, due_notices
-from backfill_assets.lakehouse.pinned import pin_again
-from backfill_assets.lakehouse.publication import Publication
-from backfill_assets.lakehouse.publish import Moved, Published, Publisher
-from backfill_assets.lakehouse.reclaim import finish_reclaiming, reclaim_log
-from backfill_assets.lakehouse.steps import Reached, nowhere
+from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.crash_points import Reached, nowhere
+from backfill_assets.publication.outbox import DueNotice, deliver, due_notices
+from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.publication.reclaim import finish_reclaiming, reclaim_log
+from backfill_assets.publication_log.files import LOG_TABLE
+from backfill_assets.publication_log.fold import SETTLED, fold
+from backfill_assets.publication_log.pinned import pin_again
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature, overwrite
 from backfill_assets_tests.protocol.ledger import Ledger

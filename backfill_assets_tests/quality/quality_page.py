@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import get_args
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.dataset import DayRule, Layer, Source, Table
+from backfill_assets.model.declaration import DayRule, Layer, Source, Table
 from backfill_assets.quality.summary import DIMENSIONS
 
 LAYERS: tuple[Layer, ...] = get_args(Layer)

@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.bronze import rejected
-from backfill_assets.datasets.sales_source import SALES
-from backfill_assets.datasets.sales_transforms_v1 import REFINEMENT
+from backfill_assets.datasets.sales.source import SALES
+from backfill_assets.datasets.sales.v1 import REFINEMENT
+from backfill_assets.model.refinement import rejected
 from backfill_assets.quality.duplicates import measured
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.dataset import DayFacts, Metrics, RuleOutcome
+from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome
 from backfill_assets.quality.gates import judge, metrics_needed
 from backfill_assets.quality.measures import added_up, as_metrics
 

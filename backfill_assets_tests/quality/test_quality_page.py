@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.dataset import DayFacts, DayRule, Dimension
+from backfill_assets.model.declaration import DayFacts, DayRule, Dimension
 from backfill_assets.quality.gates import Finding, finding
 from backfill_assets.quality.measures import aggregates
 from backfill_assets.quality.summary import DIMENSIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.datasets.dataset import Dimension, RuleOutcome, Severity
+from backfill_assets.model.declaration import Dimension, RuleOutcome, Severity
 from backfill_assets.quality.summary import (
     DIMENSIONS,
     DimensionQuality,

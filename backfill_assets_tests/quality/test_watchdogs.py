@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.dataset import DayFacts, Metrics
+from backfill_assets.model.declaration import DayFacts, Metrics
 from backfill_assets.quality import watchdogs
 from backfill_assets.quality.watchdogs import Recorded
 

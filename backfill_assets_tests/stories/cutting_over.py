@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.build import Builder
-from backfill_assets.build.cutover import cut_over
+from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.steps import Reached, Step
+from backfill_assets.publication.crash_points import Reached, Step
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, steps
 

@@ -10,14 +10,15 @@ import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
-from backfill_assets.build import Builder, BuildResult, RunInfo
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.provenance import run_info
-from backfill_assets.lakehouse.landing import LandingZone
-from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets_tests.workshop import Workshop
 
 PARTITIONS = table_partitions(datasets())

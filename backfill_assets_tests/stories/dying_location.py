@@ -5,11 +5,12 @@ import signal
 from collections.abc import Callable, Collection, Sequence
 from datetime import date
 
-from backfill_assets.build import Builder, BuildResult, RunInfo
-from backfill_assets.datasets.dataset import Step
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.model.declaration import Step
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import SMALL_SPARK
 

@@ -14,20 +14,22 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.build import Builder, RunInfo, arrivals
-from backfill_assets.build import stage as staging
-from backfill_assets.build.lake import Lake
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.delta_log import AddedFile
-from backfill_assets.lakehouse.landing import LandingZone
-from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.rows import stage as write_rows
-from backfill_assets.lakehouse.session import spark_session
-from backfill_assets.lakehouse.steps import Step
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.rebuild import arrivals
+from backfill_assets.rebuild import stage as staging
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
+from backfill_assets.spark.session import spark_session
 
 STEPS = ("raw_sales", "bronze_sales", "fact_sales_transactions", "fact_daily_revenue")
 Place = Callable[[str, str], None]

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.bronze import Refinement, refined
-from backfill_assets.datasets.contract_model import Contract, Field
-from backfill_assets.datasets.dataset import Dataset, Reads, Source, Version
-from backfill_assets.datasets.landed import BronzeColumns, landed_steps
 from backfill_assets.days import DayRange
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Dataset, Reads, Source, Version
+from backfill_assets.model.landed import BronzeColumns, landed_steps
+from backfill_assets.model.refinement import Refinement, refined
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 

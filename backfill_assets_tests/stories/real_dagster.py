@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.cli.dagster_home import REPOSITORY, dagster_home
-from backfill_assets.lakehouse.connect_server import LOOPBACK, answers, free_port
-from backfill_assets.lakehouse.spark_service import command_line
+from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import LOOPBACK, answers, free_port
+from backfill_assets.spark.service import command_line
 from backfill_assets_tests.stories import fast_daemon, real_location
 from backfill_assets_tests.stories.real_location import DIE_AT, DIED
 
@@ -45,7 +45,7 @@ load_from:
 """
 _DEV = """
 import sys
-from backfill_assets.cli.dev import DagsterCommands, main
+from backfill_assets.cli.demo.dev import DagsterCommands, main
 sys.exit(main(sys.argv[2:], DagsterCommands(module=sys.argv[1], location=sys.argv[1])))
 """
 _PATIENCE = 240.0

@@ -12,13 +12,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.backfill.campaign_run import CampaignRun
-from backfill_assets.build import stage as staging
-from backfill_assets.defs import campaign, partition_statuses, repairs
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.defs.campaigns import steps as campaign
+from backfill_assets.defs.sensors import partition_statuses, repairs
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.rows import stage as write_rows
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.rebuild import stage as staging
 
 DIE_AT, DIED = "die-at", "died"
 _HOME = Path(os.environ.get("BACKFILL_HOME", "nowhere"))

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.bronze import accepted, rejected
-from backfill_assets.datasets.contract_model import Field
-from backfill_assets.datasets.dataset import Dataset, Step, Version
-from backfill_assets.datasets.sales_contracts import BronzeSales, FactSalesTransactions
-from backfill_assets.datasets.sales_transforms_v1 import REFINEMENT
+from backfill_assets.datasets.sales.contracts import BronzeSales, FactSalesTransactions
+from backfill_assets.datasets.sales.v1 import REFINEMENT
 from backfill_assets.days import DayRange
+from backfill_assets.model.contract import Field
+from backfill_assets.model.declaration import Dataset, Step, Version
+from backfill_assets.model.refinement import accepted, rejected
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.landed_sales import land, sale

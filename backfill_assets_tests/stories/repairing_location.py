@@ -16,15 +16,15 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.build import BuildResult, RunInfo
-from backfill_assets.build.lake import built_from_log
-from backfill_assets.datasets.dataset import Step
-from backfill_assets.defs import repairs
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.provenance import run_info
-from backfill_assets.lakehouse.landing import LandingZone
-from backfill_assets.lakehouse.observed import Observed, observe
-from backfill_assets.lakehouse.publication_log import PublicationLog
+from backfill_assets.defs.sensors import repairs
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Step
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.published.observed import Observed, observe
+from backfill_assets.rebuild.lake import built_from_log
+from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets_tests.defs.small_chain import inputs_of, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backfill_assets.build import RunInfo
-from backfill_assets.build.shadow import ShadowStep
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.shadow import ShadowStep
 
 DAYS = DayRange.parse("2017-03-01..2017-03-09")
 FACT = "fact_sales_transactions"

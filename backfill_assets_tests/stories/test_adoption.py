@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.build import BuiltDay, DaysFailed
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.publish import Publisher
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.build import BuildResult
-from backfill_assets.build.arrivals import ArrivalBuild
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.rollback import roll_back
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.rebuild.arrivals import ArrivalBuild
+from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.landed_lines import land_lines
@@ -68,7 +68,7 @@ def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
     landed: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise everything looks fresh, and nobody knows which days to run too."""
-    monkeypatch.setattr("backfill_assets.cli.run.foreground_builder", lambda settings, stack: landed.builder)
+    monkeypatch.setattr("backfill_assets.cli.commands.run.foreground_builder", lambda settings, stack: landed.builder)
     backfill = Backfill(landed.settings.home, monkeypatch)
     landed.build("raw_sales", DAYS)
     land_lines(landed.settings.landing, THIRD, "late", 2, {"transaction_timestamp": "2017-03-01T10:00:00Z"})

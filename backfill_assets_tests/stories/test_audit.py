@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.build.commit import git_commit
-from backfill_assets.build.cutover import cut_over
-from backfill_assets.build.reproduce import Verdict
-from backfill_assets.build.shadow import ShadowStep, shadow
-from backfill_assets.build.undo import undo
+from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.undo import undo
 from backfill_assets.days import Cadence
-from backfill_assets.lakehouse.java import SUPPORTED
-from backfill_assets.lakehouse.publication_log import LOG_TABLE
-from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publication_log.log import LOG_TABLE
+from backfill_assets.rebuild.environment import git_commit
+from backfill_assets.rebuild.reproduce import Verdict
+from backfill_assets.rebuild.shadow import ShadowStep, shadow
+from backfill_assets.spark.java import SUPPORTED
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.rejected_sales import CHAIN, DAYS, FIRST, SECOND
 from backfill_assets_tests.stories.staged_campaign import DAYS as STAGED_DAYS

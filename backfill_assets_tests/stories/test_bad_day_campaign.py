@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from backfill_assets.backfill.plan import days_of
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
+from backfill_assets.plan.records import days_of
 from backfill_assets.sample.sales_line import FIELDS
 from backfill_assets.sample.synthetic_rows import sound_rows
 from backfill_assets.sample.synthetic_tally import SyntheticSpec

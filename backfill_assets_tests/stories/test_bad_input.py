@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from backfill_assets.build import BuildResult
 from backfill_assets.cli import main
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 

@@ -10,29 +10,29 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from backfill_assets.backfill.breaker import Limits
-from backfill_assets.backfill.campaign_course import STEPS, CampaignStep
-from backfill_assets.backfill.campaign_run import CampaignRun, Options
-from backfill_assets.backfill.campaign_work import abandon
-from backfill_assets.backfill.expectations import Expectation
-from backfill_assets.backfill.find_difference import last_difference
-from backfill_assets.backfill.kept_plans import plan_as_kept
-from backfill_assets.backfill.plan import Asked, Plan
-from backfill_assets.backfill.planning import make_plan
-from backfill_assets.backfill.situation_now import situation_now
-from backfill_assets.backfill.waves import Shares
-from backfill_assets.build import RunInfo
-from backfill_assets.build.shadow import staged_in
+from backfill_assets.campaign.breaker import Limits
+from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.steps import abandon
 from backfill_assets.datasets.registry import datasets
-from backfill_assets.defs.campaign import PLANNED, SENSOR, step_key
-from backfill_assets.defs.campaign_launch import ROLLED_BACK
+from backfill_assets.defs.campaigns.launch import ROLLED_BACK
+from backfill_assets.defs.campaigns.shadow import shadow_key
+from backfill_assets.defs.campaigns.steps import PLANNED, SENSOR, step_key
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
-from backfill_assets.defs.shadow import shadow_key
+from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
-from backfill_assets.lakehouse.outbox import announce, delivered_keys, due_notices
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
-from backfill_assets.lakehouse.publication import Notice
+from backfill_assets.lakehouse.records import Notice
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.keep import plan_as_kept
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.observe import situation_now
+from backfill_assets.plan.records import Asked, Plan
+from backfill_assets.plan.waves import Shares
+from backfill_assets.publication.outbox import announce, delivered_keys, due_notices
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.shadow import staged_in
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
 from backfill_assets_tests.workshop import Workshop

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from backfill_assets.backfill.campaign_course import CampaignStep
-from backfill_assets.backfill.campaign_run import CampaignRun, Options
-from backfill_assets.backfill.campaign_work import do_step
-from backfill_assets.backfill.plan import Plan
-from backfill_assets.backfill.situation import Situation
-from backfill_assets.backfill.situation_now import situation_of_plan
-from backfill_assets.backfill.waves import Shares
-from backfill_assets.build.shadow import shadow
+from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.steps import do_step
 from backfill_assets.days import DayRange
 from backfill_assets.errors import CampaignStopped
-from backfill_assets.lakehouse.senders import LogSender
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.plan.observe import situation_of_plan
+from backfill_assets.plan.records import Plan
+from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.waves import Shares
+from backfill_assets.publication.senders import LogSender
+from backfill_assets.rebuild.shadow import shadow
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import FACT, RUN, steps
 from backfill_assets_tests.stories.test_campaign import campaign, checksums, planned

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.build import check
-from backfill_assets.datasets.dataset import Dataset
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.landing import LandingZone
+from backfill_assets.landing import check
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Dataset
 from backfill_assets.sample.sea_temperatures import land_sea_temperatures
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, declare, passage
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def backfill(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Backfill:
     command = Backfill(tmp_path / "home", monkeypatch)
     workshop = Workshop(command.home, lambda: spark)
-    monkeypatch.setattr("backfill_assets.cli.check.foreground_builder", lambda settings, stack: workshop.builder)
+    target = "backfill_assets.cli.queries.check.foreground_builder"
+    monkeypatch.setattr(target, lambda settings, stack: workshop.builder)
     return command
 
 

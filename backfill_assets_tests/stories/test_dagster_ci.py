@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.cli.dagster_home import dagster_home
+from backfill_assets.cli.demo.dagster_home import dagster_home
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings

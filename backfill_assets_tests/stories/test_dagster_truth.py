@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.partition_statuses import put_statuses_right
+from backfill_assets.defs.sensors.partition_statuses import put_statuses_right
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.stories import dying_location
 from backfill_assets_tests.stories.conftest import NINETY_DAYS

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from backfill_assets.backfill.difference import Difference
-from backfill_assets.backfill.find_difference import last_difference
-from backfill_assets.build.compared import DayCompared, TableCompared
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.dataset import Step, Table
 from backfill_assets.days import DayRange
+from backfill_assets.difference.find import last_difference
+from backfill_assets.difference.kept import Difference
+from backfill_assets.difference.records import DayCompared, TableCompared
+from backfill_assets.model.declaration import Step, Table
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.workshop import Workshop
 

@@ -22,12 +22,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from backfill_assets.build import Builder, RunInfo
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.publication_log import PublicationLog, utc_now
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.sample import catalogue, real
 from backfill_assets.settings import Settings
 from backfill_assets_tests import docs_commands as docs
@@ -116,7 +117,7 @@ def terminal(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     monkeypatch.setenv("BACKFILL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("BACKFILL_CORE_HOUR_PRICE", "0.05")
-    monkeypatch.setattr("backfill_assets.lakehouse.session.spark_session", lambda *_: nullcontext(spark.newSession()))
+    monkeypatch.setattr("backfill_assets.spark.session.spark_session", lambda *_: nullcontext(spark.newSession()))
     transactions, products = real._transactions, catalogue.real_catalogue
 
     def few_transactions(days: DayRange) -> pd.DataFrame:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.build import Builder, BuildResult, RunInfo
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.errors import SparkLost
-from backfill_assets.lakehouse import session as session_module
-from backfill_assets.lakehouse.connect_server import ConnectServer, connect_server, start_connect_server
-from backfill_assets.lakehouse.session import KEPT_BY, spark_session
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings
+from backfill_assets.spark import session as session_module
+from backfill_assets.spark.connect_server import ConnectServer, connect_server, start_connect_server
+from backfill_assets.spark.session import KEPT_BY, spark_session
 from backfill_assets_tests.conftest import SMALL_SPARK
 from backfill_assets_tests.workshop import Workshop
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.contract import CHECKS, struct_type
-from backfill_assets.datasets.dataset import Source
-from backfill_assets.datasets.landed import BronzeColumns
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.dead_letters import general
+from backfill_assets.landing.quarantine import general
+from backfill_assets.model.contract_columns import CHECKS, struct_type
+from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed import BronzeColumns
 from backfill_assets.sample.sales_line import line
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.landed_sales import land, sale

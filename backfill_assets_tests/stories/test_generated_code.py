@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.connect_server import connect_server
-from backfill_assets.lakehouse.session import spark_session
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import connect_server
+from backfill_assets.spark.session import spark_session
 from backfill_assets_tests.conftest import SMALL_SPARK
 from backfill_assets_tests.workshop import Workshop
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.build import DaysFailed
 from backfill_assets.days import Cadence
+from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.toll_passages import DAYS, FIRST, NUMBERED, SECOND, WITHOUT_KEY, declare, passage
 from backfill_assets_tests.strategies.landed_sales import land

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.build.shadow import shadow
 from backfill_assets.lakehouse.delta_log import read_log
-from backfill_assets.lakehouse.published import published_versions
-from backfill_assets.lakehouse.steps import Step
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.publication.crash_points import Step
+from backfill_assets.published.reading import published_versions
+from backfill_assets.rebuild.shadow import shadow
 from backfill_assets_tests.stories import cutting_over
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop

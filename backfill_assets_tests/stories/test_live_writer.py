@@ -18,9 +18,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
-from backfill_assets.build.cutover import cut_over
-from backfill_assets.build.shadow import shadow
+from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.days import DayRange
+from backfill_assets.rebuild.shadow import shadow
 from backfill_assets.sample.landing_writer import landing
 from backfill_assets.sample.rates import land_rates
 from backfill_assets_tests import oracle

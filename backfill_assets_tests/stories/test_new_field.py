@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry, sea_temperatures
-from backfill_assets.datasets.bronze import Refinement, refined
-from backfill_assets.datasets.contract_model import Field
-from backfill_assets.datasets.dataset import Reads, Version
-from backfill_assets.datasets.landed import BronzeColumns, landed_steps
 from backfill_assets.days import DayRange
+from backfill_assets.model.contract import Field
+from backfill_assets.model.declaration import Reads, Version
+from backfill_assets.model.landed import BronzeColumns, landed_steps
+from backfill_assets.model.refinement import Refinement, refined
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 

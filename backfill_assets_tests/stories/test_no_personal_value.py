@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.build import DaysFailed
+from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets_tests.stories.personal_key import FIRST, declare_visits
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.landed_values import comparable
+from backfill_assets.landing.landed_values import comparable
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.landed_sales import SALE
 from backfill_assets_tests.workshop import Workshop

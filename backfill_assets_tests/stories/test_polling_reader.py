@@ -27,12 +27,12 @@ from typing import NamedTuple
 
 import pytest
 
-from backfill_assets.build.cutover import cut_over
-from backfill_assets.build.shadow import shadow
-from backfill_assets.build.undo import undo
-from backfill_assets.lakehouse.published import PublishedTable, published_versions
-from backfill_assets.lakehouse.steps import Step
+from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.undo import undo
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.crash_points import Step
+from backfill_assets.published.reading import PublishedTable, published_versions
+from backfill_assets.rebuild.shadow import shadow
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, DAYS, FACT, REPORTS, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop

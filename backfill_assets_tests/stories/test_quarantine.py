@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.cli import quarantine_replay
+from backfill_assets.cli.commands import quarantine_replay
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.rejected_sales import (
     AMOUNT,

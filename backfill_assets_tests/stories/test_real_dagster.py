@@ -24,12 +24,12 @@ from dagster._core.storage.tags import (
 )
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.backfill.campaign_course import CampaignStep
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import FORCE_TAG
-from backfill_assets.defs.campaign import PLANNED, step_key
-from backfill_assets.lakehouse.connect_server import ConnectServer
-from backfill_assets.lakehouse.publication_history import history
+from backfill_assets.defs.campaigns.steps import PLANNED, step_key
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.published.history import history
+from backfill_assets.spark.connect_server import ConnectServer
 from backfill_assets_tests import oracle
 from backfill_assets_tests.stories.against_pandas import assert_published
 from backfill_assets_tests.stories.dagster_chain import DagsterChain

@@ -16,11 +16,12 @@ import pytest
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from backfill_assets.build import DaysFailed, RunInfo, arrivals
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.dataset import Step
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.ingest import raw_rows
+from backfill_assets.landing.ingest import raw_rows
+from backfill_assets.model.declaration import Step
+from backfill_assets.rebuild import arrivals
+from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop

@@ -9,12 +9,12 @@ import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.backfill.status import DayStatus, day_statuses
 from backfill_assets.datasets.registry import datasets, steps, tables
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.repairs import SENSOR
 from backfill_assets.defs.resources import SharedSpark
-from backfill_assets.lakehouse.observed import observe
+from backfill_assets.defs.sensors.repairs import SENSOR
+from backfill_assets.plan.status import DayStatus, day_statuses
+from backfill_assets.published.observed import observe
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
 from backfill_assets_tests.stories.test_campaign import WorkshopBackfill, checksums

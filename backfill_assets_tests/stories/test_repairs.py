@@ -16,10 +16,10 @@ import dagster as dg
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 
-from backfill_assets.backfill.status import DayStatus, day_statuses
 from backfill_assets.days import DayRange
-from backfill_assets.defs.repairs import in_build_order
-from backfill_assets.lakehouse.observed import observe
+from backfill_assets.defs.sensors.repairs import in_build_order
+from backfill_assets.plan.status import DayStatus, day_statuses
+from backfill_assets.published.observed import observe
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -52,7 +52,14 @@ class Repairs:
         """In a session of its own, all of which is killed -9 at the end, as if the power had failed."""
         (self.home / HALTED).unlink(missing_ok=True)
         (self.home / HALT).write_text(halt)
-        command = [sys.executable, "-m", "backfill_assets.defs.eager_daemon", "run", "-m", repairing_location.__name__]
+        command = [
+            sys.executable,
+            "-m",
+            "backfill_assets.defs.instance.fast_daemon",
+            "run",
+            "-m",
+            repairing_location.__name__,
+        ]
         environment = os.environ | {"REPAIRING_HOME": str(self.home)}
         with (self.home / "daemon.log").open("a") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from backfill_assets.build.cutover import CutOver, cut_over
-from backfill_assets.build.shadow import ShadowedStep, shadow
+from backfill_assets.campaign.cutover import CutOver, cut_over
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.published import published_versions
-from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.published.reading import published_versions
+from backfill_assets.rebuild.shadow import ShadowedStep, shadow
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, RUN, TABLES, steps
 from backfill_assets_tests.workshop import Workshop

@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.bronze import Refinement, refined
-from backfill_assets.datasets.contract_model import Contract, Field
-from backfill_assets.datasets.dataset import Dataset, Reads, Source, Step, Table, Version
-from backfill_assets.datasets.day_rules import TotalAgrees
-from backfill_assets.datasets.landed import BronzeColumns, Occurrence, landed_steps
 from backfill_assets.days import Cadence, DayRange
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Dataset, Reads, Source, Step, Table, Version
+from backfill_assets.model.landed import BronzeColumns, Occurrence, landed_steps
+from backfill_assets.model.refinement import Refinement, refined
+from backfill_assets.model.rules import TotalAgrees
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.canonical import raw_content_hash
-from backfill_assets.datasets.sales_source import SALES
-from backfill_assets.lakehouse.ingest import raw_schema
+from backfill_assets.datasets.sales.source import SALES
+from backfill_assets.landing.ingest import raw_schema
+from backfill_assets.model.canonical import raw_content_hash
 from backfill_assets_tests.strategies.landed_sales import SALE
 
 DAY = date(2017, 3, 1)

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.lakehouse.jars import locked_jars
-from backfill_assets.lakehouse.memory import driver_memory
 from backfill_assets.settings import Settings
+from backfill_assets.spark.driver_memory import driver_memory
+from backfill_assets.spark.jars import locked_jars
 from benchmarks.backfill.contest import Contender
 from benchmarks.backfill.data import CACHE, Data
 from benchmarks.backfill.timed import Timed, timed

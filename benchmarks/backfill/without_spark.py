@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.lakehouse.rollback import roll_back
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from benchmarks.backfill.data import CACHE, TABLES, Data
 from benchmarks.backfill.report import Goal, Line, figure, seconds

@@ -48,7 +48,9 @@ def landed_home(days: str) -> dict[str, str]:
     (HOME / _MARK).touch()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "DAGSTER_"))}
     environment = {**inherited, "BACKFILL_HOME": str(HOME), "PYTHONUNBUFFERED": "1"}
-    environment["DAGSTER_HOME"] = _said(sys.executable, "-m", "backfill_assets.cli.dagster_home", within=environment)
+    environment["DAGSTER_HOME"] = _said(
+        sys.executable, "-m", "backfill_assets.cli.demo.dagster_home", within=environment
+    )
     backfill("sample", "--days", days, within=environment)
     return environment
 
@@ -78,7 +80,9 @@ def webserver(environment: dict[str, str]) -> Iterator[str]:
 @contextmanager
 def daemon(environment: dict[str, str]) -> Iterator[None]:
     """What runs backfills and sensors; it ends with all it started."""
-    with _running("daemon", ["-m", "backfill_assets.defs.eager_daemon", "run", "-w", "workspace.yaml"], environment):
+    with _running(
+        "daemon", ["-m", "backfill_assets.defs.instance.fast_daemon", "run", "-w", "workspace.yaml"], environment
+    ):
         yield
 
 

@@ -13,8 +13,8 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.session import spark_session
 from backfill_assets.settings import Settings
+from backfill_assets.spark.session import spark_session
 from benchmarks.backfill.contenders.tables import BRONZE, FACT, QUARANTINE, REVENUE
 
 if TYPE_CHECKING:

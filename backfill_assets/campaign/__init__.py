@@ -1,0 +1,1 @@
+"""A plan carried out: waves, approval, cut-over, undo."""

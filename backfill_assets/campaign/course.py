@@ -1,0 +1,156 @@
+"""The course of a campaign: what has been done of its nine steps, and what comes next. Pure: journal in, move out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where a campaign stands. ``daemon`` says who carries it on: Dagster's daemon, or a person's command."""
+
+    campaign: str
+    started: bool = False
+    daemon: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    done: Mapping[CampaignStep, JournalEntry] = field(default_factory=dict)
+    waves_done: int = 0
+    stopped: JournalEntry | None = None
+    approved: JournalEntry | None = None
+    withdrawn: JournalEntry | None = None
+    """Why there has to be another approval, if there was one that does not count any more."""
+    rolled_back: JournalEntry | None = None
+    resumes: int = 0
+    approvals: int = 0
+
+    @property
+    def cut_over_at(self) -> datetime | None:
+        entry = self.done.get(CampaignStep.CUT_OVER)
+        return entry.at if entry else None
+
+    @property
+    def finished(self) -> bool:
+        return CampaignStep.DECOMMISSION in self.done
+
+
+@dataclass(frozen=True)
+class Move:
+    """What comes next, or why nothing does. One of ``step`` and ``wave`` is set, or neither: then it waits."""
+
+    reason: str
+    step: CampaignStep | None = None
+    wave: int | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self.step is None and self.wave is None
+
+
+def course(campaign: str, entries: Iterable[JournalEntry]) -> Course:
+    """Fold the journal. To resume takes a stop back, and what was done of a later try replaces the earlier."""
+    found = Course(campaign)
+    for entry in entries:
+        # A wave is done when it is judged.
+        found = found if entry.kind == "staged" else _after(found, entry)
+    return found
+
+
+def _after(now: Course, entry: JournalEntry) -> Course:
+    match entry.kind:
+        case "started":
+            found = Course(now.campaign, started=True, daemon=bool(entry.told.get("daemon")), options=entry.told)
+        case "resumed":
+            found = _resumed(now, entry)
+        case "wave":
+            found = replace(now, waves_done=max(now.waves_done, entry.wave + 1))
+        case "step":
+            found = replace(now, done={**now.done, CampaignStep(entry.step): entry}, stopped=None)
+        case "stopped":
+            found = replace(now, stopped=entry)
+        case "approved" | "withdrawn":
+            found = _approved(now, entry) if entry.kind == "approved" else _withdrawn(now, entry)
+        case "rolled back" | "restored":
+            found = replace(now, rolled_back={"rolled back": entry}.get(entry.kind))
+    return found
+
+
+def _approved(now: Course, entry: JournalEntry) -> Course:
+    options = {**now.options, "without_held_back": bool(entry.told.get("without_held_back"))}
+    return replace(now, approved=entry, approvals=now.approvals + 1, options=options, withdrawn=None)
+
+
+def _withdrawn(now: Course, entry: JournalEntry) -> Course:
+    """It is validated as the entry tells, and waits. What another process has published meanwhile stays published."""
+    if published(now):
+        return now
+    return replace(now, approved=None, withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
+
+
+def _resumed(now: Course, entry: JournalEntry) -> Course:
+    """What is published stays done; before that, the shadow backfill begins again and adopts what is still right.
+
+    An entry with a ``step`` begins again there, whatever was done of it and of what follows.
+    """
+    options = {**now.options, **entry.told}
+    again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)
+    if published(now):
+        return replace(again, done=_before(CampaignStep(entry.step), now)) if entry.step else again
+    first = CampaignStep(entry.step) if entry.step else CampaignStep.SHADOW
+    waves = now.waves_done if CampaignStep.SHADOW in (kept := _before(first, now)) else 0
+    return replace(again, done=kept, waves_done=waves, approved=None, withdrawn=None, rolled_back=None)
+
+
+def published(now: Course) -> bool:
+    """Was it cut over, and not rolled back since?"""
+    return CampaignStep.CUT_OVER in now.done and not now.rolled_back
+
+
+def require_beginning(now: Course, step: CampaignStep) -> None:
+    """Raise :class:`InvalidRequest` if the campaign cannot be carried on from ``step``."""
+    if published(now) and STEPS.index(step) <= STEPS.index(CampaignStep.CUT_OVER):
+        raise InvalidRequest(
+            f"{now.campaign} is published: it cannot begin again at {step.value}.", hint="backfill rollback undoes it."
+        )
+    if absent := [each.value for each in STEPS[: STEPS.index(step)] if each not in now.done]:
+        raise InvalidRequest(f"{now.campaign} cannot begin at {step.value}: {absent[0]} is not done yet.")
+
+
+def _before(step: CampaignStep, now: Course) -> dict[CampaignStep, JournalEntry]:
+    return {each: done for each, done in now.done.items() if STEPS.index(each) < STEPS.index(step)}
+
+
+def next_move(now: Course, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
+    """The next step, or wave of the shadow backfill, with the reason for it. ``waves`` are their names."""
+    if waiting := _why_waiting(now, window, at):
+        return Move(waiting)
+    step = next(step for step in STEPS if step not in now.done)
+    if step is CampaignStep.SHADOW and now.waves_done < len(waves):
+        return Move(f"wave {now.waves_done + 1} of {len(waves)}: {waves[now.waves_done]}", wave=now.waves_done)
+    return Move(f"step {STEPS.index(step) + 1} of {len(STEPS)}: {step.value.replace('_', ' ')}", step=step)
+
+
+def _why_waiting(now: Course, window: timedelta, at: datetime) -> str:
+    over = now.cut_over_at + window if now.cut_over_at else None
+    reasons = {
+        "it was never started": not now.started,
+        "it is finished": now.finished,
+        f"it was stopped: {now.stopped.reason if now.stopped else ''}": now.stopped,
+        "it was rolled back; run its plan again to stage it again": now.rolled_back,
+        _why_waiting_for_approval(now): (
+            CampaignStep.VALIDATE in now.done and CampaignStep.CUT_OVER not in now.done and not now.approved
+        ),
+        f"it can be rolled back until {over:%Y-%m-%d}, and is decommissioned then" if over else "": (
+            CampaignStep.TELL_AFTER in now.done and over and at < over
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _why_waiting_for_approval(now: Course) -> str:
+    return f"it waits for approval again: {now.withdrawn.reason}" if now.withdrawn else "it waits for approval"

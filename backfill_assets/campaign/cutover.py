@@ -1,0 +1,200 @@
+"""Cuts a campaign over: all of its tables in one publication, or nothing.
+
+Days whose inputs moved since they were staged (late rows, a nightly run) are staged again first, and only those. What
+another campaign has brought into the same days since is not overwritten: that is for a person to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.records import Expected, Notice, Publication
+from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.publication.holds import HeldDays, holding
+from backfill_assets.publication.publisher import Moved, Published
+from backfill_assets.rebuild.decide import read_days
+from backfill_assets.rebuild.lake import Lake, Progress, provenance
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
+
+_MOST_ATTEMPTS = 5
+MakeNotice = Callable[[Publication], Notice]
+"""Says what people are told of a publication, from what it is about to bring."""
+Review = Callable[[Sequence[ShadowedStep], Progress], bool]
+"""Looks at what is about to be published: False to stage again first what moved; raises to publish nothing."""
+
+
+@dataclass(frozen=True)
+class CutOver:
+    """What was published, and what was staged again for it, by table."""
+
+    published: Published
+    days: Mapping[str, tuple[date, ...]]
+    staged_again: Mapping[str, tuple[date, ...]]
+
+
+def cut_over(
+    lake: Lake,
+    campaign: str,
+    steps: Sequence[ShadowStep],
+    run: RunInfo,
+    progress: Progress,
+    *,
+    without_held_back: bool = False,
+    notice: MakeNotice | None = None,
+    review: Review | None = None,
+) -> CutOver:
+    """Publish everything that ``campaign`` has staged of ``steps`` together, and ``notice`` with it.
+
+    What moved since it was staged is staged again first, at leisure; the last look and the publication are made under
+    a hold, so that other writers let it pass. ``review`` sees all that is published: compare-and-swap refuses what it
+    has not seen, and it looks again. Days that are held back refuse it with :class:`GateFailed`, or stay as
+    they are with ``without_held_back``; one that only comes to be held back while it is cut over refuses it in any
+    case. Raises :class:`PublicationRefused` when another campaign was there first or main keeps moving,
+    :class:`InvalidRequest` when nothing is staged.
+    """
+    lake.publisher.recover({table.name for each in steps for table in each.step.tables})
+    before = _staged(lake, campaign, steps)
+    first = shadow(lake, campaign, steps, run, progress)
+    _refuse_other_campaigns(lake, campaign, first, before)
+    if review is not None:
+        review(first, progress)
+    accepted = {(each.table, each.day) for each in _held_back(first)} if without_held_back else set()
+    _refuse_held_back(campaign, first, accepted)
+    again: set[tuple[str, date]] = _computed(first)
+    with holding(lake.storage, campaign, _touched(steps), lake.publisher.now) as hold:
+        for _ in range(_MOST_ATTEMPTS):
+            hold.extend()
+            done = shadow(lake, campaign, steps, run, _extending(hold, progress))
+            again |= _computed(done)
+            _refuse_other_campaigns(lake, campaign, done, before)
+            if review is not None and not review(done, _extending(hold, progress)):
+                progress(f"{campaign}: main moved while it was compared, staging what moved again")
+                continue
+            hold.extend()
+            _refuse_held_back(campaign, done, accepted)
+            outcome = lake.publisher.publish(_request(lake, campaign, done, run, notice))
+            if isinstance(outcome, Published):
+                _close(lake, campaign, steps)
+                days = {table: each.staged for each in done for table in each.build.tables if each.staged}
+                return CutOver(outcome, days, _again(again, days, before))
+            progress(f"{campaign}: {_moved(outcome)}, staging what moved again")
+    raise PublicationRefused(
+        f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was cut over.",
+        hint="Another run is rewriting the same days; let it finish, then cut over again.",
+    )
+
+
+def _held_back(done: Sequence[ShadowedStep]) -> list[HeldBack]:
+    return [each for step in done for each in step.held_back]
+
+
+def _computed(done: Sequence[ShadowedStep]) -> set[tuple[str, date]]:
+    return {(table, day) for each in done for table in each.build.tables for day in each.build.computed}
+
+
+def _touched(steps: Sequence[ShadowStep]) -> dict[str, set[str]]:
+    """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
+    touched: dict[str, set[str]] = {}
+    for each in steps:
+        for table in each.step.tables:
+            touched.setdefault(table.name, set()).update(map(str, each.days))
+        for name, days in read_days(each.step, each.version, each.days).items():
+            touched.setdefault(name, set()).update(days)
+    return touched
+
+
+def _extending(hold: HeldDays, progress: Progress) -> Progress:
+    """Staging what moved under the hold is a sign of life."""
+
+    def tell(message: str) -> None:
+        hold.extend()
+        progress(message)
+
+    return tell
+
+
+def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[tuple[str, str], str]:
+    """The publication that each staged day was staged to replace."""
+    found: dict[tuple[str, str], str] = {}
+    for table in (table.name for each in steps for table in each.step.tables):
+        for timeline in timelines_of(lake.storage, table, campaign):
+            for day, staged in timeline.days().items():
+                if staged.verdict is not None:
+                    found.setdefault((table, day), staged.verdict.replaces)
+    return found
+
+
+def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set[tuple[str, date]]) -> None:
+    if held := [each for each in _held_back(done) if (each.table, each.day) not in accepted]:
+        named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
+        raise GateFailed(
+            f"{campaign}: {len(held)} day(s) are held back: {named}. Nothing was published.",
+            hint="Mend their cause and run the plan again, or approve with --without-held-back to publish the others.",
+        )
+
+
+def _refuse_other_campaigns(
+    lake: Lake, campaign: str, done: Sequence[ShadowedStep], before: Mapping[tuple[str, str], str]
+) -> None:
+    for table, day, expected in _expected(done):
+        was = before.get((table, day), expected.publication)
+        if expected.publication != was and (other := _campaign_of(lake, expected.publication)) not in ("", campaign):
+            raise PublicationRefused(
+                f"{table} {day} was brought by {other} ({expected.publication}) since {campaign} staged it.",
+                hint="Plan again: the new plan starts from what the other campaign has published.",
+            )
+
+
+def _expected(done: Sequence[ShadowedStep]) -> Iterable[tuple[str, str, Expected]]:
+    for each in done:
+        for day, held in each.build.staged.items():
+            for staged in held:
+                yield staged.table, str(day), staged.pin.expected[staged.table, str(day)]
+
+
+def _campaign_of(lake: Lake, publication: str) -> str:
+    found = lake.publisher.log.find_prepared(publication) if publication else None
+    return found[0].publication.provenance.campaign if found else ""
+
+
+def _request(
+    lake: Lake, campaign: str, done: Sequence[ShadowedStep], run: RunInfo, notice: MakeNotice | None
+) -> Publication:
+    requests = [each.build.request() for each in done if each.build.staged]
+    if not requests:
+        raise InvalidRequest(f"{campaign} has staged nothing that main does not have already.")
+    made = provenance(run, campaign).model_copy(update={"campaign": campaign})
+    found = Publication(
+        id=lake.new_id(campaign),
+        kind="replace",
+        tables=tuple(change for request in requests for change in request.tables),
+        inputs=tuple(read for request in requests for read in request.inputs if read.days),
+        provenance=made,
+    )
+    return found.model_copy(update={"notice": notice(found)}) if notice else found
+
+
+def _close(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> None:
+    for table in (table.name for each in steps for table in each.step.tables):
+        for timeline in timelines_of(lake.storage, table, campaign):
+            timeline.close()
+
+
+def _again(
+    again: set[tuple[str, date]], published: Mapping[str, Sequence[date]], before: Mapping[tuple[str, str], str]
+) -> dict[str, tuple[date, ...]]:
+    """Published days that had been staged before, and were staged anew for this cut-over."""
+    moved = {
+        table: tuple(sorted(day for day in days if (table, day) in again and (table, str(day)) in before))
+        for table, days in published.items()
+    }
+    return {table: days for table, days in moved.items() if days}
+
+
+def _moved(moved: Moved) -> str:
+    days = {f"{table} {day}" for table, found in (*moved.days.items(), *moved.inputs.items()) for day in found}
+    return f"{len(days)} day(s) moved" + (f" ({'; '.join(moved.reasons[:2])})" if moved.reasons else "")

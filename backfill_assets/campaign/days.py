@@ -1,0 +1,92 @@
+"""What has become of each day that a campaign is to bring: staged, held back, published. From the logs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.campaign.course import Course, course, published
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.plan.records import Plan, as_ranges, days_of
+from backfill_assets.plan.shadow_steps import rebuilt_steps
+from backfill_assets.rebuild.shadow import HeldBack
+
+HELD_BACK_DAYS = "held back days"
+"""What a wave or step tells: the ranges that are held back, by table."""
+
+
+@dataclass(frozen=True)
+class CampaignDays:
+    """The days of one table, or the first days of its periods, ascending."""
+
+    table: str
+    planned: tuple[date, ...]
+    staged: tuple[date, ...]
+    held_back: tuple[date, ...]
+    published: tuple[date, ...]
+
+    @property
+    def left(self) -> tuple[date, ...]:
+        """Not staged yet, or nothing would change."""
+        return _among(self.planned, {*self.planned} - {*self.staged, *self.held_back, *self.published})
+
+
+def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
+    """By table, in build order; empty for a plan that nobody has started."""
+    entries = journal.entries(storage, campaign_of(plan.id))
+    now = course(campaign_of(plan.id), entries)
+    if not now.started:
+        return []
+    return [_of_table(storage, table, each.days, now, entries) for each in rebuilt_steps(plan) for table in each.tables]
+
+
+def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
+    days: dict[str, set[date]] = {}
+    for each in held:
+        days.setdefault(each.table, set()).add(each.day)
+    return {table: list(as_ranges(found)) for table, found in days.items()}
+
+
+def _of_table(
+    storage: Storage, table: str, planned: Sequence[date], now: Course, entries: Sequence[JournalEntry]
+) -> CampaignDays:
+    passed = {} if published(now) else _newest_verdicts(storage, table, now.campaign)
+    brought = now.done[CampaignStep.CUT_OVER].told["days"] if published(now) else {}
+    held = {day for day, good in passed.items() if not good} | {*days_of(_last_told(entries).get(table, ()))}
+    return CampaignDays(
+        table=table,
+        planned=tuple(planned),
+        # One that passed before a day that it reads was held back is not published either.
+        staged=_among(planned, passed.keys() - held),
+        held_back=_among(planned, held),
+        published=_among(planned, {*days_of(brought.get(table, ()))}),
+    )
+
+
+def _newest_verdicts(storage: Storage, table: str, campaign: str) -> dict[date, bool]:
+    """Of each day that was staged and judged: did it pass, the last time?"""
+    found: dict[date, bool] = {}
+    for timeline in timelines_of(storage, table, campaign):
+        for day, staged in timeline.days().items():
+            if staged.verdict is not None:
+                found.setdefault(date.fromisoformat(day), staged.verdict.passed)
+    return found
+
+
+def _last_told(entries: Sequence[JournalEntry]) -> Mapping[str, Sequence[str]]:
+    """Since the campaign was begun or begun again."""
+    for entry in reversed(entries):
+        if entry.kind in ("started", "resumed"):
+            break
+        if HELD_BACK_DAYS in entry.told:
+            found: Mapping[str, Sequence[str]] = entry.told[HELD_BACK_DAYS]
+            return found
+    return {}
+
+
+def _among(planned: Sequence[date], days: set[date]) -> tuple[date, ...]:
+    return tuple(day for day in planned if day in days)

@@ -1,0 +1,41 @@
+"""What people are told of a campaign: before it begins, with its publication, and when it is undone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backfill_assets.campaign.approval import Moved, moved_sentence
+from backfill_assets.campaign.words import TableChange, change_sentence
+from backfill_assets.lakehouse.records import Notice
+from backfill_assets.plan.records import Plan
+
+
+def begins(plan: Plan, reports: Sequence[str]) -> Notice:
+    """Nothing of it can be seen yet: the reports stay as they are until somebody approves."""
+    days = plan.asked.days
+    return Notice(
+        title=f"{plan.asked.target} of {days} is going to be rebuilt ({plan.id})",
+        lines=(
+            *(f"{step.name}: {len(step.days)} periods" for step in plan.steps if step.days),
+            "Until it is approved, every table and report stays as it is.",
+        ),
+        reports=tuple(reports),
+    )
+
+
+def completed(
+    plan: Plan, changes: Sequence[TableChange], reports: Sequence[str], approved_by: str, moved: Moved | None = None
+) -> Notice:
+    """Written with the publication, so that there is one exactly when something was published.
+
+    ``changes`` are those of the publication itself, ``reports`` the changed tables that people read; ``moved`` are
+    days of it that are not as they were approved.
+    """
+    again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []
+    return Notice(
+        title=f"{plan.asked.target} of {plan.asked.days} was rebuilt ({plan.id})",
+        lines=(*(change_sentence(change) for change in changes), *again),
+        reports=tuple(reports),
+        approved_by=approved_by,
+        undo=f"backfill rollback {plan.id}",
+    )

@@ -1,0 +1,108 @@
+"""Looks at what a cut-over is about to publish, each time something was staged again: approved, or judged anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from backfill_assets.campaign.approval import Attempt, Decision, Verdict, decide, moved_sentence, moved_since
+from backfill_assets.campaign.breaker import Exceeded, judge
+from backfill_assets.campaign.evidence import held_back_lines, seen
+from backfill_assets.campaign.run import CampaignRun, Told, shadow_told
+from backfill_assets.difference.find import find_difference, last_difference
+from backfill_assets.difference.kept import Difference
+from backfill_assets.difference.page import difference_page
+from backfill_assets.difference.records import TableCompared
+from backfill_assets.difference.text import difference_markdown
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.lakehouse.kept_differences import keep_page, page_uri
+from backfill_assets.plan.durations import time_rows
+from backfill_assets.plan.records import as_ranges
+from backfill_assets.rebuild.lake import Progress
+from backfill_assets.rebuild.shadow import ShadowedStep, sides_of, staged_by
+
+
+@dataclass
+class Review:
+    """What a cut-over calls before it publishes. ``moved`` are the days that are not as they were approved."""
+
+    at: CampaignRun
+    compared: Difference | None = None
+    moved: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._approved = self.at.approved_difference
+        self._shown = last_difference(self.at.builder.lake.storage, self.at.plan.id)
+
+    def __call__(self, done: Sequence[ShadowedStep], progress: Progress) -> bool:
+        """True if ``done`` may be published, False if it has to be staged again first.
+
+        Raises :class:`CampaignStopped` if it must not be: the approval is withdrawn, and the new difference is kept.
+        """
+        if not any(each.staged for each in done):
+            return True
+        decision = self._decide(done)
+        if decision.verdict in (Verdict.COMPARE, Verdict.STAGE_AGAIN):
+            self.compared = compare_and_keep(self.at, done, progress, self._known())
+            decision = self._decide(done)
+        self.moved = {} if decision.as_approved else self._moved(done)
+        return self._carry_out(decision, done, progress)
+
+    def _decide(self, done: Sequence[ShadowedStep]) -> Decision:
+        knowingly = self.at.options.without_held_back
+        held = () if knowingly else tuple(held_back_lines(each for step in done for each in step.held_back))
+        exceeded = () if self.compared is None else tuple(self._exceeded(done))
+        return decide(Attempt(self._approved, sides_of(done), self.compared, exceeded, held))
+
+    def _exceeded(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+        """Not the budgets: the campaign has waited for its approval since they were judged."""
+        staged, published = self.at.figures(done)
+        return judge(self.at.options.limits.without_budgets(), seen(done, staged, published, Decimal(0), None))
+
+    def _carry_out(self, decision: Decision, done: Sequence[ShadowedStep], progress: Progress) -> bool:
+        if decision.verdict is Verdict.PUBLISH:
+            if self.moved:
+                progress(f"{self.at.campaign}: {moved_sentence(self.moved)} {decision.reason}")
+            return True
+        if decision.verdict is Verdict.STAGE_AGAIN or self.compared is None:
+            return False
+        told = evidence(self.at, done, self._exceeded(done), self.compared)
+        reason = f"{moved_sentence(self.moved)} {decision.reason}"
+        if decision.verdict is Verdict.STOP:
+            raise self.at.stop(CampaignStep.CUT_OVER, reason, hint=self.at.plan_again, told=told)
+        raise self.at.withdraw_approval(reason, told)
+
+    def _known(self) -> tuple[TableCompared, ...]:
+        found = self.compared or self._shown
+        return found.tables if found else ()
+
+    def _moved(self, done: Sequence[ShadowedStep]) -> dict[str, list[str]]:
+        """Of those that were staged now, if another difference was kept since the approval: by ``backfill diff``."""
+        if self._shown is not None and self._shown.fingerprint == self._approved:
+            return moved_since(self._shown.sides, sides_of(done))
+        return {table: list(as_ranges(each.build.computed)) for each in done for table in each.build.tables}
+
+
+def compare_and_keep(
+    at: CampaignRun, done: Sequence[ShadowedStep], progress: Progress, known: Sequence[TableCompared] = ()
+) -> Difference:
+    """The difference that publishing ``done`` makes; it is kept with its page, for those who approve."""
+    found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
+    page = difference_page(found, time_rows(at.plan, at.entries()))
+    keep_page(at.builder.lake.storage, at.plan.id, page)
+    return found
+
+
+def evidence(
+    at: CampaignRun, done: Sequence[ShadowedStep], exceeded: Sequence[Exceeded], difference: Difference
+) -> Told:
+    """What an approval is asked for by; it names the ``fingerprint`` of it."""
+    return {
+        **shadow_told(done),
+        "warnings": [each.sentence for each in exceeded],
+        "sentence": difference.sentence,
+        "report": page_uri(at.builder.lake.storage, at.plan.id),
+        "fingerprint": difference.fingerprint,
+        "difference": difference_markdown(difference),
+    }

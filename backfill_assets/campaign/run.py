@@ -1,0 +1,373 @@
+"""Carries a campaign through its nine steps, one move at a time. Each step does its work and tells the journal.
+
+Every step can be done again: what it finds done already, it leaves. A process that is killed anywhere is followed by
+one that reads the journal and goes on; what was staged is adopted, what was published is looked up on the log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.campaign.breaker import Exceeded, Limits, judge
+from backfill_assets.campaign.course import Course, Move, course, next_move, require_beginning
+from backfill_assets.campaign.days import HELD_BACK_DAYS, held_back_days
+from backfill_assets.campaign.evidence import computed_seconds, held_back_lines, seen, staged_contents
+from backfill_assets.datasets import registry
+from backfill_assets.days import Cadence
+from backfill_assets.difference.counts import FiguresRead, complete
+from backfill_assets.difference.find import find_difference
+from backfill_assets.difference.kept import Difference
+from backfill_assets.difference.text import difference_markdown
+from backfill_assets.errors import CampaignStopped, InvalidRequest
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent, campaign_of
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.plan.durations import sizes, step_line
+from backfill_assets.plan.records import Plan, PlannedStep
+from backfill_assets.plan.shadow_steps import rebuilt_steps, shadow_steps
+from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
+from backfill_assets.published.observed import Observed, observe
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.lake import Progress
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, shadow, staged_by
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Told = dict[str, Any]
+Held = dict[str, dict[date, DayContent]]
+"""What days hold, by table."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a campaign is carried out; kept in its journal. ``daemon``: Dagster's daemon carries it on."""
+
+    shares: Shares = field(default_factory=Shares)
+    limits: Limits = field(default_factory=Limits)
+    daemon: bool = False
+    without_held_back: bool = False
+    """Publish the good days although others are held back: whoever approves decides it."""
+    roll_back_if_wrong: bool = False
+    """Put everything back when the checks after the cut-over fail."""
+
+    def to_told(self) -> Told:
+        return {
+            "waves": str(self.shares),
+            "limits": str(self.limits),
+            "daemon": self.daemon,
+            "without_held_back": self.without_held_back,
+            "roll_back_if_wrong": self.roll_back_if_wrong,
+        }
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Options:
+        """What the journal says; what it does not say is as by default."""
+        return cls(
+            Shares.parse(told["waves"]) if "waves" in told else Shares(),
+            Limits.parse(told.get("limits", "")),
+            bool(told.get("daemon")),
+            bool(told.get("without_held_back")),
+            bool(told.get("roll_back_if_wrong")),
+        )
+
+
+@dataclass
+class CampaignRun:
+    """One plan being carried out by whoever holds this: a command, or a run of Dagster's."""
+
+    builder: Builder
+    plan: Plan
+    run: RunInfo
+    progress: Progress
+    price_per_core_second: Decimal | None = None
+    shadowed: list[ShadowedStep] = field(default_factory=list)
+    """What the last wave or shadow step of this process found."""
+    read: FiguresRead = field(default_factory=dict)
+    """Figures that were read from rows because they had not been measured."""
+    clock: Callable[[], float] = time.monotonic
+    spark_seconds: float = 0.0
+    """How long this process waited for Spark to start."""
+    begun: tuple[float, float] | None = None
+    """When the step began that is being done, by ``clock``, and what Spark had taken by then."""
+
+    def __post_init__(self) -> None:
+        self.builder = Builder(replace(self.builder.lake, spark=self._timed(self.builder.lake.spark)))
+
+    def _timed(self, spark: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+        def start() -> SparkSession:
+            asked = self.clock()
+            session = spark()
+            self.spark_seconds += self.clock() - asked
+            return session
+
+        return start
+
+    @property
+    def campaign(self) -> str:
+        return campaign_of(self.plan.id)
+
+    @property
+    def course(self) -> Course:
+        return course(self.campaign, journal.entries(self.builder.lake.storage, self.campaign))
+
+    @property
+    def options(self) -> Options:
+        return Options.of(self.course.options)
+
+    @property
+    def steps(self) -> list[PlannedStep]:
+        """What is staged: raw tables are taken in before."""
+        return rebuilt_steps(self.plan)
+
+    @property
+    def waves(self) -> list[Wave]:
+        return waves(daily_days(self.steps) or {day for each in self.steps for day in each.days}, self.options.shares)
+
+    def start(self, options: Options, first: CampaignStep | None = None) -> None:
+        """Begin, or take up again what was stopped or rolled back; at ``first`` if that is given.
+
+        Raises :class:`InvalidRequest` for a limit on money without a price, and where ``first`` cannot be the next.
+        """
+        if options.limits.money is not None and self.price_per_core_second is None:
+            hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
+            raise InvalidRequest("Money cannot be limited: nobody knows what a core hour costs.", hint=hint)
+        found, told = self.course, options.to_told()
+        if first is not None:
+            require_beginning(found, first)
+        kind: journal.Kind = "resumed" if found.started else "started"
+        self.write(JournalEntry(kind=kind, step=first.value if first else "", told=told, at=now()))
+
+    def approve(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
+        """Approve the difference ``seen``, or without it the one that the campaign has told when it was validated.
+
+        Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
+        """
+        self.require_approvable(without_held_back=without_held_back, seen=seen)
+        validated = self.course.done.get(CampaignStep.VALIDATE)
+        fingerprint = validated.told.get("fingerprint", "") if validated else ""
+        told: Told = {"fingerprint": seen.fingerprint if seen else fingerprint}
+        if without_held_back:
+            told["without_held_back"] = True
+        self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
+
+    def require_approvable(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
+        """Raise :class:`InvalidRequest` for a campaign that was stopped and for a difference that is not as expected.
+
+        Also if days are held back, unless it is meant to be published without them.
+        """
+        if stopped := self.course.stopped:
+            hint = f"backfill run {self.plan.id} takes it up again, and compares it anew."
+            raise InvalidRequest(f"{self.plan.id} was stopped: {stopped.reason}", hint=hint)
+        if seen is not None and seen.broken:
+            broken = seen.broken[0].expectation
+            raise InvalidRequest(f"{self.plan.id} is not as expected: {broken}.", hint=self.plan_again)
+        validated = self.course.done.get(CampaignStep.VALIDATE)
+        held = list(validated.told.get("held_back", ())) if validated else []
+        if held and not without_held_back:
+            more = f", and {len(held) - 1} more" if len(held) > 1 else ""
+            hint = f"Mend them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
+            raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
+
+    @property
+    def approved_difference(self) -> str:
+        """The fingerprint of the difference that the approval was given for; empty if it named none."""
+        approved = self.course.approved
+        return str(approved.told.get("fingerprint", "")) if approved else ""
+
+    def withdraw_approval(self, reason: str, told: Told) -> CampaignStopped:
+        """Wait for another approval, of what ``told`` says; the caller raises what comes back."""
+        step, spent = CampaignStep.CUT_OVER, self.spent(CampaignStep.CUT_OVER)
+        self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, told=told, at=now(), spent=spent))
+        id = self.plan.id
+        hint = (
+            f"Look at it: backfill diff {id} --kept. Then approve it again: backfill approve {id}. "
+            f"Or give it up: backfill campaign {id} --abandon"
+        )
+        return CampaignStopped(f"{self.campaign} waits for approval again. Nothing was published. {reason}", hint=hint)
+
+    def next(self) -> Move:
+        window = timedelta(days=self.plan.rollback_window_days)
+        return next_move(self.course, [wave.name for wave in self.waves], window, now())
+
+    def write(self, entry: JournalEntry) -> None:
+        journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update={"by": self.run.launched_by}))
+
+    def done(self, step: CampaignStep, told: Told) -> Told:
+        spent = self.spent(step)
+        self.write(JournalEntry(kind="step", step=step, told=told, at=now(), spent=spent))
+        if spent is not None:
+            self.progress(step_line(self.plan, step, self.entries()))
+        return told
+
+    def stop(self, step: CampaignStep, reason: str, hint: str = "", told: Told | None = None) -> CampaignStopped:
+        """Record the stop in the journal; the caller raises the returned error. Default ``hint``: fix the cause."""
+        spent = self.spent(step)
+        self.write(JournalEntry(kind="stopped", step=step, reason=reason, told=told or {}, at=now(), spent=spent))
+        before = "" if CampaignStep.CUT_OVER in self.course.done else "Nothing was published. "
+        found = hint or f"Mend the cause, then: backfill run {self.plan.id}"
+        return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
+
+    def stop_at_limit(self, step: CampaignStep, exceeded: Exceeded, where: str = "") -> CampaignStopped:
+        """Like :meth:`stop`, and names the option that allows more."""
+        more = f"Or allow more: backfill run {self.plan.id} --limits {exceeded.limit}=VALUE"
+        hint = f"Mend the cause, then: backfill run {self.plan.id}. {more}"
+        return self.stop(step, f"{where}{exceeded.sentence}", hint)
+
+    @property
+    def plan_again(self) -> str:
+        """What helps when an expectation is broken: it is part of the plan, and the same rows break it again."""
+        asked, options = self.plan.asked, {"--days": self.plan.asked.days, "--version": self.plan.asked.version}
+        words = [asked.target, *(word for name, value in options.items() if value for word in (name, value))]
+        return (
+            f"Plan again with what is to be expected: backfill plan {' '.join(words)} --expect TEXT. "
+            f"Or give this one up: backfill campaign {self.plan.id} --abandon"
+        )
+
+    def begin(self) -> None:
+        """A step, or a wave, begins in this process."""
+        self.begun = (self.clock(), self.spark_seconds)
+
+    def spent(self, step: CampaignStep, pieces: int = 0) -> Spent | None:
+        """What this process took since the step began; None if it did not begin here, or is in the journal already."""
+        if self.begun is None:
+            return None
+        (started, spark), self.begun = self.begun, None
+        return Spent(
+            seconds=round(self.clock() - started, 3),
+            spark_start=round(self.spark_seconds - spark, 3),
+            pieces=pieces,
+            size=sizes(self.plan.steps).get(step),
+        )
+
+    # ------------------------------------------------------------------ the shadow backfill
+
+    def stage_wave(self, number: int, cadences: Collection[Cadence] = tuple(Cadence)) -> list[ShadowedStep]:
+        """Stage the days of a wave and of those before it, which are adopted; of tables of ``cadences`` only."""
+        self.begin()
+        wave = self.waves[number]
+        self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
+        chosen = days_of_wave(self.steps, wave)
+        self.shadowed = self.stage(
+            [each for each in self.shadow_steps() if each.step.name in chosen and each.step.cadence in cadences], chosen
+        )
+        return self.shadowed
+
+    def days_of(self, number: int) -> dict[str, list[date]]:
+        """The days that a wave brings and the waves before it did not, by table."""
+        waves = self.waves
+        earlier = days_of_wave(self.steps, waves[number - 1]) if number else {}
+        so_far = days_of_wave(self.steps, waves[number])
+        fresh = {step: sorted(set(days) - set(earlier.get(step, ()))) for step, days in so_far.items()}
+        return {table: fresh[step.name] for step in self.steps for table in step.tables if fresh.get(step.name)}
+
+    def stage(
+        self, steps: Sequence[ShadowStep], days: Mapping[str, tuple[date, ...]] | None = None
+    ) -> list[ShadowedStep]:
+        chosen = [ShadowStep(each.step, each.version, (days or {}).get(each.step.name, each.days)) for each in steps]
+        return shadow(self.builder.lake, self.campaign, chosen, self.run, self.progress)
+
+    def judge_wave(self, number: int, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+        """Tell the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
+        found, where = self.judged(done), f"wave {self.waves[number].name}: "
+        if stops := [each for each in found if each.stops]:
+            raise self.stop_at_limit(CampaignStep.SHADOW, stops[0], where)
+        if broken := self._not_as_expected(number, done):
+            raise self.stop(CampaignStep.SHADOW, f"{where}{broken[0]}", self.plan_again)
+        for each in found:
+            self.progress(f"Warning: {each.sentence}")
+        told = {**shadow_told(done), "warnings": [each.sentence for each in found]}
+        spent = self.spent(CampaignStep.SHADOW, len(self.steps))
+        self.write(JournalEntry(kind="wave", wave=number, told=told, at=now(), spent=spent))
+        self.progress(step_line(self.plan, CampaignStep.SHADOW, self.entries()))
+        return found
+
+    def record_staged(self, number: int) -> None:
+        """A run has staged days of a wave; another one judges it."""
+        spent = self.spent(CampaignStep.SHADOW)
+        self.write(JournalEntry(kind="staged", wave=number, at=now(), spent=spent))
+
+    def _not_as_expected(self, number: int, done: Sequence[ShadowedStep]) -> list[str]:
+        """What the plan expects is judged after each wave but the last: the next step does it for all days."""
+        if not self.plan.expectations or number == len(self.waves) - 1 or not any(each.staged for each in done):
+            return []
+        return not_as_expected(find_difference(self.builder.lake, self.plan, self.progress), self.progress)
+
+    def judged(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+        started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
+        seconds = Decimal(str((now() - started).total_seconds()))
+        price = self.price_per_core_second
+        money = None if price is None else computed_seconds(done) * self.plan.cost.cores * price
+        staged, published = self.figures(done)
+        return judge(self.options.limits, seen(done, staged, published, seconds, money))
+
+    def entries(self) -> list[JournalEntry]:
+        return journal.entries(self.builder.lake.storage, self.campaign)
+
+    def published(self) -> dict[str, dict[date, DayContent | None]]:
+        """What is published of the plan's tables, as far as it was measured; None for a foreign write."""
+        observed = self._observed()
+        return {
+            table: {date.fromisoformat(day): content for day, content in observed.contents(table).items()}
+            for each in self.steps
+            for table in each.tables
+        }
+
+    def figures(self, done: Iterable[ShadowedStep]) -> tuple[Held, Held]:
+        """What each table's staged days hold, and what is published for them; what was not measured is read."""
+        steps, lake = list(done), self.builder.lake
+        found, observed, published = staged_contents(steps), self._observed(), self.published()
+        overlay = staged_by(steps).overlay
+        staged: Held = {}
+        before: Held = {}
+        for name, days in found.items():
+            was = {day: content for day, content in published.get(name, {}).items() if day in days}
+            table, version = registry.table(name), observed.versions.get(name)
+            staged[name] = complete(lake, table, days, version, overlay, self.read)
+            before[name] = complete(lake, table, was, version, read=self.read)
+        return staged, before
+
+    def _observed(self) -> Observed:
+        return observe(self.builder.lake.storage, [table for each in self.steps for table in each.tables])
+
+    def shadow_steps(self) -> list[ShadowStep]:
+        """What is staged, with its logic."""
+        return shadow_steps(self.plan)
+
+    @property
+    def held_back(self) -> list[HeldBack]:
+        return [each for step in self.shadowed for each in step.held_back]
+
+
+def shadow_told(done: Iterable[ShadowedStep]) -> Told:
+    """How many days of each step are staged, unchanged, held back; and why the last are."""
+    steps = list(done)
+    counts = {
+        each.build.step.name: {
+            "staged": len(each.staged),
+            "unchanged": len(each.unchanged),
+            "held back": len({held.day for held in each.held_back}),
+        }
+        for each in steps
+    }
+    held = [each for step in steps for each in step.held_back]
+    return {"days": counts, "held_back": held_back_lines(held), HELD_BACK_DAYS: held_back_days(held)}
+
+
+def not_as_expected(difference: Difference, progress: Progress) -> list[str]:
+    """Why a campaign stops at ``difference``; it is shown in full then."""
+    if not difference.broken:
+        return []
+    progress(difference_markdown(difference))
+    shown = f"backfill diff {difference.plan} --kept shows it"
+    return [f"{difference.sentence} Not as expected: {difference.broken[0].expectation} ({shown})."]
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,306 @@
+"""What each of a campaign's nine steps does. Each can be done again, and returns what it tells people, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+
+from backfill_assets.campaign.course import Move
+from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.evidence import held_back_lines
+from backfill_assets.campaign.notice import begins, completed
+from backfill_assets.campaign.review import Review, compare_and_keep, evidence
+from backfill_assets.campaign.run import CampaignRun, Told, not_as_expected, now, shadow_told
+from backfill_assets.campaign.undo import undo
+from backfill_assets.campaign.undo_campaign import tell_journal
+from backfill_assets.campaign.words import changes
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.errors import CampaignStopped, InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
+from backfill_assets.lakehouse.plans import close_plan, open_plan
+from backfill_assets.lakehouse.records import Notice, Publication
+from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.records import Plan, Scope, as_ranges, days_of
+from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.status import DayStatus
+from backfill_assets.publication.outbox import Sender, announce, deliver
+from backfill_assets.published.history import history
+from backfill_assets.upkeep.watch import Watch, WatchedDay
+
+SituationOf = Callable[[Plan], Situation]
+"""What there is now of everything that a plan is about."""
+
+
+def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> Told:
+    """Do ``step`` and enter it in the journal. Raises :class:`CampaignStopped` when it must not go on."""
+    at.begin()
+    _require_in_force(at)
+    work: Mapping[CampaignStep, Callable[[], Told]] = {
+        CampaignStep.TELL_BEFORE: lambda: tell_before(at, sender),
+        CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
+        CampaignStep.PIN: lambda: pin_watermarks(at, situation),
+        CampaignStep.SHADOW: lambda: shadow_all(at),
+        CampaignStep.VALIDATE: lambda: validate(at),
+        CampaignStep.CUT_OVER: lambda: bring_into_main(at),
+        CampaignStep.DOWNSTREAM: lambda: check_and_rebuild_downstream(at, sender, situation),
+        CampaignStep.TELL_AFTER: lambda: tell_after(at, sender),
+        CampaignStep.DECOMMISSION: lambda: decommission(at),
+    }
+    return at.done(step, work[step]())
+
+
+def _require_in_force(at: CampaignRun) -> None:
+    """An undo whose process died before the journal knew ends the campaign all the same."""
+    was = at.course.rolled_back
+    tell_journal(at.builder.lake.publisher, at.campaign, at.run.launched_by)
+    if (back := at.course.rolled_back) and not was:
+        raise CampaignStopped(
+            f"{at.campaign} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
+        )
+
+
+def carry_on(
+    at: CampaignRun, sender: Sender, situation: SituationOf, announce_move: Callable[[str], None] | None = None
+) -> Move:
+    """Move after move, in this process, until there is something to wait for; returns why it waits.
+
+    ``announce_move`` gets a line before each move, by default the campaign's progress.
+    """
+    while not (move := at.next()).waits:
+        (announce_move or at.progress)(f"{at.campaign}: {move.reason}")
+        if move.wave is not None:
+            at.judge_wave(move.wave, at.stage_wave(move.wave))
+        elif move.step is not None:
+            do_step(at, move.step, sender, situation)
+    return move
+
+
+def tell_before(at: CampaignRun, sender: Sender) -> Told:
+    """Say what is going to happen; the plan is open from now on, and `backfill status` shows it on its tables."""
+    storage = at.builder.lake.storage
+    open_plan(storage, at.plan.id)
+    notice = begins(at.plan, _reports(table for step in at.plan.steps if step.days for table in step.tables))
+    announce(storage, f"{at.campaign}-begins", notice)
+    delivery = deliver(at.builder.lake.publisher, sender)
+    return {"notice": notice.title, "reports": list(notice.reports), "delivered": list(delivery.sent)}
+
+
+def verify_source(at: CampaignRun) -> Told:
+    """Take in what has landed, then read every pinned input afresh: counts and checksums must be as published."""
+    for each in at.plan.steps:
+        if each.kind == "take in" and each.days:
+            at.builder.build(registry.step(each.name), each.days, run=at.run, progress=at.progress)
+    read: Told = {}
+    for pinned in at.plan.pinned:
+        watched = _watch(at).look([registry.table(pinned.table)], days_of(pinned.days))
+        wrong = [day for day in watched if not day.passed]
+        if wrong:
+            raise at.stop(CampaignStep.VERIFY_SOURCE, _wrong(wrong))
+        read[pinned.table] = {"days": len(watched), "rows": sum(day.rows for day in watched)}
+    return {"inputs": read}
+
+
+def pin_watermarks(at: CampaignRun, situation: SituationOf) -> Told:
+    """Write down where the inputs stand, and which files have arrived that the campaign is not built from.
+
+    The boundary is no lock: what arrives later makes days stale, and the cut-over stages just those again.
+    """
+    head = at.builder.lake.publisher.log.head()
+    found = situation(at.plan)
+    arriving = {
+        table: {str(day): len(landed.waiting) for day, landed in sorted(days.items()) if landed.waiting}
+        for table, days in found.landed.items()
+    }
+    return {
+        "sequence": head.version,
+        "versions": {each.table: head.state.versions.get(each.table) for each in at.plan.pinned},
+        "not taken in": {table: days for table, days in arriving.items() if days},
+    }
+
+
+def shadow_all(at: CampaignRun) -> Told:
+    """Every day once more: what moved since its wave is staged again, everything else is adopted."""
+    at.shadowed = at.stage(at.shadow_steps())
+    for each in at.judged(at.shadowed):
+        if each.stops:
+            raise at.stop_at_limit(CampaignStep.SHADOW, each)
+    return shadow_told(at.shadowed)
+
+
+def validate(at: CampaignRun) -> Told:
+    """Compare what is staged with main, row by row; judge it against the plan's expectations and the limits."""
+    at.shadowed = at.stage(at.shadow_steps())
+    found = at.judged(at.shadowed)
+    if stops := [each for each in found if each.stops]:
+        raise at.stop_at_limit(CampaignStep.VALIDATE, stops[0])
+    if not any(each.staged for each in at.shadowed):
+        raise at.stop(CampaignStep.VALIDATE, _nothing_staged(at))
+    difference = compare_and_keep(at, at.shadowed, at.progress)
+    if broken := not_as_expected(difference, at.progress):
+        raise at.stop(CampaignStep.VALIDATE, broken[0], at.plan_again)
+    return evidence(at, at.shadowed, found, difference)
+
+
+def _nothing_staged(at: CampaignRun) -> str:
+    held = at.held_back
+    return held_back_lines(held)[0] if held else "nothing would change: main holds all of it already."
+
+
+def bring_into_main(at: CampaignRun) -> Told:
+    """All tables in one publication, if it is what was approved or within it; else it waits, or is stopped.
+
+    A publication that a killed process made is found on the log, and only told.
+    """
+    lake = at.builder.lake
+    lake.publisher.recover()
+    if (publication := _published_untold(at)) is not None:
+        close_plan(lake.storage, at.plan.id)
+        days = {table: list(as_ranges(found)) for table, found in _brought(at, publication)}
+        return {"publication": publication, "days": days, "staged again": {}, "moved": {}}
+    review = Review(at)
+
+    def notice(publication: Publication) -> Notice:
+        changed = changes(publication, at.published())
+        reports = _reports(change.table for change in changed if change.changed)
+        return completed(at.plan, changed, reports, _approved_by(at), review.moved)
+
+    done = cut_over(
+        lake,
+        at.campaign,
+        at.shadow_steps(),
+        at.run,
+        at.progress,
+        without_held_back=at.options.without_held_back,
+        notice=notice,
+        review=review,
+    )
+    close_plan(lake.storage, at.plan.id)
+    return {
+        "publication": done.published.publication,
+        "days": {table: list(as_ranges(days)) for table, days in done.days.items()},
+        "staged again": {table: list(as_ranges(days)) for table, days in done.staged_again.items()},
+        "moved": review.moved,
+    }
+
+
+def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> Told:
+    """Read what was published afresh; put it back if it is wrong and that was asked for; build what is made of it.
+
+    Not what the campaign itself was to bring: a day that was held back stays as it is, with all that reads it.
+    """
+    brought = _brought(at, _publication(at))
+    watched = [day for table, days in brought for day in _watch(at).look([registry.table(table)], days)]
+    if wrong := _wrong_and_not_stale(at, [day for day in watched if not day.passed], situation):
+        raise _wrong_after_cut_over(at, wrong, sender)
+    asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
+    own = {each.name: set(each.days) for each in at.steps}
+    rebuilt: Told = {}
+    for each in make_plan(asked, situation(at.plan)).steps:
+        days = [day for day in each.days if day not in own.get(each.name, ())]
+        if each.kind == "rebuild" and days:
+            at.builder.build(registry.step(each.name), days, run=at.run, progress=at.progress)
+            rebuilt[each.name] = list(as_ranges(days))
+    return {"checked": len(watched), "rebuilt": rebuilt}
+
+
+def tell_after(at: CampaignRun, sender: Sender) -> Told:
+    """Deliver the notice that was written with the publication. One that does not arrive stays due."""
+    delivery = deliver(at.builder.lake.publisher, sender)
+    told = _reports(table for each in at.steps for table in each.tables)
+    return {"reports": list(told), "delivered": list(delivery.sent), "still due": dict(delivery.failed)}
+
+
+def _reports(tables: Iterable[str]) -> tuple[str, ...]:
+    """Those that people read."""
+    return tuple(name for name in dict.fromkeys(tables) if registry.table(name).layer == "report")
+
+
+def decommission(at: CampaignRun) -> Told:
+    """The rollback window is over: the timelines are closed, and maintenance may reclaim what nothing names."""
+    storage = at.builder.lake.storage
+    tables = [table.name for each in at.shadow_steps() for table in each.step.tables]
+    timelines = [timeline for table in tables for timeline in timelines_of(storage, table, at.campaign)]
+    for timeline in timelines:
+        timeline.close()
+    close_plan(storage, at.plan.id)
+    return {"closed": [timeline.path for timeline in timelines]}
+
+
+def abandon(at: CampaignRun) -> None:
+    """Give the campaign up before its cut-over: its timelines are closed, and nobody is told of it any more.
+
+    Raises :class:`InvalidRequest` when it was never started, or is published: that is for a rollback to undo.
+    """
+    course = at.course
+    if not course.started or (CampaignStep.CUT_OVER in course.done and not course.rolled_back):
+        hint = f"backfill rollback {at.plan.id} undoes what is published."
+        raise InvalidRequest(f"{at.campaign} has nothing to abandon: {at.next().reason}.", hint=hint)
+    decommission(at)
+    at.write(JournalEntry(kind="stopped", at=now(), reason=f"{at.run.launched_by} abandoned it"))
+
+
+# ------------------------------------------------------------------ what the steps look at
+
+
+def _watch(at: CampaignRun) -> Watch:
+    lake = at.builder.lake
+    return Watch(lake.storage, lake.publisher.log, lake.spark)
+
+
+def _publication(at: CampaignRun) -> str:
+    return str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+
+
+def _brought(at: CampaignRun, publication: str) -> list[tuple[str, tuple[date, ...]]]:
+    """The days of each table that the publication brought: one that was held back holds what it held."""
+    found = at.builder.lake.publisher.log.find_prepared(publication)
+    if found is None:
+        raise InvalidRequest(f"The publication {publication} is not on the log.", hint="backfill history lists them.")
+    tables = found[0].publication.tables
+    return [(each.table, tuple(date.fromisoformat(day.day) for day in each.days)) for each in tables]
+
+
+def _wrong_and_not_stale(at: CampaignRun, failed: Sequence[WatchedDay], situation: SituationOf) -> Sequence[WatchedDay]:
+    """Rows that came since the cut-over make a day stale, not wrong: a later run or repair builds it again."""
+    if not failed:
+        return ()
+    asked, days = at.plan.asked, [day.day for day in failed]
+    now = situation(at.plan).with_version(asked.target, asked.version)
+    statuses = now.statuses(DayRange(min(days), max(days)))
+    return [day for day in failed if statuses[day.table].get(day.day) is not DayStatus.INPUT_CHANGED]
+
+
+def _wrong(days: Sequence[WatchedDay]) -> str:
+    first = days[0]
+    broken = "; ".join(
+        f"{rule.rule}: {rule.observed}, expected {rule.expected}" for rule in first.rules if not rule.passed
+    )
+    others = f", and {len(days) - 1} more day(s)" if len(days) > 1 else ""
+    return f"{first.table} {first.day} is not as it was published ({broken}){others}."
+
+
+def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay], sender: Sender) -> CampaignStopped:
+    publication = _publication(at)
+    reason = f"after the cut-over, {_wrong(wrong)}"
+    if not at.options.roll_back_if_wrong:
+        return at.stop(CampaignStep.DOWNSTREAM, f"{reason} To put all of it back: backfill rollback {publication}")
+    back = undo(at.builder.lake, publication, at.run, at.progress, reason=reason).published.publication
+    at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, told={"publication": back}))
+    deliver(at.builder.lake.publisher, sender)
+    return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {back}.")
+
+
+def _published_untold(at: CampaignRun) -> str | None:
+    """A publication of this campaign that the journal does not know: its process died before it could say so."""
+    told = {str(entry.told.get("publication")) for entry in at.entries()}
+    for each in history(at.builder.lake.storage, campaign=at.campaign):
+        if each.kind == "replace" and each.outcome == "done":
+            return None if each.publication in told else each.publication
+    return None
+
+
+def _approved_by(at: CampaignRun) -> str:
+    approved = at.course.approved
+    return approved.by if approved else ""

@@ -1,0 +1,48 @@
+"""What a step of a campaign told, as Markdown for a page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.text import escaped
+
+_MOST = 50
+_MARKDOWN = ("difference",)
+"""Of what a step tells, the texts that are Markdown; others may be errors."""
+
+
+def markdown(step: CampaignStep, told: Mapping[str, Any]) -> str:
+    """Plain values as lines, tables of values as tables; only what is Markdown itself is taken as such."""
+    lines = [f"### {step.value.replace('_', ' ')}", ""]
+    for name, value in told.items():
+        if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
+            lines += ["", f"**{name}**", "", *_table(value), ""]
+        elif isinstance(value, Mapping):
+            lines += [f"- {name}: {', '.join(f'{key} {_plain(each)}' for key, each in value.items()) or 'none'}"]
+        elif isinstance(value, list):
+            lines += [f"- {name}: {len(value) or 'none'}", *(f"    - {_plain(each)}" for each in value[:_MOST])]
+        elif name in _MARKDOWN:
+            lines += ["", value, ""]
+        else:
+            lines += [f"- {name}: {_plain(value)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    yield f"| | {' | '.join(columns)} |"
+    yield f"|---|{'---|' * len(columns)}"
+    for name, row in rows.items():
+        yield f"| {escaped(name)} | {' | '.join(_plain(row.get(column, '')) for column in columns)} |"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        text = f"{len(value)}" if len(value) > 3 else ", ".join(map(str, value))
+    elif isinstance(value, Mapping):
+        return "; ".join(f"{escaped(key)}: {_plain(each)}" for key, each in value.items())
+    else:
+        text = str(value)
+    return escaped(text)

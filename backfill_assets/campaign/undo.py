@@ -1,0 +1,99 @@
+"""Undoes a campaign: all of its tables go back together, in one publication, and no row that arrived since is lost.
+
+Days that are as the campaign left them get their files back, which takes about a second whatever their size. Days that
+moved since are staged again by the version of the logic that they had before, on a timeline of the undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from backfill_assets.campaign.undo_days import UndoneDay, Way, seconds_of
+from backfill_assets.campaign.undo_staging import Undoing
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.publication.holds import holding
+from backfill_assets.publication.publisher import Published
+from backfill_assets.publication.rollback import undoable
+from backfill_assets.rebuild.lake import Lake, Progress, provenance
+from backfill_assets.rebuild.outcome import RunInfo
+
+_MOST_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class UndoPlan:
+    """What undoing ``publication`` of ``campaign`` does with every day of its steps."""
+
+    publication: str
+    campaign: str
+    days: tuple[UndoneDay, ...]
+
+    @property
+    def again(self) -> tuple[UndoneDay, ...]:
+        return tuple(each for each in self.days if each.way is Way.STAGE_AGAIN)
+
+    @property
+    def refused(self) -> tuple[UndoneDay, ...]:
+        return tuple(each for each in self.days if each.way is Way.REFUSED)
+
+    @property
+    def seconds(self) -> float | None:
+        """What staging again takes; 0 if no day has to be, None if nobody knows."""
+        return seconds_of(self.days)
+
+
+@dataclass(frozen=True)
+class Undone:
+    """The publication that undid a campaign, and what it did with each day."""
+
+    published: Published
+    plan: UndoPlan
+
+
+def plan_undo(lake: Lake, publication: str) -> UndoPlan:
+    """Say what :func:`undo` would do; reads logs only.
+
+    Raises :class:`InvalidRequest` for what was never published, and :class:`PublicationRefused` when the rollback
+    window is over.
+    """
+    lake.publisher.recover()
+    prepared = undoable(lake.publisher, publication)
+    return UndoPlan(publication, prepared.publication.provenance.campaign, Undoing(lake, prepared).look())
+
+
+def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
+    """Undo ``publication`` of a campaign in one publication, which can be undone like any other.
+
+    Raises like :func:`plan_undo`; also :class:`PublicationRefused` for days that moved and cannot be staged again and
+    when main keeps moving, :class:`DaysFailed` when a day that is staged again does not pass its gates, and
+    :class:`InvalidRequest` when everything is back already.
+    """
+    lake.publisher.recover()
+    prepared = undoable(lake.publisher, publication)
+    campaign = prepared.publication.provenance.campaign
+    touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
+    with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
+        for _ in range(_MOST_ATTEMPTS):
+            attempt = Undoing(lake, prepared)
+            attempt.stage(run, progress)
+            hold.extend()
+            made = provenance(run, attempt.name).model_copy(update={"reason": reason or f"rollback of {publication}"})
+            request = attempt.request(lake.new_id("rollback"), made)
+            if not request.tables:
+                raise InvalidRequest(_nothing_to_publish(publication, attempt.days))
+            outcome = lake.publisher.publish(request)
+            if isinstance(outcome, Published):
+                attempt.close()
+                return Undone(outcome, UndoPlan(publication, campaign, tuple(attempt.days)))
+            progress(f"{campaign}: main moved while it was undone ({'; '.join(outcome.reasons[:2])}), looking again")
+    raise PublicationRefused(
+        f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was undone.",
+        hint="Another run is rewriting the same days; let it finish, then roll back again.",
+    )
+
+
+def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:
+    if any(each.way is Way.STAGE_AGAIN for each in days):
+        return f"{publication} has nothing to undo: of what has arrived, the logic from before it gives the same rows."
+    return f"{publication} is undone already: all of its days are as they were before it."

@@ -1,0 +1,252 @@
+"""One attempt at undoing a campaign: what becomes of each day, and the publication that brings it about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.campaign.undo_days import Made, UndoneDay, Way, decided, read_again
+from backfill_assets.datasets import registry
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayChange, InputRead, Prepared, Provenance, Publication, TableChange
+from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline
+from backfill_assets.model.declaration import Step, Version
+from backfill_assets.publication.publisher import Pin
+from backfill_assets.publication.rollback import main_schema, undoing
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.decide import Wanted
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, OverlaidDay, Overlay
+from backfill_assets.rebuild.replace import ReplaceBuild
+
+
+@dataclass(frozen=True)
+class Part:
+    """Days of a step that had the same version of its logic before."""
+
+    step: Step
+    tables: tuple[str, ...]
+    version: Version | None
+    """None if it is not known, or not there any more."""
+    days: tuple[date, ...]
+
+
+@dataclass
+class Undoing:
+    """Goes through the steps in build order: what a step reads is put back, or staged again, before it."""
+
+    lake: Lake
+    prepared: Prepared
+    overlay: Overlay = NOTHING_STAGED
+    """The days that are put back or staged again: what comes after reads these, and not main's."""
+    days: list[UndoneDay] = field(default_factory=list)
+    changes: dict[str, list[DayChange]] = field(default_factory=dict)
+    builds: list[ReplaceBuild] = field(default_factory=list)
+    known: dict[str, Prepared | None] = field(default_factory=dict)
+    """Publications that were read from the log."""
+
+    @property
+    def name(self) -> str:
+        """What the timelines of the undo are called after: nobody but an undo of this campaign adopts from them."""
+        return f"{CAMPAIGN}undo-{self.prepared.publication.provenance.campaign.removeprefix(CAMPAIGN)}"
+
+    def look(self) -> tuple[UndoneDay, ...]:
+        """What would become of each day. Days that read what is staged again count as staged again."""
+        again: dict[str, frozenset[str]] = {}
+        for part in self.parts():
+            pin = self.pin(part)
+            found = self.decide(part, pin, again)
+            self.days += found
+            self.put_back(part, pin, found)
+            for table in part.tables:
+                days = {str(each.day) for each in found if each.way is Way.STAGE_AGAIN}
+                again[table] = again.get(table, frozenset()) | days
+        return tuple(self.days)
+
+    def stage(self, run: RunInfo, progress: Progress) -> None:
+        """Put back what can be put back, and stage the rest; raises for days of which neither can be done."""
+        for part in self.parts():
+            pin = self.pin(part)
+            found = self.decide(part, pin, {})
+            _refuse(found)
+            self.days += found
+            self.put_back(part, pin, found)
+            again = [each.day for each in found if each.way is Way.STAGE_AGAIN]
+            if again and part.version is not None:
+                progress(f"{part.step.name}: {len(again)} day(s) are staged again by {part.version.name}")
+                self.stage_again(part, part.version, again, run, progress)
+        self.refuse_lost_files()
+
+    # ------------------------------------------------------------------ decide
+
+    def parts(self) -> list[Part]:
+        """In build order."""
+        writes = self.prepared.publication.writes
+        known = {registry.step(table).name for table in sorted(writes)}
+        return [part for step in registry.steps() if step.name in known for part in self.parts_of(step, writes)]
+
+    def parts_of(self, step: Step, writes: Iterable[str]) -> list[Part]:
+        tables = tuple(table.name for table in step.tables if table.name in writes)
+        by_version: dict[str, list[date]] = {}
+        for change in self.prepared.change(tables[0]).days:
+            content = self.prepared.before[tables[0]][change.day].content
+            by_version.setdefault(content.code_version if content else "", []).append(date.fromisoformat(change.day))
+        versions = {version.name: version for version in step.versions}
+        return [Part(step, tables, versions.get(name), tuple(sorted(days))) for name, days in by_version.items()]
+
+    def pin(self, part: Part) -> Pin:
+        written = [str(day) for day in part.days]
+        reads = decide.read_days(part.step, part.version, part.days) if part.version else {}
+        return self.overlay.over(self.lake.publisher.pin(dict.fromkeys(part.tables, written), reads))
+
+    def decide(self, part: Part, pin: Pin, again: Mapping[str, frozenset[str]]) -> list[UndoneDay]:
+        wanted = _wanted(part, pin)
+        reads = part.version.reads if part.version else ()
+        reads_raw = any(registry.step(read.table).source for read in reads)
+        return [
+            decided(
+                part.step.name,
+                day,
+                [self.made(table, day, pin) for table in part.tables],
+                wanted.get(day),
+                read_again(decide.read_days(part.step, part.version, [day]), again) if part.version else "",
+                version_known=part.version is not None,
+                reads_raw=reads_raw,
+            )
+            for day in part.days
+        ]
+
+    def made(self, table: str, day: date, pin: Pin) -> Made:
+        change = next(each for each in self.prepared.change(table).days if each.day == str(day))
+        now = pin.states.get((table, str(day)))
+        return Made(
+            table=table,
+            before=self.prepared.before[table][str(day)],
+            files=frozenset(self.prepared.target_of(table, change)),
+            content=self.prepared.result(table, str(day)),
+            now=now,
+            now_files=frozenset(pin.expected[table, str(day)].files),
+            other_campaign=self.other_campaign(table, str(day), now.publication) if now else "",
+        )
+
+    def other_campaign(self, table: str, day: str, publication: str) -> str:
+        """The last other campaign that published the day after the one that is undone; empty without one.
+
+        One that was undone itself is passed by, with everything that it had brought.
+        """
+        undone = self.prepared.publication
+        while publication != undone.id and (found := self.find(publication)) is not None:
+            made = found.publication
+            if made.kind == "rollback" and made.provenance.undoes == undone.id:
+                return ""
+            if made.kind == "rollback":
+                found = self.find(made.provenance.undoes) or found
+            elif made.provenance.campaign not in ("", undone.provenance.campaign):
+                return made.provenance.campaign
+            publication = found.before[table][day].publication
+        return ""
+
+    def find(self, publication: str) -> Prepared | None:
+        if publication not in self.known:
+            found = self.lake.publisher.log.find_prepared(publication) if publication else None
+            self.known[publication] = found[0] if found else None
+        return self.known[publication]
+
+    # ------------------------------------------------------------------ put back, or stage again
+
+    def put_back(self, part: Part, pin: Pin, found: Sequence[UndoneDay]) -> None:
+        days = [str(each.day) for each in found if each.way is Way.PUT_BACK]
+        for table in part.tables:
+            before = self.prepared.before[table]
+            self.changes.setdefault(table, []).extend(
+                DayChange(
+                    day=day, adds=before[day].files, content=before[day].content, expected=pin.expected[table, day]
+                )
+                for day in days
+            )
+            self.overlay = self.overlay.putting_back(table, [(day, self.as_before(table, day)) for day in days])
+
+    def as_before(self, table: str, day: str) -> DayBefore:
+        before = self.prepared.before[table][day]
+        if not before.files:
+            return DayBefore(before.content)
+        foreign = "" if before.content else fingerprints.physical(file.path for file in before.files)
+        return DayBefore(before.content, files=before.files, foreign=foreign)
+
+    def stage_again(self, part: Part, version: Version, days: Sequence[date], run: RunInfo, progress: Progress) -> None:
+        self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
+        build = ReplaceBuild(
+            self.lake, part.step, version, run, force=False, progress=progress, overlay=self.overlay, campaign=self.name
+        )
+        build.stage(days)
+        build.refuse_failed()
+        self.builds.append(build)
+        for table in build.tables:
+            staged = [each for held in build.staged.values() for each in held if each.table == table]
+            self.overlay = self.overlay.with_days(
+                table,
+                [
+                    (str(each.day), OverlaidDay(self.timeline(table, [file.path for file in each.files]), each.content))
+                    for each in staged
+                ],
+            )
+
+    def timeline(self, table: str, files: Sequence[str]) -> Timeline | None:
+        return Timeline.holding(self.lake.storage, table, files[0]) if files else None
+
+    def refuse_lost_files(self) -> None:
+        """Better a clear no than a table that names files that are gone."""
+        paths = (f"{table}/{add.path}" for table, days in self.changes.items() for day in days for add in day.adds)
+        if lost := self.lake.storage.missing(paths):
+            raise PublicationRefused(
+                f"{self.prepared.publication.id} cannot be undone: {lost[0]} is gone, and {len(lost) - 1} more files.",
+                hint="Rebuild the days with the version of the code that they had then.",
+            )
+
+    # ------------------------------------------------------------------ publish
+
+    def request(self, id: str, made: Provenance) -> Publication:
+        staged = [build.request() for build in self.builds if build.staged]
+        schemas = {change.table: change.table_schema for each in staged for change in each.tables}
+        days = {table: list(found) for table, found in self.changes.items() if found}
+        for each in staged:
+            for change in each.tables:
+                days.setdefault(change.table, []).extend(change.days)
+        tables = tuple(
+            TableChange(
+                table=table,
+                table_schema=schemas.get(table) or main_schema(self.lake.publisher, table),
+                days=tuple(sorted(found, key=lambda day: day.day)),
+            )
+            for table, found in days.items()
+        )
+        inputs: tuple[InputRead, ...] = tuple(read for each in staged for read in each.inputs if read.days)
+        request = Publication(id=id, kind="rollback", tables=tables, inputs=inputs, provenance=made)
+        return undoing(self.prepared, request)
+
+    def close(self) -> None:
+        for build in self.builds:
+            build.close_timelines()
+
+
+def _wanted(part: Part, pin: Pin) -> dict[date, Wanted]:
+    """What the logic from before would be given now, of the days whose inputs are all published."""
+    if part.version is None:
+        return {}
+    published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
+    without = decide.without_inputs(part.step, part.version, part.days, published)
+    logicals = {name: read.days for name, read in pin.inputs.items()}
+    wanted = decide.wanted(part.step, part.version, part.days, logicals)
+    return {day: found for day, found in wanted.items() if day not in without}
+
+
+def _refuse(found: Sequence[UndoneDay]) -> None:
+    if refused := [each for each in found if each.way is Way.REFUSED]:
+        first = refused[0]
+        raise PublicationRefused(
+            f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
+            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
+        )

@@ -1,0 +1,346 @@
+"""Carries out a plan in the foreground: ``backfill run PLAN`` stages it, ``backfill approve PLAN`` cuts it over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from backfill_assets.cli.commands.notices import notice_sender, say_undelivered
+from backfill_assets.cli.foreground import foreground_builder, run_info, tell, tell_step
+from backfill_assets.cli.output import ask, ranges, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
+from backfill_assets.cli.queries.difference import say_difference
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.errors import CampaignStopped, InvalidRequest
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from rich.table import Table
+
+    from backfill_assets.campaign.course import Move
+    from backfill_assets.campaign.run import CampaignRun, Options
+    from backfill_assets.campaign.words import Beside, TableChange
+    from backfill_assets.difference.kept import Difference
+    from backfill_assets.lakehouse.campaign_journal import JournalEntry
+    from backfill_assets.plan.records import Plan
+    from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
+
+_LONGEST_TOLD = 100
+
+_EPILOG = """
+\b
+Examples:
+  backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29
+  backfill run plan-0123456789abcdef        stage it where no reader sees it
+  backfill approve plan-0123456789abcdef    look once more, say yes: all of its tables are published at once
+  backfill approve plan-0123456789abcdef --yes           in a script
+  backfill rollback <publication>           put all of them back
+"""
+
+
+_CAMPAIGN_EPILOG = """
+\b
+Examples:
+  backfill campaign                            every campaign, and how far it is
+  backfill campaign plan-0123456789abcdef      each step, and what comes next
+  backfill campaign plan-0123456789abcdef --abandon
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("plan")
+@click.option("--without-held-back", is_flag=True, help="Publish the good days although others were held back.")
+@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> None:
+    """Publish everything that `backfill run PLAN` has staged: all tables in one publication, or nothing.
+
+    Shows the difference, and asks. Days whose inputs moved since they were staged are staged again, compared and judged
+    first. If an expectation or a limit does not hold then, nothing is published, and the new difference is shown.
+    Readers who pin the publication log see all tables old or all new. One rollback puts all of them back. What is
+    downstream and not in the plan is built next, and the notice is delivered. A campaign that Dagster's daemon carries
+    on is cut over by it.
+    """
+    from backfill_assets.campaign.approval import moved_sentence
+    from backfill_assets.lakehouse.campaign_journal import CampaignStep
+
+    with ExitStack() as stack:
+        at = _carried(plan, "backfill approve", stack)
+        _refuse_unstaged(at)
+        seen = _difference(at)
+        _say_difference(seen, as_json)
+        at.require_approvable(without_held_back=without_held_back, seen=seen)
+        if not yes:
+            ask("Publish this?")
+        at.approve(without_held_back=without_held_back, seen=seen)
+        if at.course.daemon:
+            words = f"{plan} is approved. Dagster's daemon cuts it over: backfill campaign {plan} shows how far it is."
+            _say_daemon(plan, words, as_json)
+            return
+        try:
+            move = _carry_on(at, as_json=as_json)
+        except CampaignStopped:
+            _say_difference(_difference(at), as_json or _difference(at) == seen)
+            raise
+        done = at.course.done
+        told, times = done[CampaignStep.CUT_OVER].told, _times(at.plan, at.entries())
+    if as_json:
+        say_json({**told, "waits": move.reason, "times": times.json})
+        return
+    rows = new_table("table", "staged again", "published")
+    for table, days in told["days"].items():
+        rows.add_row(table, ", ".join(told["staged again"].get(table, ())), ", ".join(days))
+    say(rows, f"Published together as {told['publication']}.")
+    if CampaignStep.TELL_AFTER in done:
+        say_undelivered(done[CampaignStep.TELL_AFTER].told.get("still due", {}))
+    if moved := told["moved"]:
+        shown = f"backfill diff {plan} --kept shows what was published"
+        say(f"{moved_sentence(moved)} It was compared and judged again: {shown}.")
+    say(times.shown, f"To put all of it back: backfill rollback {told['publication']}")
+
+
+@click.command(epilog=_CAMPAIGN_EPILOG)
+@click.argument("plan", required=False)
+@click.option("--abandon", is_flag=True, help="Give it up: nothing of it is published, and what is staged may go.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
+    """How far the campaign of PLAN is: its nine steps, what each told, and what it waits for; or a list of all."""
+    from backfill_assets.campaign.days import campaign_days
+    from backfill_assets.lakehouse import campaign_journal as journal
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+    from backfill_assets.plan.keep import plan_as_kept
+
+    settings = current_settings()
+    storage = open_storage(settings)
+    if plan is None:
+        _say_campaigns({name: journal.entries(storage, name) for name in journal.campaigns(storage)}, as_json)
+        return
+    kept = plan_as_kept(settings, plan)
+    if abandon:
+        _abandon(plan)
+    entries = journal.entries(storage, campaign_of(plan))
+    if as_json:
+        told = [entry.model_dump(mode="json") for entry in entries]
+        days = campaign_json(campaign_days(storage, kept))
+        say_json({"plan": plan, "entries": told, "days": days, "times": _times(kept, entries).json})
+        return
+    with ExitStack() as stack:
+        _say_campaign(_carried(plan, "backfill campaign", stack), entries)
+    if found := campaign_days(storage, kept):
+        say(campaign_table(found))
+    say(_times(kept, entries).shown)
+
+
+def _abandon(plan: str) -> None:
+    from backfill_assets.campaign.steps import abandon
+
+    with ExitStack() as stack:
+        abandon(_carried(plan, "backfill campaign --abandon", stack))
+
+
+def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) -> None:
+    """Carry ``plan`` up to where somebody has to approve it, and show what it would change; from ``first`` on."""
+    from backfill_assets.lakehouse.campaign_journal import CampaignStep
+    from backfill_assets.plan.keep import require_carried_out
+
+    with ExitStack() as stack:
+        at = _carried(plan, "backfill run", stack)
+        require_carried_out(current_settings(), at.plan, started=at.course.started)
+        at.start(options, CampaignStep(first) if first else None)
+        if options.daemon:
+            words = f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it."
+            _say_daemon(plan, words, as_json)
+            return
+        move = _carry_on(at, as_json=as_json)
+        done, changes = at.shadowed, _beside_published(at)
+        times = _times(at.plan, at.entries())
+    if as_json:
+        say_json({**_as_json(plan, done, changes), "waits": move.reason, "times": times.json})
+        return
+    if done:
+        _say(done, changes, at.held_back)
+    say(times.shown)
+    say(f"{plan}: {move.reason}.")
+    if at.course.approved is None:
+        say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {plan}")
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def _refuse_unstaged(at: CampaignRun) -> None:
+    from backfill_assets.lakehouse.campaign_journal import CampaignStep
+
+    course, plan = at.course, at.plan.id
+    if CampaignStep.CUT_OVER in course.done and not course.rolled_back:
+        publication = course.done[CampaignStep.CUT_OVER].told["publication"]
+        raise InvalidRequest(f"{plan} is published already, as {publication}.", hint=f"backfill campaign {plan}")
+    if CampaignStep.VALIDATE not in course.done:
+        raise InvalidRequest(f"Nothing of {plan} is staged and validated.", hint=f"backfill run {plan} stages it.")
+
+
+# ------------------------------------------------------------------ what it works with
+
+
+def _carried(plan: str, command: str, stack: ExitStack) -> CampaignRun:
+    from backfill_assets.campaign.run import CampaignRun
+    from backfill_assets.plan.keep import plan_as_kept
+
+    settings = current_settings()
+    price = settings.core_hour_price
+    return CampaignRun(
+        foreground_builder(settings, stack),
+        plan_as_kept(settings, plan),
+        run_info(command),
+        tell,
+        None if price is None else price / 3600,
+    )
+
+
+def _carry_on(at: CampaignRun, *, as_json: bool) -> Move:
+    from backfill_assets.campaign.steps import carry_on
+    from backfill_assets.plan.observe import situation_of_plan
+
+    settings = current_settings()
+    sender = notice_sender(settings, as_json=as_json)
+    return carry_on(at, sender, lambda plan: situation_of_plan(settings, plan), tell_step)
+
+
+# ------------------------------------------------------------------ what it shows
+
+
+def _difference(at: CampaignRun) -> Difference | None:
+    from backfill_assets.difference.find import last_difference
+
+    return last_difference(at.builder.lake.storage, at.plan.id)
+
+
+def _say_difference(found: Difference | None, quiet: bool) -> None:
+    if found is not None and not quiet:
+        say_difference(found)
+
+
+def _beside_published(at: CampaignRun) -> list[TableChange]:
+    from backfill_assets.campaign.words import table_change
+
+    staged, published = at.figures(at.shadowed)
+    return [table_change(table, published.get(table, {}), days) for table, days in staged.items()]
+
+
+def _say(done: Sequence[ShadowedStep], changes: Sequence[TableChange], held: Sequence[HeldBack]) -> None:
+    counts = ("staged", "would change", "unchanged", "held back")
+    rows = new_table("table", *counts, "which would change", numbers=counts)
+    by_step = {table: each for each in done for table in each.build.tables}
+    for change in changes:
+        step = by_step[change.table]
+        out = sum(each.table == change.table for each in step.held_back)
+        told = (len(step.staged), len(change.changed), len(change.unchanged) + len(step.unchanged), out)
+        rows.add_row(change.table, *(f"{count:,}" for count in told), ranges(change.changed))
+    say(rows)
+    _say_measures([beside for change in changes for beside in change.beside])
+    for each in held:
+        say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {each.why}"))
+
+
+def _say_daemon(plan: str, words: str, as_json: bool) -> None:
+    if as_json:
+        say_json({"plan": plan, "waits": words})
+    else:
+        say(words)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """What the steps were estimated to take, and took: for people and for programs."""
+
+    shown: Table
+    json: Sequence[Mapping[str, object]]
+
+
+def _times(plan: Plan, entries: Sequence[JournalEntry]) -> _Times:
+    from backfill_assets.plan.durations import TIME_COLUMNS, TIME_NUMBERS, time_rows, times_json
+
+    rows = new_table(*TIME_COLUMNS, numbers=TIME_NUMBERS)
+    for row in time_rows(plan, entries):
+        rows.add_row(*row)
+    return _Times(rows, times_json(plan, entries))
+
+
+def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -> None:
+    from backfill_assets.campaign.course import course
+    from backfill_assets.lakehouse.campaign_journal import STEPS
+
+    rows = new_table("campaign", "steps done", "last", "by", numbers=["steps done"])
+    told = []
+    for name, entries in found.items():
+        now = course(name, entries)
+        told.append({"campaign": name, "done": [step.value for step in STEPS if step in now.done]})
+        rows.add_row(name, f"{len(now.done)} of {len(STEPS)}", f"{entries[-1].kind} {entries[-1].step}", entries[-1].by)
+    if as_json:
+        say_json(told)
+    else:
+        say(rows if found else "No campaign was started yet: backfill plan makes a plan, backfill run PLAN carries it.")
+
+
+def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
+    from backfill_assets.plan.durations import seconds_text
+
+    rows = new_table("when", "what", "which", "spent", "by", "told", numbers=["spent"])
+    for entry in entries:
+        which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
+        spent = seconds_text(entry.spent.seconds if entry.spent else None)
+        told = entry.reason or _short(entry.told)
+        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, entry.by, told)
+    say(rows, f"Next: {at.next().reason}.")
+
+
+def _short(told: Mapping[str, object]) -> str:
+    text = "; ".join(f"{name}: {value}" for name, value in told.items() if value)
+    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]} ..."
+
+
+def _say_measures(found: Sequence[Beside]) -> None:
+    rows = new_table("table", "measure", "published", "staged", "change", numbers=["published", "staged", "change"])
+    for each in found:
+        share = "" if each.share is None else f"{each.share:+.4%}"
+        rows.add_row(each.table, each.measure, *map(_figure, (each.published, each.staged)), share)
+    say(rows)
+
+
+def _figure(value: Decimal | None) -> str:
+    from backfill_assets.text import UNKNOWN, amount
+
+    return UNKNOWN if value is None else amount(value)
+
+
+def _exact(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableChange]) -> dict[str, object]:
+    return {
+        "plan": plan,
+        "tables": {
+            change.table: {
+                "changed": list(change.changed),
+                "unchanged": list(change.unchanged),
+                "measures": {
+                    each.measure: {"published": _exact(each.published), "staged": _exact(each.staged)}
+                    for each in change.beside
+                },
+            }
+            for change in changes
+        },
+        "held_back": [
+            {"table": each.table, "day": each.day, "because_of": each.because_of, "rules": [r.rule for r in each.rules]}
+            for step in done
+            for each in step.held_back
+        ],
+    }

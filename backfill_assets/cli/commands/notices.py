@@ -1,0 +1,118 @@
+"""``backfill notices``: what people are to be told, and handing it over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from backfill_assets.cli.output import say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.errors import NotDelivered
+
+if TYPE_CHECKING:
+    from backfill_assets.publication.outbox import Delivery, Sender
+    from backfill_assets.publication.publisher import Publisher
+    from backfill_assets.settings import Settings
+
+_EPILOG = """
+\b
+Examples:
+  backfill notices list
+  backfill notices send
+  BACKFILL_NOTICES=file:notices.jsonl backfill notices send
+"""
+_LIST_EPILOG = """
+\b
+Examples:
+  backfill notices list
+  backfill notices list --all --json
+"""
+_SEND_EPILOG = """
+\b
+Examples:
+  backfill notices send
+  BACKFILL_NOTICES=webhook:https://chat.example.com/hooks/reports backfill notices send
+"""
+
+
+@click.group(epilog=_EPILOG)
+def notices() -> None:
+    """List what people are to be told of campaigns, and send it.
+
+    A notice is written together with the publication that it tells of and is delivered effectively once: at least
+    once, always under the same key, by which whoever receives it drops what it has seen.
+    """
+
+
+@notices.command("list", epilog=_LIST_EPILOG)
+@click.option("--all", "with_delivered", is_flag=True, help="Also the keys of those that were delivered.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_notices(with_delivered: bool, as_json: bool) -> None:
+    """List the notices that are due."""
+    from backfill_assets.publication.outbox import delivered_keys, due_notices
+    from backfill_assets.publication.senders import as_json as notice_as_json
+
+    publisher = open_publisher(current_settings())
+    due = due_notices(publisher)
+    delivered = delivered_keys(publisher) if with_delivered else []
+    if as_json:
+        say_json({"due": [notice_as_json(each) for each in due], "delivered": delivered})
+        return
+    rows = new_table("key", "notice", "reports", "approved by")
+    for each in due:
+        rows.add_row(each.key, each.notice.title, ", ".join(each.notice.reports), each.notice.approved_by)
+    for key in delivered:
+        rows.add_row(key, Text("delivered", "green"), "", "")
+    say(rows if due or delivered else "No notice is due.")
+    if due:
+        say("To deliver them: backfill notices send")
+
+
+@notices.command(epilog=_SEND_EPILOG)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def send(as_json: bool) -> None:
+    """Deliver every notice that is due to where BACKFILL_NOTICES says. The exit code is 1 if one stays due."""
+    settings = current_settings()
+    found = delivered(settings, open_publisher(settings), as_json=as_json)
+    if as_json:
+        say_json({"sent": list(found.sent), "failed": dict(found.failed)})
+    elif not found.sent and not found.failed:
+        say("No notice is due.")
+    if found.failed:
+        raise NotDelivered(
+            f"{len(found.failed)} notice(s) could not be delivered and stay due.",
+            hint="backfill notices send tries again.",
+        )
+
+
+def delivered(settings: Settings, publisher: Publisher, *, as_json: bool = False) -> Delivery:
+    """Deliver what is due, and say so; what cannot be delivered now does not fail the command that caused it."""
+    from backfill_assets.publication.outbox import deliver
+
+    found = deliver(publisher, notice_sender(settings, as_json=as_json))
+    if not as_json and found.sent:
+        say(Text(f"Told: {len(found.sent)} notice(s), by {settings.notices.partition(':')[0]}.", "green"))
+    say_undelivered(dict(found.failed), as_json=as_json)
+    return found
+
+
+def notice_sender(settings: Settings, *, as_json: bool) -> Sender:
+    """The sender that BACKFILL_NOTICES names; ``log`` prints, beside ``--json`` on standard error."""
+    from backfill_assets.publication.senders import sender_of
+
+    return sender_of(settings.notices, _print_beside_json if as_json else say)
+
+
+def say_undelivered(failed: Mapping[str, str], *, as_json: bool = False) -> None:
+    """Why notices stay due, by key."""
+    for key, reason in () if as_json else failed.items():
+        say(Text(f"Not told yet: {key}: {reason}. To try again: backfill notices send", "yellow"))
+
+
+def _print_beside_json(message: str) -> None:
+    """Standard output has nothing but JSON then."""
+    click.echo(message, err=True)

@@ -1,0 +1,171 @@
+"""``backfill quarantine replay``: judge rejected rows again by the contract of now, and rebuild the days it frees."""
+
+from __future__ import annotations
+
+import getpass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import date
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import click
+
+from backfill_assets.cli.output import ranges, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings
+from backfill_assets.days import DayRange
+from backfill_assets.errors import BackfillError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from backfill_assets.landing.quarantine import Rejects
+    from backfill_assets.rebuild.builder import Builder
+    from backfill_assets.rebuild.outcome import BuildResult
+    from backfill_assets.rebuild.replay import Judged
+    from backfill_assets.settings import Settings
+
+_EPILOG = """
+\b
+Examples:
+  backfill quarantine replay --dry-run                                    what would a rebuild accept?
+  backfill quarantine replay quarantine_sales --days 2017-03-01..2017-03-07
+"""
+_HINT = (
+    "Mend the contract in a new version of the step, or ask the source to land corrected rows as a new file: those come"
+    " in on the day they arrive, and the old lines stay here, accounted for."
+)
+
+
+class StillBad(BackfillError):
+    """No quarantined row would be accepted by the contract of now."""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("table", required=False)
+@click.option("--days", "days_text", metavar="A..B", help="Only rows of these days.")
+@click.option("--dry-run", is_flag=True, help="Say how many rows would be freed; build nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def replay(table: str | None, days_text: str | None, dry_run: bool, as_json: bool) -> None:
+    """Judge rejected rows again by the contract and code of now, and rebuild the days on which some are accepted.
+
+    The days are built as by any run, with everything downstream that reads them: gates decide, and everything
+    received stays accounted for. Starts Spark. The exit code is 1 when no row would be freed.
+    """
+    from backfill_assets.landing.quarantine import rejects_named
+
+    days = DayRange.parse(days_text) if days_text else None
+    rejects = rejects_named(table)
+    with ExitStack() as stack:
+        told = _replayed(_builder(current_settings(), stack), rejects, days, dry_run, as_json)
+    if as_json:
+        say_json(told)
+    if told["still_bad"] and not told["freed"] and not dry_run:
+        raise _still_bad(told)
+
+
+def _replayed(
+    builder: Builder, rejects: Sequence[Rejects], days: DayRange | None, dry_run: bool, quiet: bool
+) -> dict[str, Any]:
+    from backfill_assets.published.reading import anything_published
+    from backfill_assets.rebuild.replay import judge_again
+
+    published = anything_published(builder.lake.storage)
+    judged = [each for one in rejects for each in (judge_again(builder.lake, one, days) if published else ())]
+    if not quiet:
+        _say_judged(judged, days)
+    built = [] if dry_run else _rebuilt(builder, _freed(rejects, judged), quiet)
+    return {"judged": [_as_json(each) for each in judged if each.reason], **_totals(judged), "built": built}
+
+
+def _builder(settings: Settings, stack: ExitStack) -> Builder:
+    from backfill_assets.rebuild.builder import Builder
+    from backfill_assets.spark.session import spark_session
+
+    @cache
+    def spark() -> SparkSession:
+        return stack.enter_context(spark_session(settings, "backfill quarantine replay"))
+
+    return Builder.from_settings(settings, spark)
+
+
+def _totals(judged: Sequence[Judged]) -> dict[str, int]:
+    once = [each for each in judged if each.reason is None]
+    return {"freed": sum(each.freed for each in once), "still_bad": sum(each.still_bad for each in once)}
+
+
+def _freed(rejects: Sequence[Rejects], judged: Sequence[Judged]) -> dict[str, list[date]]:
+    """The days with freed rows, by the step that rejected them."""
+    found = {
+        one.step.name: sorted({each.day for each in judged if each.table == one.table and each.freed})
+        for one in rejects
+    }
+    return {name: days for name, days in found.items() if days}
+
+
+def _still_bad(told: Mapping[str, Any]) -> StillBad:
+    reasons: Counter[str] = Counter()
+    for each in told["judged"]:
+        reasons[each["reason"]] += each["still_bad"]
+    listed = "\n".join(f"  {rows:,} x {reason}" for reason, rows in reasons.most_common())
+    return StillBad(
+        f"None of {told['still_bad']:,} quarantined rows would be accepted; nothing was built.\n{listed}", hint=_HINT
+    )
+
+
+def _rebuilt(builder: Builder, freed: Mapping[str, Sequence[date]], quiet: bool) -> list[dict[str, Any]]:
+    if not freed:
+        return []
+    from backfill_assets.rebuild.environment import git_commit
+    from backfill_assets.rebuild.outcome import RunInfo
+    from backfill_assets.rebuild.replay import rebuild
+
+    run = RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: backfill quarantine replay")
+    found = []
+    for step, result in rebuild(builder, freed, run, (lambda _: None) if quiet else _progress):
+        found += _built(step.name, result)
+        if not quiet:
+            _say_built(found[-1])
+    return found
+
+
+def _progress(message: str) -> None:
+    click.echo(message, err=True)
+
+
+def _built(step: str, result: BuildResult) -> list[dict[str, Any]]:
+    days = sorted({day.day for day in result.days if not day.reused})
+    rows = sum(day.rows for day in result.days if day.table == step)
+    return [{"step": step, "days": days, "rows": rows, "publications": list(result.publications)}]
+
+
+def _say_built(built: Mapping[str, Any]) -> None:
+    if built["publications"]:
+        publications = ", ".join(built["publications"])
+        say(f"{built['step']}: {ranges(built['days'])} published, {built['rows']:,} rows ({publications})")
+    else:
+        say(f"{built['step']}: unchanged")
+
+
+def _say_judged(judged: Sequence[Judged], days: DayRange | None) -> None:
+    if not judged:
+        say("Nothing is quarantined" + (f" on {days}." if days else "."))
+        return
+    rows = new_table("table", "day", "freed", "still bad", "of which", numbers=["freed", "still bad"])
+    for total in [each for each in judged if each.reason is None]:
+        of_day = [each for each in judged if each.reason and (each.table, each.day) == (total.table, total.day)]
+        why = "\n".join(_words(each) for each in of_day)
+        rows.add_row(total.table, str(total.day), f"{total.freed:,}", f"{total.still_bad:,}", why)
+    say(rows, "{freed:,} rows would be freed, {still_bad:,} are still bad.".format(**_totals(judged)))
+
+
+def _words(judged: Judged) -> str:
+    counts = ((judged.freed, "freed"), (judged.still_bad, "still bad"))
+    return f"{judged.reason} ({', '.join(f'{rows:,} {what}' for rows, what in counts if rows)})"
+
+
+def _as_json(judged: Judged) -> dict[str, Any]:
+    return {name: getattr(judged, name) for name in ("table", "day", "reason", "freed", "still_bad")}

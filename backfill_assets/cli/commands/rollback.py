@@ -1,0 +1,220 @@
+"""``backfill rollback``: put back what the days held before a publication, or before a campaign."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+from contextlib import ExitStack
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from backfill_assets.cli.commands.notices import delivered
+from backfill_assets.cli.foreground import foreground_builder, run_info, tell
+from backfill_assets.cli.output import ask, ranges, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from backfill_assets.campaign.undo import UndoPlan
+    from backfill_assets.lakehouse.records import InputRead, Prepared, TableChange
+    from backfill_assets.publication.publisher import Published, Publisher
+
+_EPILOG = """
+\b
+Examples:
+  backfill history --limit 5                         find the publication
+  backfill rollback <publication>                    look, then say yes
+  backfill rollback <publication> --yes              in a script
+  backfill rollback plan-0123456789abcdef --dry-run  what undoing a campaign would do, and how long it takes
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("what", metavar="CAMPAIGN|PLAN|PUBLICATION")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Put back what the days held before a publication, in all its tables at once.
+
+    Copies no data and takes well under a second. A publication is refused when a day was published again since. Of a
+    campaign, such days are staged again first, by the version of the logic that they had before, so that no row that
+    arrived since is missing; it says so beforehand, with the time it takes. A rollback is a publication itself and can
+    be rolled back.
+    """
+    publisher = open_publisher(current_settings())
+    prepared = _find(publisher, _publication(publisher, what))
+    if prepared.publication.provenance.campaign:
+        _undo_campaign(prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+    else:
+        _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _publication(publisher: Publisher, what: str) -> str:
+    """A plan and a campaign stand for what they have brought into main."""
+    from backfill_assets.campaign.undo_campaign import tell_journal
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+    from backfill_assets.lakehouse.plans import is_plan_id
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+    from backfill_assets.publication.rollback import newest_of
+    from backfill_assets.published.reading import anything_published
+
+    campaign = campaign_of(what) if is_plan_id(what) else what
+    if not campaign.startswith(CAMPAIGN) or not anything_published(publisher.storage):
+        return what
+    tell_journal(publisher, campaign, "backfill rollback")
+    return newest_of(publisher, campaign)
+
+
+def _roll_back_publication(
+    publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    from backfill_assets.landing.raw_rollback import require_sound_rollback
+
+    if not as_json:
+        _say_plan(prepared)
+    publisher.recover()
+    looked_at = require_sound_rollback(publisher, prepared)
+    if dry_run:
+        _say_dry({"publication": prepared.publication.id}, as_json)
+        return
+    if not yes:
+        ask("Put this back?")
+    done = _roll_back(publisher, prepared.publication.id, looked_at)
+    if as_json:
+        say_json({"publication": done.publication, "versions": done.versions})
+    else:
+        _say_result(done)
+
+
+# ------------------------------------------------------------------ a campaign
+
+
+def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    from backfill_assets.campaign.undo import plan_undo
+    from backfill_assets.campaign.undo_campaign import carry_out_undo, require_undoable
+
+    settings = current_settings()
+    with ExitStack() as stack:
+        lake = foreground_builder(settings, stack).lake
+        plan = plan_undo(lake, prepared.publication.id)
+        if not as_json:
+            _say_undo(plan)
+        if dry_run:
+            _say_dry(_undo_json(plan), as_json)
+            return
+        require_undoable(plan)
+        if not yes:
+            ask("Put this back?")
+        done = carry_out_undo(lake, plan, run_info("backfill rollback"), tell)
+        delivered(settings, lake.publisher, as_json=as_json)
+    if as_json:
+        say_json({**_undo_json(done.plan), "publication": done.published.publication})
+    else:
+        _say_result(done.published)
+
+
+def _say_undo(plan: UndoPlan) -> None:
+    from backfill_assets.campaign.undo_days import Way
+
+    rows = new_table("table", "what", "days", "which", "by", "why", numbers=["days"])
+    steps = dict.fromkeys(each.step for each in plan.days)
+    for step in steps:
+        for way in Way:
+            found = [each for each in plan.days if (each.step, each.way) == (step, way)]
+            if found:
+                versions = ", ".join(sorted({each.version for each in found} - {""})) if way is Way.STAGE_AGAIN else ""
+                reasons = "; ".join(list(dict.fromkeys(each.reason for each in found if each.reason))[:2])
+                which = ranges([each.day for each in found])
+                rows.add_row(step, way.value, f"{len(found):,}", which, versions, reasons)
+    say(f"Undoing {plan.campaign} ({plan.publication}):", rows, _how_long(plan))
+
+
+def _how_long(plan: UndoPlan) -> str:
+    if not plan.again:
+        return "It takes about a second: no day has to be staged again."
+    timed = "a time that nobody has measured yet" if plan.seconds is None else f"about {plan.seconds:.0f} s"
+    return f"{len(plan.again)} day(s) are staged again first, which takes {timed} and the start of Spark."
+
+
+def _undo_json(plan: UndoPlan) -> dict[str, Any]:
+    days = [
+        {"table": each.step, "day": each.day, "what": each.way.value, "version": each.version, "why": each.reason}
+        for each in plan.days
+    ]
+    return {"campaign": plan.campaign, "undoes": plan.publication, "seconds": plan.seconds, "days": days}
+
+
+def _say_dry(told: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        say_json(told)
+    else:
+        say("Nothing was done: --dry-run.")
+
+
+# ------------------------------------------------------------------ a publication
+
+
+def new_rollback_id(now: datetime | None = None) -> str:
+    """``rollback-20170301t112000-1a2b3c``: sorts by time (UTC), and two in the same second differ."""
+    at = (now or datetime.now(UTC)).strftime("%Y%m%dt%H%M%S")
+    return f"rollback-{at}-{secrets.token_hex(3)}"
+
+
+def _find(publisher: Publisher, publication: str) -> Prepared:
+    from backfill_assets.published.reading import anything_published, unknown_publication
+
+    found = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
+    if found is None:
+        raise unknown_publication(publisher.storage, publication)
+    if publisher.log.outcome(publisher.log.head(), publication) == "aborted":
+        raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
+    return found[0]
+
+
+def _say_plan(prepared: Prepared) -> None:
+    rows = new_table(
+        "table", "days", "which", "rows now", "rows then", "put back", numbers=["days", "rows now", "rows then"]
+    )
+    for change in prepared.publication.tables:
+        rows.add_row(*_plan_of(prepared, change))
+    say(f"Rolling back {prepared.publication.id} ({prepared.publication.kind}):", rows)
+
+
+def _plan_of(prepared: Prepared, change: TableChange) -> tuple[str, ...]:
+    before = prepared.before[change.table]
+    results = [prepared.result(change.table, day.day) for day in change.days]
+    now = sum(result.rows for result in results if result)
+    then = sum(file.rows for day in before.values() for file in day.files)
+    sources = sorted({day.publication for day in before.values() if day.publication})
+    put_back = ", ".join(sources[:2]) + (f" and {len(sources) - 2} more" if len(sources) > 2 else "")
+    days = [date.fromisoformat(day.day) for day in change.days]
+    return change.table, f"{len(days):,}", ranges(days), f"{now:,}", f"{then:,}", put_back or "nothing: never published"
+
+
+def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
+    from backfill_assets.lakehouse.records import Provenance
+    from backfill_assets.publication.rollback import roll_back
+    from backfill_assets.rebuild.environment import git_commit
+
+    reason = f"rollback of {publication}"
+    provenance = Provenance(launched_by=_user(), git_commit=git_commit(), reason=reason)
+    return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may run under a user id without a name
+        return ""
+
+
+def _say_result(published: Published) -> None:
+    tables = ", ".join(f"{table} (version {version})" for table, version in sorted(published.versions.items()))
+    say(Text.assemble(("Rolled back", "bold green"), f": {tables}."))
+    say("What was computed from these days is stale now: backfill status")
+    say(f"To undo: backfill rollback {published.publication}")

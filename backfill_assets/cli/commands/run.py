@@ -1,0 +1,362 @@
+"""``backfill run``: builds a range of days in the foreground, without Dagster's daemon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from backfill_assets.cli.commands.campaign import stage_plan
+from backfill_assets.cli.foreground import foreground_builder, run_info, tell, tell_step
+from backfill_assets.cli.group import Interrupted
+from backfill_assets.cli.output import moment, ranges, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.queries.pending_files import files_to_ingest, landed_on, not_taken_in
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.days import DayRange
+from backfill_assets.errors import BackfillError
+
+if TYPE_CHECKING:
+    from backfill_assets.campaign.run import Options
+    from backfill_assets.cli.queries.pending_files import NotTakenIn
+    from backfill_assets.plan.foreground import StepRun
+    from backfill_assets.rebuild.builder import Builder
+    from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
+    from backfill_assets.settings import Settings
+
+_EPILOG = """
+\b
+Examples:
+  backfill run fact_daily_revenue --days 2017-03-01..2017-05-29
+  backfill run bronze_sales --downstream --days 2017-03-04
+  backfill run bronze_fx_rates --downstream --days 2017-03-04     also the later days that use these rates
+  backfill run report_store_ranking --upstream --days 2017-03-01..2017-05-29
+  backfill run fact_sales_transactions --days 2017-03-01..2017-05-29 --dry-run
+  backfill run plan-0123456789abcdef
+"""
+
+_STEPS = (
+    *("announced", "source_verified", "watermarks_pinned", "shadow_backfilled", "validated"),
+    *("downstream_rebuilt", "completion_told"),
+)
+"""Of a campaign, those that it can begin again at; written down so that help needs no imports."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of one step."""
+
+    step: str
+    days: int
+    unchanged: int
+    rows: int
+    deduplicated: int | None
+    """Rows that gave way to another of their key, where the step counts them."""
+    publications: tuple[str, ...]
+    seconds: float
+    appended_elsewhere: Mapping[str, tuple[date, ...]]
+    """The days outside the run that gained rows, by table."""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("tables", nargs=-1, required=True)
+@click.option(
+    "--days",
+    "days_texts",
+    multiple=True,
+    metavar="A..B",
+    help="The days; weeks and months follow from them. May be given several times.",
+)
+@click.option(
+    "--upstream",
+    is_flag=True,
+    help="Also everything that TABLES are computed from, and the earlier days that they look back to.",
+)
+@click.option(
+    "--downstream", is_flag=True, help="Also everything that is computed from TABLES, and later days that look back."
+)
+@click.option(
+    "--version",
+    metavar="V",
+    help='Build TABLES with this version of their logic; "as published": everything, each day with the version that it '
+    "was published with.  [default: the current one]",
+)
+@click.option("--force", is_flag=True, help="Compute days again that nothing has changed for.")
+@click.option("--dry-run", is_flag=True, help="Say what would be built, and stop.")
+@click.option("--waves", default="1%,10%,50%,100%", show_default=True, help="Of a plan: the shares it is staged in.")
+@click.option("--limits", default="", metavar="NAME=VALUE,..", help="Of a plan: what stops it, such as deviation=2%.")
+@click.option("--daemon", is_flag=True, help="Of a plan: let Dagster's daemon carry it out.")
+@click.option("--roll-back-if-wrong", is_flag=True, help="Of a plan: undo it if the checks after the cut-over fail.")
+@click.option("--from", "first", type=click.Choice(_STEPS), help="Of a plan: begin again at this step.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def run(
+    context: click.Context,
+    tables: tuple[str, ...],
+    days_texts: tuple[str, ...],
+    upstream: bool,
+    downstream: bool,
+    version: str | None,
+    force: bool,
+    dry_run: bool,
+    waves: str,
+    limits: str,
+    daemon: bool,
+    roll_back_if_wrong: bool,
+    first: str | None,
+    as_json: bool,
+) -> None:
+    """Build days of TABLES here and now, step by step, each published as it passes its gates.
+
+    What is unchanged is decided from the logs before Spark starts; if all of it is, Spark does not start. Days staged
+    by a run that failed are used again. Dagster is told by its sensor when its daemon runs next. Which step is at work
+    is written to standard error, without a terminal with the time; the result goes to standard output.
+
+    With --upstream come the earlier days that the days look back to, as far as they have landed: a rate of Friday is
+    used on Sunday. With --downstream come the published days that look back to the days: a rate is used for up to a
+    week. Each of them is built with the version that it was published with, if what it is computed from has changed.
+
+    With the id of a plan instead of TABLES, its days are staged where no reader sees them, a canary first and more in
+    waves, until a limit stops it or it waits for approval; `backfill approve` publishes all of its tables at once.
+    """
+    if _is_plan(tables):
+        _require_options_of(context, "plan", ("days_texts", "upstream", "downstream", "version", "force", "dry_run"))
+        stage_plan(tables[0], _options(waves, limits, daemon, roll_back_if_wrong), first, as_json)
+        return
+    _require_options_of(context, "table", ("waves", "limits", "daemon", "roll_back_if_wrong", "first"))
+    if not days_texts:
+        raise click.UsageError("--days A..B is missing: which days of the tables?")
+    settings = current_settings()
+    days = sorted({day for text in days_texts for day in DayRange.parse(text)})
+    plan = _plan(settings, tables, days, upstream=upstream, downstream=downstream, force=force, version=version)
+    versions = _versions(plan, tables, version)
+    waiting = not_taken_in(settings, plan, days)
+    if not as_json:
+        _say_plan(plan, days, waiting)
+    told = {"days": list(days_texts), "not_taken_in": [_waiting_json(each) for each in waiting]}
+    if dry_run:
+        if as_json:
+            say_json({**told, "steps": [_plan_json(step) for step in plan]})
+        return
+    with ExitStack() as stack:
+        ran = _run(plan, foreground_builder(settings, stack), versions)
+    if as_json:
+        say_json({**told, "steps": [asdict(step) for step in ran]})
+    else:
+        _say_ran(ran)
+
+
+def _require_options_of(context: click.Context, what: str, others: Sequence[str]) -> None:
+    """A kept plan does not change, and a table has no waves: what would be ignored is refused."""
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
+        if option.name in others and given:
+            reason = "a kept plan does not change; plan anew" if what == "plan" else "it is about carrying out a plan"
+            raise click.UsageError(f"{option.opts[0]} cannot be given with a {what}: {reason}.")
+
+
+def _options(waves: str, limits: str, daemon: bool, roll_back_if_wrong: bool) -> Options:
+    from backfill_assets.campaign.breaker import Limits
+    from backfill_assets.campaign.run import Options
+    from backfill_assets.plan.waves import Shares
+
+    return Options(Shares.parse(waves), Limits.parse(limits), daemon, roll_back_if_wrong=roll_back_if_wrong)
+
+
+def _is_plan(tables: Sequence[str]) -> bool:
+    from backfill_assets.lakehouse.plans import is_plan_id
+
+    return len(tables) == 1 and is_plan_id(tables[0])
+
+
+def _plan(
+    settings: Settings,
+    tables: Sequence[str],
+    days: Sequence[date],
+    *,
+    upstream: bool,
+    downstream: bool,
+    force: bool,
+    version: str | None,
+) -> list[StepRun]:
+    from backfill_assets.datasets import registry
+    from backfill_assets.plan.foreground import around, later_days, planned, require_ended, with_rolled_back
+    from backfill_assets.plan.graph import earlier_days, published_days
+    from backfill_assets.plan.status import day_statuses
+    from backfill_assets.published.observed import observe
+    from backfill_assets.published.rolled_back import rollbacks
+    from backfill_assets.rebuild.decide import AS_PUBLISHED
+
+    require_ended(days, datetime.now(UTC).date())
+    for table in tables:
+        registry.table(table)
+    steps = registry.steps()
+    chosen = around(steps, tables, upstream=upstream, downstream=downstream)
+    storage = open_storage(settings)
+    observed = observe(storage, [table.name for table in registry.tables()])
+    later = later_days(steps, chosen, days, observed) if downstream else {}
+    building = [step for step in steps if step.name in chosen]
+    there = published_days(observed)
+    earlier = earlier_days(steps, chosen, days, there, landed_on(settings, building)) if upstream else {}
+    beyond = [*days, *(day for each in (earlier, later) for found in each.values() for day in found)]
+    reached = DayRange(min(beyond), max(beyond))
+    current = day_statuses(steps, observed, reached, as_published=version == AS_PUBLISHED)
+    own = day_statuses(steps, observed, reached, as_published=True) if later or earlier else None
+    pending = files_to_ingest(settings, building, set(beyond))
+    more = {"later": later, "earlier": earlier}
+    plan = planned(steps, chosen, days, current, force=force, as_published=own, pending=pending, **more)
+    return with_rolled_back(plan, observed.states, lambda: rollbacks(storage))
+
+
+def _versions(plan: Sequence[StepRun], tables: Sequence[str], version: str | None) -> dict[str, str | None]:
+    """The version of each step that is not built by its current one; raises for a step that does not have it."""
+    from backfill_assets.rebuild.decide import AS_PUBLISHED
+
+    if version == AS_PUBLISHED:
+        return {each.step.name: version for each in plan}
+    asked = [each.step for each in plan if any(table.name in tables for table in each.step.tables)]
+    for step in asked if version is not None else ():
+        step.version(version)
+    return {step.name: version for step in asked}
+
+
+def _run(plan: Sequence[StepRun], builder: Builder, versions: Mapping[str, str | None]) -> list[Ran]:
+    info = run_info("backfill run")
+    ran: list[Ran] = []
+    for each in plan:
+        started = time.monotonic()
+        tell_step(f"{each.step.name}: {len(each.days):,} {_periods(each)} ...")
+        try:
+            result = builder.build(
+                each.step,
+                each.days,
+                run=info,
+                version=versions.get(each.step.name),
+                force=each.force,
+                later=each.later | each.earlier,
+                progress=tell,
+            )
+        except KeyboardInterrupt:
+            raise _interrupted(each, ran) from None
+        except BackfillError:
+            _say_ran(ran)
+            raise
+        ran.append(_ran(each, result, time.monotonic() - started))
+        tell_step(_in_a_line(ran[-1]))
+    return ran
+
+
+def _periods(each: StepRun) -> str:
+    return {"daily": "day(s)", "weekly": "week(s)", "monthly": "month(s)"}[each.step.cadence.value]
+
+
+def _in_a_line(step: Ran) -> str:
+    published = step.days - step.unchanged
+    return f"{step.step}: {published:,} published, {step.unchanged:,} unchanged, in {step.seconds:.1f} s"
+
+
+def _ran(each: StepRun, result: BuildResult, seconds: float) -> Ran:
+    days = [day for day in result.days if day.table == each.step.name]
+    return Ran(
+        step=each.step.name,
+        days=len(days),
+        unchanged=sum(day.reused for day in days),
+        rows=sum(day.rows for day in days),
+        deduplicated=_deduplicated(days),
+        publications=result.publications,
+        seconds=round(seconds, 1),
+        appended_elsewhere=result.appended_elsewhere,
+    )
+
+
+def _deduplicated(days: Sequence[BuiltDay]) -> int | None:
+    counts = [int(count) for day in days if (count := day.metrics.get("deduplicated")) is not None]
+    return sum(counts) if counts else None
+
+
+def _interrupted(each: StepRun, ran: Sequence[Ran]) -> Interrupted:
+    before = f" Published before: {', '.join(step.step for step in ran)}." if ran else ""
+    return Interrupted(
+        f"Interrupted while {each.step.name} was built: nothing of it was published.{before}\n"
+        "  -> Run the same command again: days that were staged are used as they are."
+    )
+
+
+def _say_plan(plan: Sequence[StepRun], days: Sequence[date], waiting: Sequence[NotTakenIn]) -> None:
+    rows = new_table("table", "periods", "unchanged", "to build", "why", numbers=["periods", "unchanged", "to build"])
+    for each in plan:
+        counts = (f"{len(each.days):,}", f"{len(each.unchanged):,}", f"{len(each.to_build):,}")
+        rows.add_row(each.step.name, *counts, "; ".join(_why(each)))
+    say(f"{ranges(days)}, as things stand now (what is built before a table may change its inputs):", rows)
+    for each in plan:
+        if each.later:
+            later = ranges(sorted(each.later))
+            say(f"{each.step.name}: {later} look back to these days, and are built as they were published")
+        if each.earlier:
+            say(f"{each.step.name}: {ranges(sorted(each.earlier))} come along: the days look back to them")
+    for files in waiting:
+        say(str(files))
+
+
+def _why(each: StepRun) -> list[str]:
+    from backfill_assets.plan.status import DayStatus
+
+    by_status: dict[str, list[date]] = {}
+    raw = each.step.source is not None
+    elsewhere = [day for day in each.days if raw and each.statuses[day] is DayStatus.CODE_CHANGED]
+    for day in each.to_build:
+        if day not in each.pending and day not in elsewhere:
+            by_status.setdefault("asked for" if each.force else each.statuses[day].value, []).append(day)
+    files = sum(each.pending.values())
+    why = [f"{files:,} file{'s' if files > 1 else ''} to ingest: {ranges(each.pending, most=2)}"] if files else []
+    if elsewhere:
+        why.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
+    why += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]
+    for by in dict.fromkeys(each.rolled_back.values()):
+        days = ranges([day for day, found in each.rolled_back.items() if found == by], most=2)
+        why.append(f"rolled back on {moment(by.at)} by {by.publication}, would be built again: {days}")
+    if raw and not why:
+        why.append("nothing new has landed")
+    return why
+
+
+def _say_ran(ran: Sequence[Ran]) -> None:
+    if not ran:
+        return
+    counts = ("periods", "published", "unchanged", "rows", "deduplicated", "seconds")
+    rows = new_table("table", *counts, "publication", numbers=counts)
+    for step in ran:
+        published = step.days - step.unchanged
+        deduplicated = "" if step.deduplicated is None else f"{step.deduplicated:,}"
+        told = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", deduplicated)
+        rows.add_row(step.step, *told, f"{step.seconds:.1f}", ", ".join(step.publications))
+    say(rows)
+    for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
+        late = ranges(days)
+        say(f"{table}: rows were appended to {late} as well; what is computed from it is stale: run {late} too")
+    if all(step.unchanged == step.days and not step.appended_elsewhere for step in ran):
+        say("Nothing was computed: every day was published before, from the same inputs by the same code.")
+
+
+def _waiting_json(waiting: NotTakenIn) -> dict[str, object]:
+    files = {str(day): count for day, count in waiting.files.items()}
+    return {"table": waiting.table, "files": files, "problem": waiting.problem}
+
+
+def _plan_json(each: StepRun) -> dict[str, object]:
+    return {
+        "step": each.step.name,
+        "cadence": each.step.cadence.value,
+        "days": {str(day): each.statuses[day].value for day in each.days},
+        "unchanged": [str(day) for day in each.unchanged],
+        "later": [str(day) for day in sorted(each.later)],
+        "earlier": [str(day) for day in sorted(each.earlier)],
+        "to_ingest": {str(day): count for day, count in each.pending.items()},
+        "rolled_back": {str(day): by.publication for day, by in each.rolled_back.items()},
+    }

@@ -1,0 +1,46 @@
+"""Where Dagster keeps what it remembers of a lakehouse: beside it, so that two lakehouses never share a history.
+
+``python -m backfill_assets.cli.demo.dagster_home`` makes the folder and prints it: what ``DAGSTER_HOME`` is to be.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.settings import Settings
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_INSTANCE = "dagster.yaml"
+_DEFAULT_FOLDER = ".data/dagster"
+
+
+def dagster_home(settings: Settings) -> Path:
+    """``<home>/dagster`` with the repository's ``dagster.yaml``, whose storage is put there as well."""
+    folder = settings.home / "dagster"
+    wanted = (REPOSITORY / _INSTANCE).read_text().replace(_DEFAULT_FOLDER, str(folder))
+    instance = folder / _INSTANCE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if instance.is_symlink() or not instance.exists() or instance.read_text() != wanted:
+            instance.unlink(missing_ok=True)
+            instance.write_text(wanted)
+    except OSError as error:
+        raise LakehouseUnusable(
+            f"{folder} cannot be written: {error.strerror}.", hint="Set BACKFILL_HOME to a folder of yours."
+        ) from error
+    return folder
+
+
+def main() -> int:
+    try:
+        print(dagster_home(Settings.from_environment()))
+    except BackfillError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""``backfill demo``: 90 real days, from landed files to revenue, in a native Dagster backfill."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.text import Text
+
+from backfill_assets.cli.demo.processes import DemoFailed, DemoProcesses, Told, said_last, told_by
+from backfill_assets.cli.demo.progress import Progress, shown
+from backfill_assets.cli.output import say
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
+from backfill_assets.days import DayRange
+from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from backfill_assets.model.declaration import Step
+
+NINETY_DAYS = "2017-03-01..2017-05-29"
+_SUCCEEDED = ("COMPLETED_SUCCESS", "COMPLETED")
+_EPILOG = """
+\b
+Examples:
+  backfill demo
+  backfill demo --days 2017-03-01..2017-03-07
+"""
+
+
+class Phases:
+    """Names each phase while it runs and keeps its seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        say(Text(f"{name} ...", style="bold"))
+        yield
+        self.seconds[name] = time.monotonic() - started
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--days", "days_text", default=NINETY_DAYS, show_default=True, metavar="A..B", help="The days to rebuild."
+)
+def demo(days_text: str) -> None:
+    """Land real data, then rebuild its days in every table by a native Dagster backfill.
+
+    Starts the Dagster daemon that it needs, and stops it again. A second run finds every day unchanged.
+    """
+    days = DayRange.parse(days_text)
+    settings = current_settings()
+    phases = Phases()
+    with phases("Landing the data"):
+        new_files = _land(days, settings)
+    before = _newest_entry(settings)
+    with (
+        _stopped_by_signals(),
+        _one_spark(settings, phases, needed=new_files > 0 or _stale(settings, days)) as settings,
+    ):
+        tables = tuple(table.name for step in _steps() for table in step.tables)
+        processes = DemoProcesses(settings, tables=tables)
+        last = backfilled(days, processes, [step.name for step in _steps()], phases)
+    with phases("Adding up"):
+        _say_accounts(days, settings, last["step_seconds"], before)
+    _say_phases(phases)
+    say(
+        f"Published to {settings.lakehouse}; backfill status and backfill history tell more.",
+        "Open the UI with `make dev`, then http://127.0.0.1:3000: Runs > Backfills shows this one.",
+        'To launch a range of your own: Lineage, write tag:"daily"="sales" into the filter, Materialize all,',
+        f"`Show all partitions`, and write it as [{days.first}...{days.last}]; docs/ui.md has the pictures.",
+    )
+
+
+def _land(days: DayRange, settings: Settings) -> int:
+    """The number of files that are new."""
+    from backfill_assets.sample.real import land_real
+
+    landed = land_real(days, settings.landing)
+    lines = ", ".join(f"{count:,} lines of {source}" for source, count in landed.lines.items())
+    say(f"  {lines}; {landed.written} files written, {landed.already_there} already there")
+    return landed.written
+
+
+def _stale(settings: Settings, days: DayRange) -> bool:
+    from backfill_assets.plan.status import DayStatus, day_statuses
+    from backfill_assets.published.observed import observe
+
+    observed = observe(open_storage(settings), [table.name for step in _steps() for table in step.tables])
+    statuses = day_statuses(_steps(), observed, days)
+    return any(status is not DayStatus.FRESH for by_day in statuses.values() for status in by_day.values())
+
+
+@contextmanager
+def _one_spark(settings: Settings, phases: Phases, *, needed: bool) -> Iterator[Settings]:
+    """Settings with a Spark Connect server that all runs share; a JVM for each run would cost more than its work."""
+    from backfill_assets.spark.connect_server import start_connect_server
+
+    if settings.spark_remote or not needed:
+        yield settings
+        return
+    with phases("Starting Spark"):
+        server = start_connect_server(settings)
+    try:
+        yield replace(settings, spark_remote=server.url)
+    finally:
+        server.stop()
+
+
+def _steps() -> list[Step]:
+    """The sales and what they read; other datasets begin on other days and have nothing to do with them."""
+    from backfill_assets.datasets import registry
+
+    return list(registry.steps_with("sales"))
+
+
+# -------------------------------------------------------------------- backfill
+
+
+def backfilled(days: DayRange, processes: DemoProcesses, steps: Sequence[str], phases: Phases) -> Told:
+    """Launch a backfill of ``days`` and follow it to its end; raises :class:`DemoFailed` if that is not success."""
+    with processes.launch(days) as launcher:
+        telling = told_by(launcher)
+        with phases("Launching the backfill"):
+            progress = Progress(steps, _first(telling, processes))
+        try:
+            with processes.run_daemon(until=launcher), phases("Backfilling"), shown(progress) as show:
+                show(progress.now)
+                for told in telling:
+                    show(told)
+        except KeyboardInterrupt:
+            _cancel(processes, progress.now)
+            raise
+    _refuse_failure(processes, progress.now)
+    return progress.now
+
+
+def _first(telling: Iterator[Told], processes: DemoProcesses) -> Told:
+    for told in telling:
+        return told
+    raise DemoFailed(f"The backfill could not be launched: {said_last(processes.launcher_log)}")
+
+
+def _cancel(processes: DemoProcesses, now: Told) -> None:
+    say(f"Interrupted: cancelling the backfill {now['backfill_id']} ...")
+    processes.cancel(now["backfill_id"])
+    say("Nothing is left running. What was published stays; what was staged is used by the next run.")
+
+
+def _refuse_failure(processes: DemoProcesses, last: Told) -> None:
+    name, status = last["backfill_id"], last["status"]
+    if status in _SUCCEEDED:
+        return
+    if status == "REQUESTED":
+        processes.cancel(name)
+        said = said_last(processes.daemon_log)
+        raise DemoFailed(
+            f"Dagster's daemon died while the backfill {name} was under way. It said last:\n{said}",
+            hint=f"All that it said is in {processes.daemon_log}. Run the demo again: what was staged is used.",
+        )
+    failed = ", ".join(step for step, ended in last["steps"].items() if ended == "FAILURE")
+    reason = last["failure"] or last["error"] or (f"failed: {failed}" if failed else "no step failed")
+    raise DemoFailed(
+        f"The backfill {name} ended as {status}: {reason}",
+        hint=f"`make dev` opens the UI: Runs > Backfills > {name} has the run's log. Then run the demo again.",
+    )
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """A demo that is told to stop, as by a timeout, ends what it started just as after Ctrl-C."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+# --------------------------------------------------------------------- results
+
+
+def _newest_entry(settings: Settings) -> int:
+    """The newest entry of the publication log: what is published later is this demo's work."""
+    from backfill_assets.published.reading import anything_published
+
+    return open_publisher(settings).log.head().version if anything_published(open_storage(settings)) else -1
+
+
+def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str, float], before: int) -> None:
+    from backfill_assets.datasets import registry
+    from backfill_assets.upkeep.accounting import account
+
+    log = open_publisher(settings).log
+    states = log.day_states(log.head())
+    counts = ("days", "unchanged", "received", "published", "quarantined", "deduplicated", "superseded")
+    rows = new_table("table", *counts, "reconciled", "seconds", numbers=[*counts, "reconciled", "seconds"])
+    rows.box, rows.padding = SIMPLE_HEAD, 0
+    rows.columns[0].no_wrap = True
+    unchanged = {key for key, state in states.items() if state.sequence <= before}
+    for found in account(_steps(), list(days), states):
+        periods = registry.step(found.table).cadence.starts(days)
+        reused = sum((found.table, str(day)) in unchanged for day in periods)
+        told = [found.days, reused, found.received, found.published, found.quarantined]
+        told += [found.deduplicated, found.superseded]
+        seconds = step_seconds.get(found.table)
+        rows.add_row(
+            found.table,
+            *("" if count is None else f"{count:,}" for count in told),
+            f"{found.reconciled} of {found.days}",
+            "" if seconds is None else f"{seconds:.1f}",
+        )
+    say(rows)
+    if all((table, str(day)) in unchanged for table, day in _read_days(days)):
+        say("Every day was published before, from the same inputs by the same code: nothing was computed.")
+
+
+def _read_days(days: Sequence[date] | DayRange) -> Iterator[tuple[str, date]]:
+    return ((table.name, day) for step in _steps() for table in step.tables for day in step.cadence.starts(days))
+
+
+def _say_phases(phases: Phases) -> None:
+    rows = new_table("phase", "seconds", numbers=["seconds"])
+    for name, seconds in phases.seconds.items():
+        rows.add_row(name, f"{seconds:.1f}")
+    rows.add_row("all", f"{sum(phases.seconds.values()):.1f}")
+    say(rows)

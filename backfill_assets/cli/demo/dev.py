@@ -1,0 +1,141 @@
+"""``python -m backfill_assets.cli.demo.dev``: Dagster's UI and daemon, and one Spark that all runs share.
+
+Behind ``make dev``. Code server, daemon, UI and Spark are processes of their own: one that ends is started again, and
+the others go on. Uses the Spark server that ``SPARK_REMOTE`` names or that ``backfill spark start`` has started, and
+leaves it running; otherwise it starts one, which ends with it, however it ends. Arguments go to ``dagster-webserver``.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+
+from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
+from backfill_assets.cli.demo.dev_parts import Part, Parts, Process, start_process
+from backfill_assets.errors import BackfillError
+from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import LOOPBACK, ConnectServer, answers, free_port, start_connect_server
+from backfill_assets.spark.service import running_service
+from backfill_assets.spark.session import KEPT_BY
+
+_COMMAND = "make dev"
+_WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
+
+
+@dataclass(frozen=True)
+class DagsterCommands:
+    """What is started: the code server takes the address, daemon and UI the workspace file, the UI also arguments."""
+
+    code: tuple[str, ...] = (sys.executable, "-m", "dagster", "code-server", "start", "--log-level", "warning")
+    daemon: tuple[str, ...] = (sys.executable, "-m", "dagster._daemon", "run")
+    ui: tuple[str, ...] = (sys.executable, "-m", "dagster_webserver", "--live-data-poll-rate", "2000")
+    module: str = "backfill_assets.definitions"
+    location: str = "backfill_assets"
+
+
+def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> int:
+    """Runs until Ctrl-C; then everything that it started is stopped, the runs before their Spark."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        settings = Settings.from_environment()
+        home = dagster_home(settings)
+        with TemporaryDirectory() as folder, _one_spark(settings) as spark:
+            variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
+            dagster = _dagster(commands or DagsterCommands(), Path(folder) / "workspace.yaml", arguments, variables)
+            _run_until_interrupted([*spark.parts, *dagster])
+    except BackfillError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+@dataclass(frozen=True)
+class _Spark:
+    """What runs are told of Spark, and the part that is restarted if it is this command's own."""
+
+    variables: Mapping[str, str]
+    parts: tuple[Part, ...] = ()
+
+
+@contextmanager
+def _one_spark(settings: Settings) -> Iterator[_Spark]:
+    service = running_service(settings)
+    if url := settings.spark_remote or (service.url if service else None):
+        _say(f"Runs use Spark at {url}, which goes on afterwards.")
+        yield _Spark({"SPARK_REMOTE": url})
+        return
+    _say("Starting Spark ...")
+    own = _OwnSpark(settings, start_connect_server(settings))
+    try:
+        server = own.server
+        _say(f"Runs share Spark at {server.url}; it ends with this command. Its log is {server.log}.")
+        yield _Spark(
+            {"SPARK_REMOTE": server.url, KEPT_BY: _COMMAND}, (Part("Spark server", own.start, has_owner=True),)
+        )
+    finally:
+        own.server.stop()
+
+
+@dataclass
+class _OwnSpark:
+    """The server that this command keeps running, always at the address that runs were told."""
+
+    settings: Settings
+    server: ConnectServer
+
+    def start(self) -> Process:
+        if self.server.process.poll() is not None:
+            self.server.stop()
+            self.server.log.replace(self.server.log.with_suffix(".before.log"))
+            self.server = start_connect_server(self.settings, self.server.port)
+        return self.server.process
+
+
+def _dagster(
+    commands: DagsterCommands, workspace: Path, arguments: Sequence[str], variables: Mapping[str, str]
+) -> list[Part]:
+    """Code server, daemon and UI. The code server keeps its port, so that the others find it again."""
+    port = free_port()
+    workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=commands.location))
+    place = ("-h", LOOPBACK, "-p", str(port), "-m", commands.module, "--location-name", commands.location)
+
+    def process(*command: str, is_ready: Callable[[], bool] = lambda: True) -> Callable[[], Process]:
+        return lambda: start_process(command, REPOSITORY, variables, is_ready)
+
+    return [
+        Part("code server", process(*commands.code, *place, is_ready=lambda: answers(port)), has_worker=True),
+        Part("daemon", process(*commands.daemon, "-w", str(workspace))),
+        Part("UI", process(*commands.ui, "-w", str(workspace), *arguments)),
+    ]
+
+
+def _run_until_interrupted(parts: Sequence[Part]) -> None:
+    running = Parts(parts, _say)
+    try:
+        running.start()
+        running.watch()
+    finally:
+        # A second Ctrl-C would leave half of it running.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        running.stop()
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _say(message: str) -> None:
+    print(message, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

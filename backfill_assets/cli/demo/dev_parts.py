@@ -1,0 +1,169 @@
+"""The parts of ``make dev``: processes that are started again when they end, and are stopped together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from backfill_assets.errors import BackfillError
+from backfill_assets.spark.service import command_line
+
+LOOK_EVERY_SECONDS = 0.5
+MOST_EARLY_ENDS = 5
+_EARLY_SECONDS = 20.0
+_GRACE_SECONDS = 10.0
+_ONLY_ASK = 0
+"""As a signal: is there such a process group?"""
+
+
+class PartEnded(BackfillError):
+    """A part of ``make dev`` ends again and again right after its start."""
+
+
+class Process(Protocol):
+    """A child process, such as :class:`subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+
+@dataclass
+class Part:
+    """One process: ``start`` starts it in a session of its own, and returns when it can be used.
+
+    With ``has_worker``, a child of the process does the work: the process counts as ended when it has no child left.
+    With ``has_owner``, it is restarted here and stopped by its owner.
+    """
+
+    name: str
+    start: Callable[[], Process]
+    has_worker: bool = False
+    has_owner: bool = False
+    process: Process | None = None
+    started: float = 0.0
+    early_ends: int = 0
+
+    def ending(self) -> str:
+        """How it ended; empty while it works."""
+        if self.process is None:
+            return ""
+        code = self.process.poll()
+        if code is not None:
+            return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        old_enough = time.monotonic() - self.started > _EARLY_SECONDS
+        lost = self.has_worker and old_enough and _is_alone(self.process)
+        return "lost the process that does its work" if lost else ""
+
+
+@dataclass
+class Parts:
+    """Starts ``parts`` in their order, and each of them again whenever it ends."""
+
+    parts: Sequence[Part]
+    say: Callable[[str], None]
+    _sessions: list[Process] = field(default_factory=list)
+    """Every process started, while something of its session is left: runs outlive the code server that started them."""
+
+    def start(self) -> None:
+        for part in self.parts:
+            self._start(part)
+
+    def watch(self) -> None:
+        """Until an exception: :class:`PartEnded` for a part that ends :data:`MOST_EARLY_ENDS` times in a row."""
+        while True:
+            self.restart_ended()
+            time.sleep(LOOK_EVERY_SECONDS)
+
+    def restart_ended(self) -> bool:
+        """One look at every part; did one have to be started again?"""
+        self._sessions = [each for each in self._sessions if each.poll() is None or _group_exists(each.pid)]
+        ended = [(part, how) for part in self.parts if (how := part.ending())]
+        for part, how in ended:
+            self._restart(part, how)
+        return bool(ended)
+
+    def stop(self) -> None:
+        """End every process with all that it started: a run that has to stop gets some seconds to say so."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for each in self._sessions:
+                with suppress(ProcessLookupError):
+                    os.killpg(each.pid, number)
+            until = time.monotonic() + _GRACE_SECONDS
+            while self._sessions and time.monotonic() < until:
+                self._sessions = [each for each in self._sessions if each.poll() is None or _group_exists(each.pid)]
+                time.sleep(0.05)
+
+    def _restart(self, part: Part, how: str) -> None:
+        part.early_ends = part.early_ends + 1 if time.monotonic() - part.started < _EARLY_SECONDS else 1
+        if part.early_ends >= MOST_EARLY_ENDS:
+            raise PartEnded(
+                f"The {part.name} {how}, {part.early_ends} times in a row within {_EARLY_SECONDS:.0f} s of its start.",
+                hint="Its last lines above say why; when that is put right, start the command again.",
+            )
+        self.say(f"The {part.name} {how}. Starting it again ...")
+        if part.process is not None and part.process.poll() is None:
+            os.kill(part.process.pid, signal.SIGKILL)
+        try:
+            self._start(part)
+        except BackfillError as error:
+            # The next look counts this as one more early end.
+            part.started = time.monotonic()
+            self.say(str(error))
+        else:
+            self.say(f"The {part.name} is back.")
+
+    def _start(self, part: Part) -> None:
+        part.process = part.start()
+        part.started = time.monotonic()
+        if not part.has_owner:
+            self._sessions.append(part.process)
+
+
+def start_process(
+    command: Sequence[str], folder: Path, variables: Mapping[str, str], is_ready: Callable[[], bool] = lambda: True
+) -> subprocess.Popen[bytes]:
+    """Start ``command`` in a session of its own, and wait until it is ready or has ended.
+
+    Ctrl-C comes to the starter alone, who ends everything once, in order.
+    """
+    process = subprocess.Popen(command, cwd=folder, env=os.environ | variables, start_new_session=True)
+    try:
+        while process.poll() is None and not is_ready():
+            time.sleep(0.1)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    return process
+
+
+def _is_alone(process: Process) -> bool:
+    """Has it no living child? Known on Linux only."""
+    told = list(Path(f"/proc/{process.pid}/task").glob("*/children"))
+    children = [int(pid) for file in told for pid in _read(file).split()]
+    return bool(told) and process.poll() is None and not any(command_line(pid) for pid in children)
+
+
+def _group_exists(group: int) -> bool:
+    try:
+        os.killpg(group, _ONLY_ASK)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,38 @@
+"""The days of a campaign as a table, for every command that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.cli.output import range_text, ranges
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.days import contiguous
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from rich.table import Table
+
+    from backfill_assets.campaign.days import CampaignDays
+
+_WHAT = ("staged", "held back", "published", "left")
+
+
+def campaign_table(found: Sequence[CampaignDays]) -> Table:
+    """A line for each table; ``left`` are days that are not staged yet, or that nothing would change."""
+    rows = new_table("table", "planned", *_WHAT, numbers=["planned"])
+    for each in found:
+        rows.add_row(each.table, f"{len(each.planned):,}", *(ranges(days) for days in _by_what(each).values()))
+    return rows
+
+
+def campaign_json(found: Sequence[CampaignDays]) -> dict[str, Any]:
+    return {
+        each.table: {what: [range_text(item) for item in contiguous(days)] for what, days in _by_what(each).items()}
+        for each in found
+    }
+
+
+def _by_what(each: CampaignDays) -> Mapping[str, Sequence[date]]:
+    return dict(zip(_WHAT, (each.staged, each.held_back, each.published, each.left), strict=True))

@@ -1,0 +1,91 @@
+"""``backfill check``: whether a declaration holds, tried on the first landed file, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.foreground import foreground_builder
+from backfill_assets.cli.output import say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings
+
+if TYPE_CHECKING:
+    from backfill_assets.landing.check import CheckedFile
+    from backfill_assets.model.declaration import Dataset
+
+_EPILOG = """
+\b
+Examples:
+  backfill check sea_temperatures
+  backfill check sales --json
+"""
+_MOST_GATES = 10
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("dataset")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def check(ctx: click.Context, dataset: str, as_json: bool) -> None:
+    """Try the declaration of DATASET on the first file that has landed for it.
+
+    Says how many of its rows would be quarantined and why, which gates would hold their day back, and where a
+    transform gives other columns than its contract declares. Spark starts for it, which takes most of the time; of a
+    long file the first 10,000 lines are read. Nothing is written: no lakehouse is needed. The exit code is 1 when a row
+    would be quarantined, something is wrong, or nothing has landed.
+    """
+    from backfill_assets.datasets import registry
+    from backfill_assets.landing.check import check_file, prepare_for_few_rows, schema_problems
+
+    declared = registry.dataset_named(dataset)
+    sources = [step.source for step in declared.steps if step.source is not None]
+    with ExitStack() as stack:
+        lake = foreground_builder(current_settings(), stack).lake
+        spark = lake.spark()
+        prepare_for_few_rows(spark)
+        steps = [step for step in declared.steps if step.source is None]
+        problems = [each for step in steps for each in schema_problems(spark, step, step.version(), registry.table)]
+        files = (
+            [] if problems else [check_file(spark, lake.landing, declared, each, registry.table) for each in sources]
+        )
+    if as_json:
+        say_json({"dataset": dataset, "problems": problems, "files": [_as_json(each) for each in files]})
+    else:
+        _say(declared, problems, files)
+    if problems or not all(each.good for each in files):
+        ctx.exit(1)
+
+
+def _say(dataset: Dataset, problems: Sequence[str], files: Sequence[CheckedFile]) -> None:
+    for problem in problems:
+        say(problem)
+    if not problems:
+        say(f"{dataset.name}: {len(dataset.steps)} steps and {len(dataset.tables)} tables are declared soundly.")
+    for each in files:
+        _say_file(each)
+
+
+def _say_file(checked: CheckedFile) -> None:
+    cut = "" if checked.whole else f" The first {checked.rows:,} rows were read."
+    because = ", because:" if checked.quarantined else "."
+    say(f"{checked.file}: {checked.quarantined:,} of {checked.rows:,} rows would be quarantined{because}{cut}")
+    if checked.reasons:
+        rows = new_table("reason", "rows", "first example", "at", numbers=["rows"])
+        for each in checked.reasons:
+            rows.add_row(each.reason, f"{each.rows:,}", each.example, f"{each.file}:{each.line}")
+        say(rows)
+    for broken in checked.broken[:_MOST_GATES]:
+        rule = broken.outcome
+        say(f"{broken.table} {broken.day} would be held back by {rule.rule}: {rule.observed}, expected {rule.expected}")
+        say(f"  -> {rule.next_step}")
+    if len(checked.broken) > _MOST_GATES:
+        say(f"and {len(checked.broken) - _MOST_GATES} more: --json has all of them")
+
+
+def _as_json(checked: CheckedFile) -> dict[str, Any]:
+    return {**asdict(checked), "good": checked.good}

@@ -1,0 +1,149 @@
+"""``backfill diff``: what approving a plan would change, seen before anybody approves it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from backfill_assets.cli.foreground import foreground_builder, tell
+from backfill_assets.cli.output import moment, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from backfill_assets.difference.kept import Difference
+    from backfill_assets.settings import Settings
+
+_SHOWN_GROUPS = 5
+_COLOURS = {"held": "green", "broken": "bold red"}
+_EPILOG = """
+\b
+Examples:
+  backfill diff plan-0123456789abcdef
+  backfill diff plan-0123456789abcdef --html           the same with charts, for a browser
+  backfill diff plan-0123456789abcdef --html march.html --sample 50
+  backfill diff plan-0123456789abcdef --by-day         a line for each day that differs
+  backfill diff plan-0123456789abcdef --kept           as it was found last, without Spark
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("plan")
+@click.option("--sample", type=click.IntRange(min=0), default=10, show_default=True, help="Changed rows of each table.")
+@click.option("--kept", is_flag=True, help="Show the difference that was found last; starts no Spark.")
+@click.option(
+    "--html",
+    "page",
+    is_flag=False,
+    flag_value="",
+    default=None,
+    metavar="FILE",
+    help="Write a page with charts that needs no network.  [default: <home>/differences/<plan>.html]",
+)
+@click.option("--by-day", is_flag=True, help="Also a line for each day that differs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | None, by_day: bool, as_json: bool) -> None:
+    """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
+
+    Rows added, removed and changed by key, sums of measures, the groups that differ most, and changed rows side by
+    side; personal columns are not shown. Days whose content is the same are not read. The difference is kept with the
+    plan. The exit code is 1 when an expectation of the plan is broken.
+    """
+    settings = current_settings()
+    found = _kept(settings, plan) if kept else _found(settings, plan, sample)
+    if page is not None:
+        file = Path(page) if page else settings.home / "differences" / f"{plan}.html"
+        written = _write_page(found, _time_rows(settings, plan), file)
+        click.echo(f"Written: {written}", err=True)
+    if as_json:
+        say_json(_as_json(found))
+    else:
+        say_difference(found, sample, by_day)
+    if found.broken:
+        ctx.exit(1)
+
+
+def _found(settings: Settings, plan: str, sample: int) -> Difference:
+    from backfill_assets.difference.find import find_difference
+    from backfill_assets.lakehouse.plans import kept_plan
+    from backfill_assets.plan.records import Plan
+
+    wanted = Plan.from_json(kept_plan(open_storage(settings), plan), id=plan)
+    with ExitStack() as stack:
+        return find_difference(foreground_builder(settings, stack).lake, wanted, tell, sample)
+
+
+def _kept(settings: Settings, plan: str) -> Difference:
+    from backfill_assets.difference.find import last_difference
+    from backfill_assets.lakehouse.plans import kept_plan
+
+    storage = open_storage(settings)
+    kept_plan(storage, plan)
+    found = last_difference(storage, plan)
+    if found is None:
+        raise InvalidRequest(f"No difference of {plan} was found yet.", hint=f"backfill diff {plan}")
+    return found
+
+
+def _time_rows(settings: Settings, plan: str) -> list[tuple[str, ...]]:
+    from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+    from backfill_assets.plan.durations import time_rows
+    from backfill_assets.plan.keep import plan_as_kept
+
+    return time_rows(plan_as_kept(settings, plan), entries(open_storage(settings), campaign_of(plan)))
+
+
+def _write_page(found: Difference, times: Sequence[Sequence[str]], file: Path) -> Path:
+    from backfill_assets.difference.page import difference_page
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(difference_page(found, times), encoding="utf-8")
+    return file.absolute()
+
+
+def _as_json(found: Difference) -> dict[str, Any]:
+    from backfill_assets.difference.sentences import table_sentence
+
+    told = json.loads(found.to_json())
+    sentences = {table.table: table_sentence(table) for table in found.tables}
+    return {"sentence": found.sentence, "sentences": sentences, "broken": len(found.broken), **told}
+
+
+def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> None:
+    from backfill_assets.difference import text
+    from backfill_assets.difference.sentences import table_sentence
+
+    say(Text(found.sentence, "bold"))
+    if len(found.tables) > 1:
+        say(*(f"  {table.table}: {table_sentence(table)}" for table in found.tables))
+    _say_rows(text.COUNT_COLUMNS, [text.count_row(table) for table in found.tables], text.COUNT_NUMBERS)
+    sums = [row for table in found.tables for row in text.sum_rows(table)]
+    _say_rows(text.SUM_COLUMNS, sums, text.SUM_NUMBERS)
+    for table in found.tables if by_day else ():
+        columns = text.day_columns(table)
+        say(*([Text(table.table, "bold")] if table.differing else []))
+        _say_rows(columns, [text.day_row(table, day) for day in table.differing], columns[2:])
+    groups = [row for table in found.tables for row in text.group_rows(table, _SHOWN_GROUPS)]
+    _say_rows(text.GROUP_COLUMNS, groups, text.GROUP_NUMBERS)
+    _say_rows(text.SAMPLE_COLUMNS, [row for table in found.tables for row in text.sample_rows(table, sample)])
+    say(*(f"{table.table}: {note}" for table in found.tables for note in text.notes(table)))
+    for expected, outcome, where in text.verdict_rows(found):
+        say(Text.assemble((outcome, _COLOURS[outcome]), f"  {expected}", f": {where}" if where else ""))
+    say(f"As of entry {found.log_entry} of the publication log, at {moment(found.made_at)}.")
+
+
+def _say_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> None:
+    if rows:
+        shown = new_table(*columns, numbers=numbers)
+        for row in rows:
+            shown.add_row(*row)
+        say(shown)

@@ -1,0 +1,146 @@
+"""``backfill history``: what was published, rolled back or aborted, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from backfill_assets.cli.output import moment, ranges, say, say_json, short_commit
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.days import DayRange, contiguous
+
+if TYPE_CHECKING:
+    from backfill_assets.published.history import Inputs, TablePart, Told
+
+_COLOURS = {"done": "green", "aborted": "red", "aborting": "red", "open": "yellow"}
+_EPILOG = """
+\b
+Examples:
+  backfill history
+  backfill history fact_daily_revenue --days 2017-03-01..2017-03-07
+  backfill history --limit 1 --json
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("table", required=False)
+@click.option("--days", "days_text", metavar="A..B", help="Only publications that touched one of these days.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def history(table: str | None, days_text: str | None, limit: int, as_json: bool) -> None:
+    """List publications, newest first: what they brought into which days, from what, by whom, and in place of what.
+
+    Those that were aborted and those that are still under way are in the list.
+    """
+    from backfill_assets.published.history import history as told_by_log
+    from backfill_assets.published.history import inputs
+
+    days = DayRange.parse(days_text) if days_text else None
+    if table is not None:
+        _check_table(table)
+    settings = current_settings()
+    storage = open_storage(settings)
+    found = told_by_log(storage, table, days, most=limit + 1)
+    made_from = inputs(storage, found[:limit])
+    if as_json:
+        say_json([_as_json(told, made_from[told.publication, told.prepared_at]) for told in found[:limit]])
+    elif found:
+        _say(found[:limit], made_from)
+        if len(found) > limit:
+            say(f"Older publications are not shown: --limit {5 * limit}")
+    else:
+        say(f"No such publication in {settings.lakehouse}.")
+
+
+def _check_table(table: str) -> None:
+    from backfill_assets.datasets import registry
+
+    registry.table(table)
+
+
+def _say(found: Iterable[Told], made_from: Mapping[tuple[str, datetime], Inputs]) -> None:
+    columns = ("publication", "when", "outcome", "table", "days", "rows", "code", "from", "replaces", "by")
+    rows = new_table(*columns, numbers=["rows"])
+    for told in found:
+        first = (told.publication, moment(told.closed_at or told.prepared_at), _outcome(told))
+        by, source = _by(told), _from(made_from[told.publication, told.prepared_at])
+        for name, part in sorted(told.tables.items()):
+            counted, code, replaces = _part(told, part)
+            rows.add_row(*first, name, ranges(part.days), counted, code, source, replaces, by)
+            first, by, source = ("", "", Text("")), "", ""
+        rows.add_section()
+    say(rows)
+
+
+def _outcome(told: Told) -> Text:
+    return Text.assemble(f"{told.kind} ", (told.outcome, _COLOURS.get(told.outcome, "")))
+
+
+def _part(told: Told, part: TablePart) -> tuple[str, str, str]:
+    rows = f"{part.rows:,}" if told.outcome == "done" else ""
+    return rows, ", ".join(sorted(part.code_versions)), _few(sorted(part.replaces))
+
+
+def _few(publications: list[str], most: int = 2) -> str:
+    more = [f"and {len(publications) - most} more"] if len(publications) > most else []
+    return ", ".join(publications[:most] + more)
+
+
+def _from(made: Inputs) -> str:
+    read = [f"{table} v{version}" for table, version in sorted(made.read, key=str) if version is not None]
+    staged = [f"{table} of the same publication" for table in made.staged]
+    landed = [f"{len(made.landed):,} landed file" + ("s" if len(made.landed) > 1 else "")] if made.landed else []
+    return ", ".join(read + staged + landed)
+
+
+def _by(told: Told) -> str:
+    facts = (
+        told.launched_by,
+        told.run and f"run {told.run[:8]}",
+        told.git_commit and f"git {short_commit(told.git_commit)}",
+    )
+    return ", ".join(fact for fact in (*facts, told.campaign, told.reason) if fact)
+
+
+def _as_json(told: Told, made: Inputs) -> dict[str, Any]:
+    names = ("publication", "kind", "outcome", "prepared_at", "closed_at", "run", "launched_by", "git_commit")
+    return {
+        **{name: getattr(told, name) for name in (*names, "campaign", "reason", "rows")},
+        "tables": {name: _part_json(part) for name, part in sorted(told.tables.items())},
+        "inputs": [
+            *(_input_json(table, version, days) for (table, version), days in made.read.items()),
+            *(
+                _input_json(table, told.tables[table].version, days, same_publication=True)
+                for table, days in made.staged.items()
+            ),
+        ],
+        "landed": list(made.landed),
+        "made_with": [environment.model_dump() for environment in made.environments],
+    }
+
+
+def _input_json(
+    table: str, version: int | None, days: Iterable[date], *, same_publication: bool = False
+) -> dict[str, Any]:
+    """``version`` of an input that the same publication brings is the one that it made."""
+    return {
+        "table": table,
+        "version": version,
+        "days": [str(item) for item in contiguous(days)],
+        "same_publication": same_publication,
+    }
+
+
+def _part_json(part: TablePart) -> dict[str, Any]:
+    return {
+        "days": [str(item) for item in contiguous(part.days)],
+        "rows": part.rows,
+        "table_version": part.version,
+        "code_versions": sorted(part.code_versions),
+        "replaces": sorted(part.replaces),
+    }

@@ -1,0 +1,171 @@
+"""``backfill plan``: what a rebuild would do, what it costs and what speaks against it, before it is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from backfill_assets.cli.output import range_text, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings
+from backfill_assets.days import DayRange
+
+if TYPE_CHECKING:
+    from backfill_assets.plan.basis import MovedSince
+    from backfill_assets.plan.records import Plan, Scope
+
+_COLOURS = {"stops": "bold red", "warns": "yellow"}
+_EPILOG = """
+\b
+Examples:
+  backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29
+  backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29 --version v1
+  backfill plan bronze_sales --days 2017-03-04 --source-too
+  backfill plan fact_sales_transactions --days 2017-03-04 --only-downstream
+  backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 --markdown > plan.md
+  backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 \\
+      --expect "revenue_eur < 2% a day" --expect "weekends unchanged" --expect "rows unchanged"
+  backfill plan plan-0123456789abcdef            show a plan again, and what has moved since
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("target")
+@click.option("--days", "days_text", metavar="A..B", help="The days of TARGET; weeks and months follow from them.")
+@click.option("--version", default="", metavar="V", help="Of TARGET's logic.  [default: the current one]")
+@click.option("--only-downstream", is_flag=True, help="Leave TARGET itself as it is.")
+@click.option("--source-too", is_flag=True, help="Also everything that TARGET is computed from.")
+@click.option("--force", is_flag=True, help="Also days that nothing has changed for.")
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="TEXT",
+    help='Of the difference, judged by `backfill diff`: "revenue_eur < 2% a day", "weekends unchanged", '
+    '"rows unchanged", "currency=EUR unchanged". Can be given several times.',
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+@click.pass_context
+def plan(
+    ctx: click.Context,
+    target: str,
+    days_text: str | None,
+    version: str,
+    only_downstream: bool,
+    source_too: bool,
+    force: bool,
+    expected: tuple[str, ...],
+    as_json: bool,
+    as_markdown: bool,
+) -> None:
+    """Plan a rebuild of days of TARGET, a table, and of what is computed from it; or show the plan TARGET again.
+
+    Decided from logs alone: nothing is computed, and no Spark is started. The plan is kept in the lakehouse under its
+    id, which is a hash of its content. The exit code is 1 when a finding stops it, or when it has moved.
+    """
+    from backfill_assets.lakehouse.plans import is_plan_id
+    from backfill_assets.plan.keep import look_again
+
+    moved: MovedSince | None = None
+    if is_plan_id(target):
+        if expected:
+            raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
+        found, moved, now = look_again(current_settings(), target)
+    else:
+        found, now = _made(target, days_text, version, _scope(only_downstream, source_too), force, expected=expected)
+    if as_json:
+        say_json(_as_json(found, moved))
+    elif as_markdown:
+        from backfill_assets.plan.text import markdown
+
+        click.echo(markdown(found, now, moved), nl=False)
+    else:
+        _say(found, now, moved)
+    if found.stopped or moved:
+        ctx.exit(1)
+
+
+def _scope(only_downstream: bool, source_too: bool) -> Scope:
+    from backfill_assets.plan.records import Scope
+
+    if only_downstream and source_too:
+        raise click.UsageError("--only-downstream and --source-too exclude each other.")
+    if only_downstream:
+        return Scope.DOWNSTREAM
+    return Scope.WHOLE if source_too else Scope.ONWARDS
+
+
+def _made(
+    target: str, days_text: str | None, version: str, scope: Scope, force: bool, *, expected: Sequence[str]
+) -> tuple[Plan, datetime]:
+    from backfill_assets.plan.keep import plan_and_keep
+    from backfill_assets.plan.records import Asked
+
+    if days_text is None:
+        raise click.UsageError("--days A..B is missing: which days of the table?")
+    days = range_text(DayRange.parse(days_text))
+    asked = Asked(target=target, days=days, version=version, scope=scope, force=force)
+    return plan_and_keep(current_settings(), asked, expected)
+
+
+def _as_json(found: Plan, moved: MovedSince | None) -> dict[str, object]:
+    told = {"id": found.id, "stopped": found.stopped, **json.loads(found.to_json())}
+    told["cost"] |= {"core_seconds": found.cost.core_seconds, "money": found.cost.money}
+    return told if moved is None else {**told, "moved": moved.lines()}
+
+
+def _say(found: Plan, now: datetime, moved: MovedSince | None) -> None:
+    from backfill_assets.plan.text import (
+        after_line,
+        as_of_lines,
+        cost_line,
+        expectation_lines,
+        headline,
+        scope_line,
+        time_lines,
+    )
+
+    say(headline(found))
+    if found.steps:
+        _say_steps(found)
+    say(cost_line(found), *time_lines(found))
+    if found.pinned:
+        _say_pinned(found, now)
+    for line in (*as_of_lines(found), *expectation_lines(found)):
+        say(line)
+    for each in found.findings:
+        say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}\n       -> {each.next_step}"))
+    if moved is not None:
+        _say_moved(moved)
+    say(scope_line(found), after_line(found), Text.assemble((found.id, "bold")))
+
+
+def _say_steps(found: Plan) -> None:
+    from backfill_assets.plan.text import STEP_COLUMNS, STEP_NUMBERS, step_rows
+
+    rows = new_table(*STEP_COLUMNS, numbers=STEP_NUMBERS)
+    for row in step_rows(found):
+        rows.add_row(*row)
+    say(rows)
+
+
+def _say_pinned(found: Plan, now: datetime) -> None:
+    from backfill_assets.plan.text import PINNED_COLUMNS, pinned_rows
+
+    rows = new_table(*PINNED_COLUMNS, numbers=["version"])
+    for row in pinned_rows(found, now):
+        rows.add_row(*row)
+    say(rows)
+
+
+def _say_moved(moved: MovedSince) -> None:
+    if not moved:
+        say(Text("Nothing of what it was computed from has moved.", "green"))
+    for line in moved.lines():
+        say(Text.assemble(("moved", "bold red"), f"  {line}"))

@@ -1,0 +1,196 @@
+"""``backfill reproduce``: prove that published days can be computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from backfill_assets.cli.group import CommandFailed
+from backfill_assets.cli.output import ranges, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
+    from backfill_assets.settings import Settings
+
+_COLOURS = {"equal": "green", "different": "bold red", "cannot be reproduced": "yellow"}
+_MOST_LISTED = 10
+_EPILOG = """
+\b
+Exit codes:
+  0   every day came out equal
+  1   nothing was compared, for the reason that is said
+  3   a day came out different
+  4   no day came out different, and some cannot be reproduced
+
+\b
+Examples:
+  backfill history fact_sales_transactions --limit 1     find the publication
+  backfill reproduce <publication>
+"""
+
+
+class DaysDiffer(CommandFailed):
+    """The same inputs and code gave other rows than those that were published."""
+
+    exit_code = 3
+
+
+class DaysNotReproduced(CommandFailed):
+    """Some days cannot be computed again, and so are not proven; all others came out equal."""
+
+    exit_code = 4
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("publication")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def reproduce(publication: str, as_json: bool) -> None:
+    """Stage every day of every table of PUBLICATION again, and compare rows and checksums.
+
+    Each day is computed from the inputs that were recorded with it; landed files are taken in again. Days that an undo
+    put back or a compaction rewrote are computed as the publication did that computed them first. What cannot be
+    reproduced is named with the reason. Java, Spark, packages and commit are compared with those of then. Publishes
+    nothing. Starts Spark.
+    """
+    with ExitStack() as stack:
+        found = _staged_again(current_settings(), publication, stack)
+    if as_json:
+        say_json(_as_json(publication, found))
+    else:
+        _say(found)
+    _judge(publication, found)
+
+
+def _judge(publication: str, found: Reproduction) -> None:
+    """Raise for what is not proven."""
+    from backfill_assets.rebuild.reproduce import Verdict
+
+    of = f"of {len(found.days)} days"
+    different = sum(day.verdict is Verdict.DIFFERENT for day in found.days)
+    if different:
+        raise DaysDiffer(
+            f"{publication}: {different} {of} came out different.\n"
+            "  -> Look at the commit, Java, Spark and packages that are named above, if any:"
+            " was logic changed without a new version?"
+        )
+    lost = sum(day.verdict is Verdict.NOT_REPRODUCED for day in found.days)
+    if lost:
+        equal = len(found.days) - lost
+        raise DaysNotReproduced(f"{publication}: {lost} {of} cannot be reproduced; {equal} came out equal.")
+
+
+def _staged_again(settings: Settings, publication: str, stack: ExitStack) -> Reproduction:
+    from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.published.reading import closing_entry
+    from backfill_assets.rebuild.builder import Builder
+    from backfill_assets.spark.session import spark_session
+
+    closing_entry(Storage(str(settings.lakehouse)), publication)
+
+    @cache
+    def spark() -> SparkSession:
+        return stack.enter_context(spark_session(settings, f"backfill reproduce {publication}"))
+
+    return Builder.from_settings(settings, spark).reproduce(publication)
+
+
+def _say(found: Reproduction) -> None:
+    rows = new_table("table", "days", "rows", "came out", "which", numbers=["days", "rows"])
+    for table, verdict, days in _grouped(found.days):
+        total = sum(day.published.rows for day in days if day.published)
+        words = Text(verdict, _COLOURS[verdict])
+        rows.add_row(table, f"{len(days):,}", f"{total:,}", words, ranges(day.day for day in days))
+    say(rows)
+    for day in [day for day in found.days if day.verdict == "different"][:_MOST_LISTED]:
+        say(_difference(day))
+    for line in (*_reasons(found.days), *_put_back(found.days), *_environments(found)):
+        say(line)
+
+
+def _grouped(days: Iterable[Reproduced]) -> Iterable[tuple[str, str, list[Reproduced]]]:
+    groups: dict[tuple[str, str], list[Reproduced]] = {}
+    for day in days:
+        groups.setdefault((day.table, day.verdict.value), []).append(day)
+    return ((table, verdict, found) for (table, verdict), found in groups.items())
+
+
+def _difference(day: Reproduced) -> str:
+    then, now = day.published, day.staged
+    if then is None or now is None:
+        return ""
+    return (
+        f"{day.table} {day.day}: published {then.rows:,} rows, checksum {then.checksum};"
+        f" now {now.rows:,} rows, checksum {now.checksum}"
+    )
+
+
+def _reasons(days: Iterable[Reproduced]) -> Iterable[str]:
+    groups: dict[tuple[str, str], list[Reproduced]] = {}
+    for day in days:
+        if day.reason:
+            groups.setdefault((day.table, day.reason), []).append(day)
+    for (table, reason), found in groups.items():
+        yield f"{table} {ranges(day.day for day in found)} cannot be reproduced: {reason}"
+
+
+def _put_back(days: Iterable[Reproduced]) -> Iterable[str]:
+    """Which earlier publications computed the days, where the one that was asked for did not."""
+    makers = sorted({day.computed_by for day in days if day.moved})
+    if makers:
+        yield f"Days that were only put back or compacted were computed by {', '.join(makers)}."
+
+
+def _environments(found: Reproduction) -> Iterable[str]:
+    from backfill_assets.rebuild.environment import differences
+
+    if found.here is None:
+        return
+    for publication, environments in found.made_with.items():
+        if not environments:
+            yield f"{publication} did not record with which Java, Spark and packages it was made."
+        for environment in environments:
+            if difference := differences(environment, found.here):
+                yield f"{publication} was {difference}."
+            if environment.dirty:
+                yield f"{publication} was made by code that no commit contains ({environment.git_commit})."
+
+
+def _as_json(publication: str, found: Reproduction) -> dict[str, Any]:
+    from backfill_assets.rebuild.environment import differences
+
+    here = found.here
+    return {
+        "publication": publication,
+        "days": [_day_json(day) for day in found.days],
+        "here": here.model_dump() if here else None,
+        "made_with": {id: [each.model_dump() for each in held] for id, held in found.made_with.items()},
+        "differences": [
+            f"{id} was {text}"
+            for id, held in found.made_with.items()
+            for each in held
+            if here is not None and (text := differences(each, here))
+        ],
+    }
+
+
+def _day_json(day: Reproduced) -> dict[str, object]:
+    return {
+        "table": day.table,
+        "day": day.day,
+        "verdict": day.verdict.value,
+        "reason": day.reason,
+        "computed_by": day.computed_by,
+        "rows_published": day.published.rows if day.published else None,
+        "rows_staged": day.staged.rows if day.staged else None,
+        "published_checksum": day.published.checksum if day.published else None,
+        "staged_checksum": day.staged.checksum if day.staged else None,
+    }

@@ -1,0 +1,216 @@
+"""``backfill trace``: where a number comes from, from the landed line to each report that counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.output import moment, range_text, say, say_json, short_commit
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.days import parse_day
+from backfill_assets.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from backfill_assets.landing.trace import Found, Trail
+    from backfill_assets.landing.trace_outcomes import Fate
+    from backfill_assets.plan.status import Statuses
+    from backfill_assets.published.snapshot import Snapshot
+    from backfill_assets.published.stamps import Stamp
+    from backfill_assets.settings import Settings
+
+_PERSONAL = "@"
+_EPILOG = """
+\b
+Examples:
+  backfill trace 32074897568-825412
+  backfill trace USD --table bronze_fx_rates --day 2017-03-01
+  backfill trace B01/2016-02-15T00:30:00Z --table bronze_sea_temperatures
+  backfill trace @/2016-02-15T00:30:00Z --personal patient-0001
+  backfill trace 32074897568-825412 --json
+"""
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A trail with all that is said about it; ``lines`` has what landed, by file and line."""
+
+    trail: Trail
+    fates: Sequence[Fate]
+    lines: Mapping[tuple[str, int], str | None]
+    stamps: Mapping[tuple[str, date], Stamp]
+    statuses: Statuses
+    """A report that is stale does not count the row as it is now, or not yet."""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("key")
+@click.option("--table", metavar="TABLE", help="The table whose key it is.  [default: every table with one row a key]")
+@click.option("--day", "day_text", metavar="YYYY-MM-DD", help="Only the rows of this event day.")
+@click.option(
+    "--personal",
+    metavar="TEXT",
+    prompt="Personal value",
+    prompt_required=False,
+    hide_input=True,
+    help=f"The landed value of the personal field that {_PERSONAL} stands for in KEY; asked for if TEXT is left out.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def trace(key: str, table: str | None, day_text: str | None, personal: str | None, as_json: bool) -> None:
+    """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
+
+    Everything is read as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
+    between columns: B01/2016-02-15T00:30:00Z. Personal fields are shown as their tokens, and are tokens in KEY; with
+    --personal, @ stands for the token of a value that you know. No Spark is started.
+    """
+    from backfill_assets.landing.trace import trails
+    from backfill_assets.published.snapshot import Snapshot
+
+    day = parse_day(day_text) if day_text else None
+    settings = current_settings()
+    if personal is not None:
+        key = _with_token(key, personal, settings)
+    snapshot = Snapshot.newest(open_storage(settings))
+    found = trails(snapshot, key, table, day)
+    statuses = _statuses(snapshot)
+    told = [_told(settings, snapshot, trail, statuses) for trail in found]
+    if as_json:
+        say_json({"key": key, "log_entry": snapshot.sequence, "trails": [_as_json(each) for each in told]})
+        return
+    for each in told:
+        _say(each)
+    say(f"As of entry {snapshot.sequence} of the publication log.")
+
+
+def _with_token(key: str, personal: str, settings: Settings) -> str:
+    from backfill_assets.landing.token_key import require_same_key
+    from backfill_assets.landing.tokens import token_of
+    from backfill_assets.landing.trace_keys import BETWEEN
+
+    parts = key.split(BETWEEN)
+    if _PERSONAL not in parts:
+        raise InvalidRequest(
+            f"The key has no {_PERSONAL} that --personal could stand for.",
+            hint=f"Write {_PERSONAL} where the token is in the key: {_PERSONAL}/2016-02-15T00:30:00Z",
+        )
+    require_same_key(open_storage(settings), settings.token_key_file)
+    token = token_of(personal, settings.token_key_file)
+    return BETWEEN.join(token if part == _PERSONAL else part for part in parts)
+
+
+def _statuses(snapshot: Snapshot) -> Statuses:
+    from backfill_assets.datasets import registry
+    from backfill_assets.plan.status import day_statuses
+    from backfill_assets.published.observed import observe
+
+    return day_statuses(registry.steps(), observe(snapshot.storage, [table.name for table in registry.tables()]))
+
+
+def _told(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Statuses) -> _Told:
+    from backfill_assets.landing.landed_lines import landed_line
+    from backfill_assets.landing.landed_values import overtakes
+    from backfill_assets.landing.trace_outcomes import RECEIVED, fates
+    from backfill_assets.landing.zone import LandingZone
+    from backfill_assets.published.stamps import stamps
+
+    landing, source = LandingZone(settings.landing), trail.origin.source
+    received = [found.row for found in trail.raw if found.row["record_kind"] == RECEIVED]
+    return _Told(
+        trail=trail,
+        fates=fates(
+            [found.row for found in trail.raw],
+            [found.row for found in trail.typed],
+            [found.row for found in trail.quarantined],
+            partial(overtakes, source),
+        ),
+        lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
+        stamps=stamps(snapshot, {(found.table, found.day) for found in trail.rows}),
+        statuses=statuses,
+    )
+
+
+def _say(told: _Told) -> None:
+    for fate in told.fates:
+        say(f"{fate.file}:{fate.line}  {fate.outcome}: {fate.why}")
+        say(f"  {told.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}")
+    rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git")
+    for found in told.trail.rows:
+        rows.add_row(
+            found.table, range_text(found.period), _status(told, found), _in_words(found), *_stamped(told, found)
+        )
+    say(rows)
+    for each in told.trail.unnamed:
+        columns, day = " and ".join(each.made_there), each.period.first
+        say(
+            f"{each.table} of {range_text(each.period)} counts it too. Its {columns} is made in the report: "
+            f"backfill show {each.table} --day {day} has its rows"
+        )
+
+
+def _in_words(found: Found) -> str:
+    """What a person looks for in a row: its key, or for landed rows its place, and its numbers."""
+    from backfill_assets.datasets import registry
+
+    row, table = found.row, registry.table(found.table)
+    if row.get("record_kind") == "supersession":
+        return f"marker: a newer version belongs to {row['superseded_by_day']}"
+    if found.layer in ("raw", "quarantine"):
+        return f"{row['source_file']}:{row['source_line']}"
+    names = dict.fromkeys((*table.key, *table.totals))
+    return ", ".join(f"{name} {row[name]}" for name in names if name in row)
+
+
+def _status(told: _Told, found: Found) -> str:
+    status = told.statuses[found.table].get(found.day)
+    return status.value if status else ""
+
+
+def _stamped(told: _Told, found: Found) -> tuple[str, ...]:
+    stamp = told.stamps.get((found.table, found.day))
+    if stamp is None:
+        return ("",) * 5
+    return (
+        stamp.publication,
+        moment(stamp.published_at),
+        stamp.code_version,
+        stamp.run[:8],
+        short_commit(stamp.git_commit),
+    )
+
+
+def _as_json(told: _Told) -> dict[str, Any]:
+    trail = told.trail
+    return {
+        "source": trail.origin.source.name,
+        "landed": [{**asdict(fate), "text": told.lines[fate.file, fate.line]} for fate in told.fates],
+        "rows": [_found_json(told, found) for found in trail.rows],
+        "unnamed": [{**asdict(each), "period": str(each.period)} for each in trail.unnamed],
+    }
+
+
+def _found_json(told: _Told, found: Found) -> dict[str, Any]:
+    stamp = told.stamps.get((found.table, found.day))
+    known = _stamp_json(stamp) if stamp else {}
+    return {
+        "table": found.table,
+        "layer": found.layer,
+        "period": str(found.period),
+        "day": found.day,
+        "status": _status(told, found),
+        **known,
+        "row": dict(found.row),
+    }
+
+
+def _stamp_json(stamp: Stamp) -> dict[str, Any]:
+    lineage = stamp.lineage
+    return {
+        **{name: value for name, value in asdict(stamp).items() if name != "lineage"},
+        "made_from": [read.model_dump() for read in lineage.reads] if lineage else [],
+        "made_with": lineage.environment.model_dump() if lineage and lineage.environment else None,
+    }

@@ -1,0 +1,1 @@
+"""Sales: from landed receipts to daily revenue in euros, and the reports on it."""

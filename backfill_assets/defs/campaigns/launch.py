@@ -1,0 +1,173 @@
+"""Where a campaign begins and where it is taken back, for people who click: two assets beside the nine steps."""
+
+# No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import dagster as dg
+from pydantic import Field
+
+from backfill_assets.campaign.breaker import Limits
+from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.undo import Undone, plan_undo
+from backfill_assets.campaign.undo_campaign import carry_out_undo
+from backfill_assets.defs.campaigns.steps import CAMPAIGNS, GROUP, PLANNED, step_key
+from backfill_assets.defs.events import plain_failure
+from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
+from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
+from backfill_assets.lakehouse.plans import is_plan_id
+from backfill_assets.plan.basis import MovedSince
+from backfill_assets.plan.records import Asked, Plan, Scope
+from backfill_assets.plan.text import headline, markdown
+from backfill_assets.plan.waves import Shares
+from backfill_assets.publication.outbox import Sender, deliver
+from backfill_assets.publication.rollback import newest_of
+from backfill_assets.publication.senders import log_writer
+from backfill_assets.publication_log.log import PublicationLog
+
+ROLLED_BACK = dg.AssetKey([GROUP, "rolled_back"])
+
+
+class StartsCampaigns(Protocol):
+    """The resource ``backfill``: what is asked of it here."""
+
+    def lakehouse(self) -> str: ...
+
+    def plan(self, asked: Asked, expected: Sequence[str]) -> tuple[Plan, datetime]: ...
+
+    def plan_again(self, id: str) -> tuple[Plan, MovedSince, datetime]: ...
+
+    def require_carried_out(self, plan: Plan, *, started: bool) -> None: ...
+
+    def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun: ...
+
+    def publications(self) -> PublicationLog | None: ...
+
+    def sender(self, write: Callable[[str], None]) -> Sender: ...
+
+
+class PlanConfig(dg.Config):
+    """What a person writes into the launchpad: the words of ``backfill plan`` and ``backfill run PLAN --daemon``."""
+
+    target: str = Field(description="The table to rebuild; or a plan's id, to look at it again or to start it.")
+    days: str = Field(default="", description="Of the table: 2017-03-01..2017-05-29")
+    version: str = Field(default="", description="Of its logic; the current one if it is empty.")
+    scope: Scope = Field(default=Scope.ONWARDS, description="ONWARDS: the table and what is computed from it.")
+    force: bool = Field(default=False, description="Also days that nothing has changed for.")
+    expect: list[str] = Field(
+        default=[], description='Of the difference: "weekends unchanged", "revenue_eur < 2% a day".'
+    )
+    start: bool = Field(default=False, description="Carry it out: the sensor `campaigns` moves it along.")
+    waves: str = Field(default=str(Shares()), description="How many of the days are staged by the end of each wave.")
+    limits: str = Field(default="", description='When it stops by itself: "deviation=2%,gates=20%,seconds=3600".')
+    roll_back_if_wrong: bool = Field(default=False, description="If a published day is not as it was staged.")
+
+
+def launch_assets(tables: Mapping[str, Partitions], pool: str | None = None) -> list[dg.AssetsDefinition]:
+    """``campaign/planned``, and ``campaign/rolled_back`` for each campaign. ``tables`` are those published to.
+
+    Putting back may stage days again, with Spark: it is in ``pool``.
+    """
+    return [_planned(), _rolled_back(tables, pool)]
+
+
+def _planned() -> dg.AssetsDefinition:
+    @dg.asset(
+        key=PLANNED,
+        group_name=GROUP,
+        description="Before step 1. A plan from what you write in the launchpad, computed from logs alone and kept. "
+        "With `start: true` the daemon carries it out, up to where somebody has to approve it.",
+    )
+    def planned(
+        context: dg.AssetExecutionContext, config: PlanConfig, backfill: dg.ResourceParam[StartsCampaigns]
+    ) -> dg.MaterializeResult[None]:
+        require_own_lakehouse(context.instance, backfill.lakehouse())
+        try:
+            found, moved, now = _plan(config, backfill)
+            if config.start:
+                _start(found, config, context, backfill)
+        except BackfillError as error:
+            raise plain_failure(error) from None
+        return dg.MaterializeResult(
+            metadata={
+                "plan": found.id,
+                "in a sentence": headline(found),
+                "in full": dg.MetadataValue.md(markdown(found, now, moved)),
+                "campaign": campaign_of(found.id) if config.start else "not started",
+            }
+        )
+
+    return planned
+
+
+def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, MovedSince | None, datetime]:
+    if is_plan_id(config.target):
+        if config.expect or config.days or config.version:
+            raise InvalidRequest(
+                f"{config.target} is kept and does not change.",
+                hint="Leave days, version and expect empty, or name the table as target to plan anew.",
+            )
+        return backfill.plan_again(config.target)
+    asked = Asked(
+        target=config.target,
+        days=config.days,
+        version=config.version,
+        scope=config.scope,
+        force=config.force,
+    )
+    found, now = backfill.plan(asked, config.expect)
+    return found, None, now
+
+
+def _start(found: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: StartsCampaigns) -> None:
+    at = backfill.campaign(campaign_of(found.id), context.run, context.log.info)
+    backfill.require_carried_out(found, started=at.course.started)
+    shares, limits = Shares.parse(config.waves), Limits.parse(config.limits)
+    at.start(Options(shares, limits, daemon=True, roll_back_if_wrong=config.roll_back_if_wrong))
+
+
+def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=ROLLED_BACK,
+        deps=[step_key(CampaignStep.CUT_OVER)],
+        group_name=GROUP,
+        partitions_def=CAMPAIGNS,
+        pool=pool,
+        description="Undo. Puts back all tables of the campaign at once; days that moved since its cut-over are staged "
+        "again first. Can be undone itself: `backfill rollback` with the publication that it names.",
+    )
+    def rolled_back(
+        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[StartsCampaigns]
+    ) -> dg.MaterializeResult[None]:
+        require_own_lakehouse(context.instance, backfill.lakehouse())
+        try:
+            done = _undo(context, backfill)
+        except BackfillError as error:
+            raise plain_failure(error) from None
+        log = backfill.publications()
+        if log is not None:
+            tell_of_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
+        return dg.MaterializeResult(
+            metadata={
+                "publication": done.published.publication,
+                "undoes": done.plan.publication,
+                "days put back": len(done.plan.days) - len(done.plan.again),
+                "days staged again": len(done.plan.again),
+                "to undo it": f"backfill rollback {done.published.publication}",
+            }
+        )
+
+    return rolled_back
+
+
+def _undo(context: dg.AssetExecutionContext, backfill: StartsCampaigns) -> Undone:
+    at = backfill.campaign(context.partition_key, context.run, context.log.info)
+    lake = at.builder.lake
+    plan = plan_undo(lake, newest_of(lake.publisher, at.campaign))
+    done = carry_out_undo(lake, plan, at.run, context.log.info)
+    deliver(lake.publisher, backfill.sender(log_writer(context.log)))
+    return done

@@ -1,0 +1,145 @@
+"""Shadow copies of the assets: what a campaign stages on its timeline, day by day, as native backfills.
+
+A materialized partition of ``shadow/<table>`` means that the day is staged, not that anybody can read it. A day that is
+held back has no materialization, and fails with the reason.
+"""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Protocol
+
+import dagster as dg
+
+from backfill_assets.campaign.evidence import held_back_lines
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.days import Cadence, parse_day
+from backfill_assets.defs.events import plain_failure
+from backfill_assets.defs.partitions import Chain, partition_mapping
+from backfill_assets.defs.specs import CADENCE_TAG
+from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.model.declaration import Step
+from backfill_assets.rebuild.shadow import ShadowedStep
+
+TIMELINE_TAG = "backfill/timeline"
+"""The campaign on whose timeline a run works."""
+WAVE_TAG = "backfill/wave"
+SHADOW = "shadow"
+_BEFORE: Mapping[Cadence, Collection[Cadence]] = {
+    Cadence.DAILY: {Cadence.DAILY},
+    Cadence.WEEKLY: {Cadence.DAILY, Cadence.WEEKLY},
+    Cadence.MONTHLY: {Cadence.DAILY, Cadence.MONTHLY},
+}
+"""What is staged, or adopted, before the tables of a cadence."""
+
+
+class CarriesCampaigns(Protocol):
+    """The resource ``backfill``: what a run of a campaign asks of it."""
+
+    def campaign(self, campaign: str, run: dg.DagsterRun, progress: Callable[[str], None]) -> CampaignRun: ...
+
+    def resume(self, work: Callable[[], list[ShadowedStep]], say: Callable[[str], None]) -> list[ShadowedStep]: ...
+
+
+def shadow_key(table: str) -> dg.AssetKey:
+    return dg.AssetKey([SHADOW, table])
+
+
+def shadow_assets(steps: Sequence[Step], chain: Chain, pool: str | None = None) -> list[dg.AssetsDefinition]:
+    """For each cadence of a chain one definition with a copy of every table that is rebuilt: raw is never staged."""
+    rebuilt = [step for step in steps if step.source is None]
+    found = []
+    for cadence in Cadence:
+        of_cadence = [step for step in rebuilt if step.cadence is cadence]
+        if of_cadence:
+            found.append(_shadow_of(cadence, of_cadence, rebuilt, chain, pool))
+    return found
+
+
+def _shadow_of(
+    cadence: Cadence, steps: Sequence[Step], rebuilt: Sequence[Step], chain: Chain, pool: str | None
+) -> dg.AssetsDefinition:
+    cadences = {table.name: step.cadence for step in rebuilt for table in step.tables}
+
+    @dg.multi_asset(
+        name=f"{SHADOW}_{chain.name}_{cadence.value}",
+        specs=[_spec(table.name, step, cadences) for step in steps for table in step.tables],
+        partitions_def=chain.partitions[cadence],
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        can_subset=True,
+        pool=pool,
+    )
+    def stage_days(
+        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[CarriesCampaigns]
+    ) -> Iterator[dg.AssetMaterialization]:
+        try:
+            done = _staged(context, cadence, backfill)
+        except BackfillError as error:
+            raise plain_failure(error) from None
+        yield from _told(context, done)
+
+    return stage_days
+
+
+def _spec(table: str, step: Step, cadences: Mapping[str, Cadence]) -> dg.AssetSpec:
+    reads = [reads.table for reads in step.version().reads if reads.table in cadences]
+    return dg.AssetSpec(
+        key=shadow_key(table),
+        deps=[
+            shadow_key(name)
+            if cadences[name] is step.cadence
+            else dg.AssetDep(shadow_key(name), partition_mapping=partition_mapping())
+            for name in reads
+        ],
+        group_name=SHADOW,
+        description=f"Days of `{table}` on the timeline of a campaign: staged and judged, and read by nobody.",
+        kinds={"spark", "delta"},
+        tags={CADENCE_TAG: step.cadence.value},
+        skippable=True,
+    )
+
+
+def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: CarriesCampaigns) -> list[ShadowedStep]:
+    tags = context.run.tags
+    if TIMELINE_TAG not in tags or not tags.get(WAVE_TAG, "").isdigit():
+        raise InvalidRequest(
+            f"The run does not say on whose timeline it works: it has no tags {TIMELINE_TAG} and {WAVE_TAG}.",
+            hint="A campaign launches these backfills: backfill run PLAN --daemon.",
+        )
+    at = backfill.campaign(tags[TIMELINE_TAG], context.run, context.log.info)
+    found = backfill.resume(lambda: at.stage_wave(int(tags[WAVE_TAG]), _BEFORE[cadence]), context.log.warning)
+    at.record_staged(int(tags[WAVE_TAG]))
+    return found
+
+
+def _told(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]) -> Iterator[dg.AssetMaterialization]:
+    """A materialization for each day that is staged or needs no staging; then a failure that names the others."""
+    selected = {key.path[-1] for key in context.selected_asset_keys}
+    days = {parse_day(key) for key in context.partition_keys}
+    for step in done:
+        for table in selected & set(step.build.tables):
+            for day in sorted(days & {*step.staged, *step.unchanged}):
+                yield _materialization(table, day, step)
+    held = [each for step in done for each in step.held_back if each.table in selected and each.day in days]
+    if held:
+        raise dg.Failure(
+            description="\n".join([f"{len(held)} day(s) are held back:", *held_back_lines(held[:_MOST_TOLD])]),
+            metadata={"held_back": dg.MetadataValue.json([f"{each.table} {each.day}" for each in held])},
+            allow_retries=False,
+        )
+
+
+_MOST_TOLD = 20
+
+
+def _materialization(table: str, day: date, step: ShadowedStep) -> dg.AssetMaterialization:
+    held = next((each for each in step.build.staged.get(day, ()) if each.table == table), None)
+    metadata: dict[str, dg.MetadataValue] = {"unchanged": dg.MetadataValue.bool(held is None)}
+    if held is not None:
+        metadata |= {
+            "dagster/partition_row_count": dg.MetadataValue.int(held.content.rows),
+            "checksum": dg.MetadataValue.text(held.content.checksum),
+            "code_version": dg.MetadataValue.text(held.content.code_version),
+            "files": dg.MetadataValue.json([file.path for file in held.files]),
+        }
+    return dg.AssetMaterialization(shadow_key(table), partition=day.isoformat(), metadata=metadata)

@@ -1,0 +1,1 @@
+"""Dagster's own instance: launching, daemons, what is under way."""

@@ -1,0 +1,30 @@
+"""A Dagster instance remembers one lakehouse: told of two, it would show as materialized what only the other has."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.published.reading import anything_published
+
+_KEY = "backfill_assets/lakehouse"
+
+
+def require_own_lakehouse(instance: dg.DagsterInstance, lakehouse: str) -> None:
+    """Remember ``lakehouse`` as the one that ``instance`` is about; raise if it is about another that still exists.
+
+    A lakehouse that was moved or removed no longer speaks against its successor.
+    """
+    known = instance.daemon_cursor_storage.get_cursor_values({_KEY}).get(_KEY)
+    if known == lakehouse:
+        return
+    if known is not None and anything_published(Storage(known)):
+        raise LakehouseUnusable(
+            f"This Dagster instance is about the lakehouse {known}, and the run is for {lakehouse}.",
+            hint=(
+                "Give each lakehouse a Dagster of its own: "
+                'export DAGSTER_HOME="$(python -m backfill_assets.cli.demo.dagster_home)", with BACKFILL_HOME set.'
+            ),
+        )
+    instance.daemon_cursor_storage.set_cursor_values({_KEY: lakehouse})

@@ -1,0 +1,123 @@
+"""What is under way in Dagster: the tables that backfills and runs may still write. Dagster's memory only, no data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import dagster as dg
+from dagster._core.execution.backfill import (
+    BULK_ACTION_TERMINAL_STATUSES,
+    BulkActionsFilter,
+    BulkActionStatus,
+    PartitionBackfill,
+)
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
+    PARTITION_NAME_TAG,
+)
+
+from backfill_assets.days import DayRange, parse_day
+from backfill_assets.defs.watchdogs import JOB
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.upkeep.trouble import UnderWay
+
+PATIENCE = timedelta(hours=1)
+"""A started run that has said nothing for so long is taken for dead.
+
+It may have been killed where nobody could look for its process: see :mod:`backfill_assets.defs.instance.run_launcher`.
+"""
+
+
+def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None) -> dict[str, str]:
+    """Each of ``tables`` that a backfill or a run under way targets, with what that is."""
+    return {table: found[-1].name for table, found in busy_days(instance, tables, now).items()}
+
+
+def busy_days(
+    instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None
+) -> dict[str, list[UnderWay]]:
+    """What is under way, by those of ``tables`` that it targets: runs first, and each with its days."""
+    moment = now or datetime.now(UTC)
+    records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
+    runs = [record.dagster_run for record in records if is_alive(instance, record, moment)]
+    busy: dict[str, list[UnderWay]] = {}
+    for run in runs:
+        under_way = UnderWay(f"the run {run.run_id[:8]}", _days_of_run(run))
+        for table in _of_run(run, tables):
+            busy.setdefault(table, []).append(under_way)
+    unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
+    for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
+        if _goes_on(backfill, runs, moment):
+            keys = {key.to_user_string() for key in backfill.asset_selection or ()}
+            days = _days_of_backfill(backfill)
+            for table in keys & set(tables):
+                found = None if days is None else days.get(table, frozenset())
+                busy.setdefault(table, []).append(UnderWay(f"the backfill {backfill.backfill_id}", found))
+    return busy
+
+
+def _days_of_run(run: dg.DagsterRun) -> Collection[date] | None:
+    first, last = (run.tags.get(tag) for tag in (ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG))
+    one = run.tags.get(PARTITION_NAME_TAG)
+    try:
+        return DayRange(parse_day(first or one or ""), parse_day(last or one or ""))
+    except InvalidRequest:
+        # Without partitions, or with those of something else: it may write whatever its tables have.
+        return None
+
+
+def _days_of_backfill(backfill: PartitionBackfill) -> dict[str, frozenset[date]] | None:
+    if backfill.asset_backfill_data is None:
+        return None
+    days: dict[str, set[date]] = {}
+    for each in backfill.asset_backfill_data.target_subset.iterate_asset_partitions():
+        days.setdefault(each.asset_key.to_user_string(), set()).add(parse_day(str(each.partition_key)))
+    return {table: frozenset(found) for table, found in days.items()}
+
+
+def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
+    """Not ended, and somebody still works on it: a daemon that has just begun, or a run that is alive."""
+    if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
+        return False
+    records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
+    runs = [each.dagster_run for each in records if not each.dagster_run.is_finished and is_alive(instance, each, now)]
+    ended = [each.end_time for each in records if each.end_time is not None]
+    lately = any(now - datetime.fromtimestamp(at, UTC) < PATIENCE for at in ended)
+    return lately or _goes_on(backfill, runs, now)
+
+
+def _goes_on(backfill: PartitionBackfill, alive: Sequence[dg.DagsterRun], now: datetime) -> bool:
+    has_run = any(run.tags.get(BACKFILL_ID_TAG) == backfill.backfill_id for run in alive)
+    return has_run or now - datetime.fromtimestamp(backfill.backfill_timestamp, UTC) < PATIENCE
+
+
+def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
+    """Did any run or backfill ever ask for ``table``, whatever became of it?"""
+    key = dg.AssetKey(table)
+    planned = instance.event_log_storage.get_latest_storage_id_by_partition(
+        key, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+    )
+    if planned or instance.get_materialized_partitions(key):
+        return True
+    return any(key in (backfill.asset_selection or ()) for backfill in instance.get_backfills())
+
+
+def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
+    """Waiting in the queue is no sign of death; the newest event of one that was started is its last sign of life."""
+    run = record.dagster_run
+    if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
+        return True
+    newest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+    told = datetime.fromtimestamp(newest[0].event_log_entry.timestamp, UTC) if newest else record.create_timestamp
+    return now - told < PATIENCE
+
+
+def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
+    """A run of a job without a selection of its own may write whatever the job has: taken for all tables."""
+    if run.asset_selection:
+        return {key.to_user_string() for key in run.asset_selection} & set(tables)
+    return set() if run.job_name == JOB else set(tables)

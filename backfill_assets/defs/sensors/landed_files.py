@@ -1,0 +1,128 @@
+"""The sensor ``landed_files``: launches what landed and no run asks for. It lists names, and hashes no file."""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Protocol
+
+import dagster as dg
+from dagster._core.storage.tags import SENSOR_NAME_TAG
+
+from backfill_assets.datasets.chains import chains
+from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.launch import launch_backfill
+from backfill_assets.defs.instance.under_way import busy_tables, ever_targeted
+from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
+from backfill_assets.lakehouse.delta_log import newest_version
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.landed_days import files_taken_in
+from backfill_assets.landing.zone import SUFFIX, LandingZone
+from backfill_assets.model.declaration import Dataset
+from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due
+
+SENSOR = "landed_files"
+Listings = Mapping[str, str]
+"""A fingerprint of the names that had landed, by dataset."""
+
+
+class ProvidesLanding(Protocol):
+    """The resource ``backfill``: what the sensor asks of it."""
+
+    def lakehouse(self) -> str: ...
+
+    def landing(self) -> LandingZone: ...
+
+
+def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
+    """On from the start: a dataset that is registered begins by itself, then its schedule takes over."""
+
+    @dg.sensor(
+        name=SENSOR,
+        description=(
+            "Launches one backfill of all landed days for a dataset that nobody ever built, and one of the arrival "
+            "days whose folder got files after they were taken in. What late rows make stale is for `repairs`."
+        ),
+        minimum_interval_seconds=EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def landed_files(
+        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[ProvidesLanding]
+    ) -> dg.SensorResult:
+        require_own_lakehouse(context.instance, backfill.lakehouse())
+        seen = json.loads(context.cursor or "{}")
+        found = [
+            [_landed(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
+            for chain in chains(datasets)
+        ]
+        due = arrivals_due(found, busy_tables(context.instance, partitions), _launched(context.instance))
+        told = _launch(context, due)
+        for line in told:
+            context.log.info(line)
+        for path in _strays(backfill.landing(), datasets):
+            context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
+        listings = {landed.dataset.name: _listing(landed.files) for chain in found for landed in chain}
+        return dg.SensorResult(
+            skip_reason="\n".join(told) or "Everything that landed is taken in, or has its schedule.",
+            cursor=json.dumps(listings),
+        )
+
+    return landed_files
+
+
+def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
+    for arrival in due.launch:
+        launch_backfill(
+            context.instance,
+            asset_graph(context),
+            arrival.days,
+            title=arrival.title,
+            tags={SENSOR_NAME_TAG: SENSOR},
+            backfill_id=arrival.id,
+        )
+    return [f"Launched {arrival.id}: {arrival.title}" for arrival in due.launch] + [
+        f"Waiting: {text}" for text in due.waiting
+    ]
+
+
+def _landed(
+    instance: dg.DagsterInstance,
+    backfill: ProvidesLanding,
+    dataset: Dataset,
+    partitions: Mapping[str, Partitions],
+    seen: Listings,
+) -> Landed:
+    raw = next(step for step in dataset.steps if step.source)
+    if raw.source is None:
+        return Landed(dataset)
+    today = datetime.now(UTC).date()
+    files = {
+        day: paths
+        for day, paths in backfill.landing().paths(raw.source.name).items()
+        if paths and day < today and partitions[raw.name].has_partition_key(day.isoformat())
+    }
+    storage = Storage(backfill.lakehouse())
+    published = bool(files) and newest_version(storage, raw.name) is not None
+    return Landed(
+        dataset,
+        files,
+        taken_in=files_taken_in(storage, raw.source.name, raw.name) if published else (),
+        published=published,
+        targeted=not published and bool(files) and ever_targeted(instance, raw.name),
+        settled=seen.get(dataset.name) == _listing(files),
+    )
+
+
+def _strays(landing: LandingZone, datasets: Sequence[Dataset]) -> list[str]:
+    sources = [step.source.name for dataset in datasets for step in dataset.steps if step.source]
+    return [path for source in sources for path in landing.strays(source)]
+
+
+def _listing(files: Mapping[date, Sequence[str]]) -> str:
+    return hashlib.sha256(json.dumps({str(day): list(paths) for day, paths in files.items()}).encode()).hexdigest()[:20]
+
+
+def _launched(instance: dg.DagsterInstance) -> set[str]:
+    return {each.backfill_id for each in instance.get_backfills() if each.tags.get(SENSOR_NAME_TAG) == SENSOR}

@@ -1,0 +1,215 @@
+"""Puts Dagster's partition statuses right where they differ from the publication log.
+
+A run tells Dagster of each day that it publishes. One that is killed between publishing and telling leaves a day that
+is published and shown as missing or failed; so does a rollback, and a late row in a day outside its run.
+"""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from uuid import NAMESPACE_URL, uuid5
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
+from dagster._core.definitions.data_version import CODE_VERSION_TAG
+from dagster._core.events import DagsterEvent
+from dagster._core.instance.utils import RUNLESS_JOB_NAME
+
+from backfill_assets.defs.events import day_metadata, evaluation
+from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.specs import GATES
+from backfill_assets.lakehouse.records import DayState
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.rebuild.lake import built_from_log
+from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
+
+SENSOR = "partition_statuses"
+TOLD_BY = "told_by"
+_EVERY_SECONDS = 60
+_PATIENCE = timedelta(minutes=10)
+"""A run that has published tells of it within seconds; one that has not by then was killed without a trace."""
+Told = Mapping[tuple[str, str], str]
+
+
+class ProvidesPublications(Protocol):
+    """The resource ``backfill``: what this sensor asks of it."""
+
+    def lakehouse(self) -> str: ...
+
+    def publications(self) -> PublicationLog | None:
+        """The publication log; None as long as nothing was published."""
+
+
+def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefinition:
+    """Launches nothing; it is on from the start, because what Dagster shows must be true."""
+
+    @dg.sensor(
+        name=SENSOR,
+        description=(
+            "Tells Dagster of published days that no run told it of: after a killed run, a rollback, or late rows. "
+            "Launches nothing."
+        ),
+        minimum_interval_seconds=_EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def partition_statuses(
+        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[ProvidesPublications]
+    ) -> dg.SensorResult | dg.SkipReason:
+        log = backfill.publications()
+        if log is None:
+            return dg.SkipReason("Nothing was published yet.")
+        require_own_lakehouse(context.instance, backfill.lakehouse())
+        found = put_statuses_right(context.instance, log, tables, settled=int(context.cursor or -1))
+        told = len(found.published) + len(found.withdrawn)
+        reason = f"Told Dagster of {told} day(s)." if told else "Partition statuses and publication log agree."
+        return dg.SensorResult(skip_reason=reason, cursor=str(found.settled))
+
+    return partition_statuses
+
+
+def put_statuses_right(
+    instance: dg.DagsterInstance,
+    log: PublicationLog,
+    tables: Mapping[str, Partitions],
+    *,
+    settled: int = -1,
+    now: datetime | None = None,
+) -> Corrections:
+    """Report a materialization and its gates for each day published after ``settled`` that Dagster was not told of."""
+    known = [
+        state
+        for state in log.day_states(log.head(), tables).values()
+        if state.sequence > settled and tables[state.table].has_partition_key(state.day)
+    ]
+    told = {key: named for table in tables for key, named in _told(instance, table, known).items()}
+    differing = {state.publication for state in known if told.get((state.table, state.day)) != state.publication}
+    runs = {name: _run_behind(instance, log, name, now or datetime.now(UTC)) for name in sorted(differing)}
+    under_way = {name for name, run in runs.items() if run.under_way}
+    found = statuses_to_put_right(known, told, under_way, settled=settled)
+    for state in _inputs_first(found.published, tables):
+        _tell_published(instance, state, runs[state.publication].run_id)
+    for state in found.withdrawn:
+        _tell_gates(instance, _withdrawn(state), runs[state.publication].run_id)
+    return found
+
+
+def tell_of_publication(
+    instance: dg.DagsterInstance,
+    log: PublicationLog,
+    tables: Mapping[str, Partitions],
+    publication: str,
+    run_id: str,
+) -> int:
+    """Report every day whose newest publication is ``publication``, for a run that published other assets' days."""
+    states = [
+        state
+        for state in log.day_states(log.head(), tables).values()
+        if state.publication == publication and tables[state.table].has_partition_key(state.day)
+    ]
+    for state in _inputs_first(states, tables):
+        _tell_published(instance, state, run_id, "the campaign that published it")
+    return len(states)
+
+
+def _inputs_first(states: Iterable[DayState], tables: Iterable[str]) -> list[DayState]:
+    """In the order of ``tables``: Dagster takes a day for outdated that is older than what it was made of."""
+    order = {table: place for place, table in enumerate(tables)}
+    return sorted(states, key=lambda state: (order[state.table], state.day))
+
+
+def _told(instance: dg.DagsterInstance, table: str, states: Iterable[DayState]) -> Told:
+    """The publication that the newest materialization of each day names; empty for one that names none."""
+    days = {state.day for state in states if state.table == table}
+    newest = _newest_ids(instance, table, days)
+    if not newest:
+        return {}
+    chosen = dg.AssetRecordsFilter(dg.AssetKey(table), storage_ids=newest)
+    found = instance.fetch_materializations(chosen, limit=len(newest))
+    return {
+        (table, str(record.partition_key)): str(record.asset_materialization.metadata["publication"].value)
+        if record.asset_materialization and "publication" in record.asset_materialization.metadata
+        else ""
+        for record in found.records
+    }
+
+
+def _newest_ids(instance: dg.DagsterInstance, table: str, days: Collection[str]) -> list[int]:
+    if not days:
+        return []
+    newest = instance.event_log_storage.get_latest_storage_id_by_partition(
+        dg.AssetKey(table), dg.DagsterEventType.ASSET_MATERIALIZATION
+    )
+    return [storage_id for day, storage_id in newest.items() if day in days]
+
+
+@dataclass(frozen=True)
+class _RunBehind:
+    """The run that published; a made-up id stands for what was published without Dagster, as by a rollback."""
+
+    run_id: str
+    under_way: bool
+
+
+def _run_behind(instance: dg.DagsterInstance, log: PublicationLog, publication: str, now: datetime) -> _RunBehind:
+    found = log.find_prepared(publication)
+    run = instance.get_run_by_id(found[0].publication.provenance.run) if found else None
+    if found is None or run is None:
+        return _RunBehind(str(uuid5(NAMESPACE_URL, publication)), under_way=False)
+    return _RunBehind(run.run_id, under_way=not run.is_finished and now - found[1] < _PATIENCE)
+
+
+def _tell_published(
+    instance: dg.DagsterInstance,
+    state: DayState,
+    run_id: str,
+    by: str = f"the sensor {SENSOR}: no run told Dagster of this publication",
+) -> None:
+    day = built_from_log(state, {}, {}, reused=True)
+    told_by = dg.MetadataValue.text(by)
+    instance.report_runless_asset_event(
+        dg.AssetMaterialization(
+            dg.AssetKey(state.table),
+            partition=state.day,
+            metadata={**day_metadata(day), TOLD_BY: told_by},
+            tags={CODE_VERSION_TAG: day.code_version},
+        )
+    )
+    _tell_gates(instance, evaluation(day, _newest_materialization(instance, state)), run_id)
+
+
+def _tell_gates(instance: dg.DagsterInstance, gates: dg.AssetCheckEvaluation, run_id: str) -> None:
+    # Dagster keeps one evaluation of a check for each partition and run, and takes "no run" for a run: the second
+    # evaluation without one would be refused.
+    event = DagsterEvent(
+        event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
+        event_specific_data=gates,
+        job_name=RUNLESS_JOB_NAME,
+    )
+    instance.report_dagster_event(event, run_id=run_id)
+
+
+def _newest_materialization(
+    instance: dg.DagsterInstance, state: DayState
+) -> AssetCheckEvaluationTargetMaterializationData:
+    chosen = dg.AssetRecordsFilter(dg.AssetKey(state.table), asset_partitions=[state.day])
+    (record,) = instance.fetch_materializations(chosen, limit=1).records
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+    )
+
+
+def _withdrawn(state: DayState) -> dg.AssetCheckEvaluation:
+    """Dagster cannot forget the materialization of one partition: its gates say that nothing is there."""
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(state.table),
+        check_name=GATES,
+        passed=False,
+        blocking=True,
+        partition=state.day,
+        description=f"Nothing is published for this day since {state.publication} withdrew it. Build it again.",
+    )

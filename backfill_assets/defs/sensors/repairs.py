@@ -1,0 +1,188 @@
+"""The sensor ``repairs``: launches a native backfill of exactly the days that are not as they must be."""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import dagster as dg
+from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
+from dagster._core.storage.tags import SENSOR_NAME_TAG
+
+from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
+from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.launch import launch_backfill
+from backfill_assets.defs.instance.under_way import busy_days
+from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.specs import GATES
+from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.published.observed import observe
+from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.upkeep.repair import Decision, Repair, repairs_needed
+from backfill_assets.upkeep.trouble import FailedWatch, Reason, Seen
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
+
+SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
+EVERY_SECONDS = 60
+_TROUBLE = re.compile(
+    r"^(?P<table>\S+) (?P<day>\d{4}-\d{2}-\d{2}): (?P<reason>.+) \[(?P<evidence>[0-9a-f]{12})\]$", re.MULTILINE
+)
+_NEWEST = 1000
+TableDay = tuple[str, date]
+
+
+class ProvidesLakehouse(Protocol):
+    """The resource ``backfill``: what the sensor asks of it."""
+
+    def lakehouse(self) -> str: ...
+
+
+def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
+    """On from the start: most wrong days are put right before anybody looks."""
+    steps = in_build_order(datasets)
+
+    @dg.sensor(
+        name=SENSOR,
+        description=(
+            "Builds days again that are not as they must be (a failed watchdog, a foreign write, late rows, changed "
+            "inputs, days that can be built and never were) and what is downstream: one backfill for each reason, at "
+            "most three attempts. Each day is built with the version that it was published with. New code over "
+            "history, and raw tables, are for people: the tick says what to do."
+        ),
+        minimum_interval_seconds=EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def repairs(
+        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[ProvidesLakehouse]
+    ) -> dg.SkipReason | dg.SensorResult:
+        require_own_lakehouse(context.instance, backfill.lakehouse())
+        decision = decide(context.instance, backfill.lakehouse(), steps, partitions)
+        for repair in decision.launch:
+            launch(context.instance, asset_graph(context), repair)
+        told = list(_in_words(decision))
+        for line in told:
+            context.log.info(line)
+        return dg.SkipReason("\n".join(told) or "Every published day is as it must be.")
+
+    return repairs
+
+
+def decide(
+    instance: dg.DagsterInstance, lakehouse: str, steps: Sequence[Step], partitions: Mapping[str, Partitions]
+) -> Decision:
+    """What is under way is asked first: what ends before the lakehouse is looked at is waited for, not done twice."""
+    busy = busy_days(instance, partitions)
+    earlier = list(_earlier(instance))
+    storage = Storage(lakehouse)
+    observed = observe(storage, partitions)
+    forced = {(table, day) for table, day, reason, _ in earlier if reason == Reason.WATCHDOG.value}
+    return repairs_needed(
+        Seen(
+            steps,
+            observed,
+            failed_watches=_failed_watches(instance, partitions, forced),
+            attempts=Counter(evidence for _, _, _, evidence in earlier),
+            busy=busy,
+            failed_gates=_failed_gates(instance, partitions) if earlier else (),
+            has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
+            today=datetime.now(UTC).date(),
+            rollbacks=lambda: rollbacks(storage),
+        )
+    )
+
+
+def launch(instance: dg.DagsterInstance, asset_graph: "BaseAssetGraph[Any]", repair: Repair) -> None:
+    """One native backfill; its description lists each day with its evidence, from which attempts are counted.
+
+    Each run of it builds every day with the version that the day was published with.
+    """
+    tags = {SENSOR_NAME_TAG: SENSOR, REPAIR_TAG: repair.id, VERSION_TAG: AS_PUBLISHED}
+    launch_backfill(
+        instance,
+        asset_graph,
+        repair.days,
+        title=repair.title,
+        tags=tags | ({FORCE_TAG: "watchdog"} if repair.force else {}),
+        backfill_id=repair.id,
+        description=repair.description,
+    )
+
+
+def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
+    """The assets of the code location that the sensor belongs to."""
+    if context.repository_def is None:
+        raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
+    return context.repository_def.asset_graph
+
+
+def in_build_order(datasets: Sequence[Dataset]) -> list[Step]:
+    """Every step after all that it reads."""
+    steps = {table.name: step for dataset in datasets for step in dataset.steps for table in step.tables}
+    upstream = {
+        step.name: {steps[read.table].name for version in step.versions for read in version.reads}
+        for step in steps.values()
+    }
+    return [steps[name] for name in TopologicalSorter(upstream).static_order()]
+
+
+def _in_words(decision: Decision) -> Iterator[str]:
+    yield from (f"Launched {repair.id}: {repair.title}" for repair in decision.launch)
+    yield from (f"Waiting: {text}" for text in decision.waiting)
+    yield from (f"For a person: {each}" for each in decision.for_people)
+
+
+def _earlier(instance: dg.DagsterInstance) -> Iterator[tuple[str, date, str, str]]:
+    """Table, day, reason and evidence of everything that was repaired before, whatever became of it."""
+    newest = instance.get_backfills(limit=_NEWEST)
+    for backfill in (each for each in newest if each.tags.get(REPAIR_TAG) == each.backfill_id):
+        for found in _TROUBLE.finditer(backfill.description or ""):
+            yield found["table"], date.fromisoformat(found["day"]), found["reason"], found["evidence"]
+
+
+def _failed_watches(
+    instance: dg.DagsterInstance, tables: Iterable[str], forced: Collection[TableDay]
+) -> list[FailedWatch]:
+    """A repair under way or failed has planned the check anew: its newest verdict is still the one before."""
+    failed = []
+    for table, day, status in _check_statuses(instance, [watchdog_key(table) for table in tables]):
+        if status is Status.FAILED or (status is Status.PLANNED and (table, day) in forced):
+            failed += _newest_verdict(instance, table, day)
+    return failed
+
+
+def _newest_verdict(instance: dg.DagsterInstance, table: str, day: date) -> list[FailedWatch]:
+    (record,) = instance.event_log_storage.get_asset_check_execution_history(
+        watchdog_key(table),
+        limit=1,
+        status={Status.FAILED, Status.SUCCEEDED},
+        partition_filter=PartitionKeyFilter(key=day.isoformat()),
+    )
+    event = record.event.dagster_event if record.event else None
+    if event is None or event.asset_check_evaluation_data.passed:
+        return []
+    told = {name: str(value.value) for name, value in event.asset_check_evaluation_data.metadata.items()}
+    return [FailedWatch(table, day, told.get(PUBLICATION, ""), told.get(PHYSICAL, ""))]
+
+
+def _failed_gates(instance: dg.DagsterInstance, tables: Iterable[str]) -> set[TableDay]:
+    keys = [dg.AssetCheckKey(dg.AssetKey(table), GATES) for table in tables]
+    return {(table, day) for table, day, status in _check_statuses(instance, keys) if status is Status.FAILED}
+
+
+def _check_statuses(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
+) -> Iterator[tuple[str, date, Status]]:
+    for info in instance.event_log_storage.get_asset_check_partition_info(keys=keys):
+        if info.partition_key:
+            table = info.check_key.asset_key.to_user_string()
+            yield table, date.fromisoformat(info.partition_key), info.latest_execution_status

@@ -1,0 +1,1 @@
+"""What approving a campaign would change."""

@@ -1,0 +1,75 @@
+"""What days hold: from what was measured when they were staged, and from their rows where that does not say it.
+
+A total that was declared after a day was published was not measured for it, and what a foreign write brought is
+unknown. Such figures are read, in one Spark job per table. Where everything was measured, Spark is not started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.lakehouse.records import DayContent, InputRead
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Metric, Metrics, Table
+from backfill_assets.quality import measures
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
+
+Contents = Mapping[date, DayContent | None]
+"""What days hold; None is unknown."""
+FiguresRead = dict[tuple[str, date, str], DayContent]
+"""What was read, by table, day and content; a foreign write is known by the version of main."""
+
+
+def complete(
+    lake: Lake,
+    table: Table,
+    contents: Contents,
+    version: int | None,
+    overlay: Overlay = NOTHING_STAGED,
+    read: FiguresRead | None = None,
+) -> dict[date, DayContent]:
+    """``contents`` with every figure that is compared: what was not measured is read.
+
+    Rows are those of ``version`` of main, and of ``overlay`` for the days that it has. ``read`` keeps what is read.
+    """
+    names, read = measures.compared_metrics(table), {} if read is None else read
+    known = {day: content for day, content in contents.items() if content is not None and _measured(content, names)}
+    keys = {
+        day: (table.name, day, content.logical if content else f"version {version}")
+        for day, content in contents.items()
+        if day not in known
+    }
+    lacking = {day: contents[day] for day, key in keys.items() if key not in read}
+    if lacking:
+        found = _read(lake, table, lacking, version, overlay)
+        read |= {keys[day]: content for day, content in found.items()}
+    return {**known, **{day: read[key] for day, key in keys.items()}}
+
+
+def _read(lake: Lake, table: Table, lacking: Contents, version: int | None, overlay: Overlay) -> dict[date, DayContent]:
+    names = {*measures.compared_metrics(table), *({"rows", "checksum"} if None in lacking.values() else ())}
+    read = InputRead(table=table.name, version=version, days={str(day): "" for day in lacking})
+    spark = lake.spark()
+    rows = overlay.rows(spark, lake.storage, read, struct_type(table.contract))
+    found = measures.measured_only(rows, table, names)
+    nothing = dict.fromkeys(names, 0)
+    return {day: _completed(content, found.get(day, nothing)) for day, content in lacking.items()}
+
+
+def _completed(content: DayContent | None, read: Metrics) -> DayContent:
+    metrics = {name: _stored(value) for name, value in read.items() if name not in ("rows", "checksum")}
+    if content is None:
+        return DayContent(rows=int(str(read["rows"])), checksum=str(read["checksum"]), metrics=metrics)
+    measured = {name: value for name, value in content.metrics.items() if value is not None}
+    return replace(content, metrics={**metrics, **measured})
+
+
+def _measured(content: DayContent, names: tuple[str, ...]) -> bool:
+    return all(content.figure(name) is not None for name in names)
+
+
+def _stored(value: Metric) -> int | str | None:
+    return value if value is None or isinstance(value, int) else str(value)

@@ -1,0 +1,82 @@
+"""The difference of a campaign as it is kept with its plan, judged against what the plan expects of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from backfill_assets.difference.records import Sides, TableCompared, fingerprint_of, sides_compared
+from backfill_assets.difference.sentences import table_sentence
+from backfill_assets.difference.verdicts import ExpectationVerdict, judged
+from backfill_assets.lakehouse.records import Record
+from backfill_assets.plan.records import Plan
+
+
+class Difference(Record):
+    """What publishing a campaign would change, as of one entry of the publication log."""
+
+    plan: str
+    target: str
+    days: str
+    log_entry: int
+    made_at: datetime
+    tables: tuple[TableCompared, ...]
+    """In build order."""
+    verdicts: tuple[ExpectationVerdict, ...] = ()
+    """One for each expectation of the plan."""
+
+    @property
+    def broken(self) -> tuple[ExpectationVerdict, ...]:
+        return tuple(each for each in self.verdicts if not each.held)
+
+    @property
+    def sides(self) -> Sides:
+        """What the days are whose publication it shows."""
+        return sides_compared(self.tables)
+
+    @property
+    def fingerprint(self) -> str:
+        """What an approval of this difference names."""
+        return fingerprint_of(self.sides)
+
+    @property
+    def sentence(self) -> str:
+        """The whole campaign, for somebody who reads one sentence: the table that was asked for, then the others."""
+        headline = next((table for table in self.tables if table.table == self.target), None)
+        changed = [table for table in self.tables if table.differing]
+        if headline is None or (changed and not headline.differing):
+            headline = changed[0] if changed else next(iter(self.tables), None)
+        if headline is None:
+            return "Nothing is rebuilt."
+        parts = [f"{headline.table}, {table_sentence(headline)}"]
+        if len(self.tables) > 1:
+            parts.append(f"{len(changed)} of {len(self.tables)} tables change.")
+        if self.verdicts:
+            parts.append(_expectations(len(self.broken), len(self.verdicts)))
+        return " ".join(parts)
+
+    def to_json(self) -> str:
+        return self.model_dump_json(indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Difference:
+        return cls.model_validate_json(text)
+
+
+def difference_of(plan: Plan, tables: Sequence[TableCompared], *, log_entry: int, made_at: datetime) -> Difference:
+    """``tables`` as they were compared, with a verdict for each expectation of ``plan``."""
+    return Difference(
+        plan=plan.id,
+        target=plan.asked.target,
+        days=plan.asked.days,
+        log_entry=log_entry,
+        made_at=made_at,
+        tables=tuple(tables),
+        verdicts=judged(plan.expectations, tables),
+    )
+
+
+def _expectations(broken: int, all_of_them: int) -> str:
+    if not broken:
+        return "It is as expected."
+    return f"{broken} of {all_of_them} expectation{'s' * (all_of_them != 1)} {'is' if broken == 1 else 'are'} broken."

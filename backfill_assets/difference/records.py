@@ -1,0 +1,192 @@
+"""What a comparison of staged days with main found: frozen data that goes to JSON and back. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import Field
+
+from backfill_assets.days import Cadence
+from backfill_assets.lakehouse.records import HELD_BACK, Record
+
+ROWS = "rows"
+"""The name under which the number of rows is told beside the measures."""
+
+
+class Sums(Record):
+    """A measure in main, and as it would be."""
+
+    before: Decimal = Decimal(0)
+    after: Decimal = Decimal(0)
+
+    @property
+    def change(self) -> Decimal:
+        return self.after - self.before
+
+    @property
+    def share(self) -> Decimal | None:
+        """The change as a share of what main has: 0.02 is 2 %. None where main has nothing."""
+        return self.change / abs(self.before) if self.before else None
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(before=self.before + other.before, after=self.after + other.after)
+
+
+class RowCounts(Record):
+    """Rows by what would become of them. Rows belong together by key, or as a whole in tables without one."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+    @property
+    def sums(self) -> Sums:
+        kept = self.changed + self.unchanged
+        return Sums(before=Decimal(self.removed + kept), after=Decimal(self.added + kept))
+
+    @property
+    def differing(self) -> int:
+        return self.added + self.removed + self.changed
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        return RowCounts(
+            added=self.added + other.added,
+            removed=self.removed + other.removed,
+            changed=self.changed + other.changed,
+            unchanged=self.unchanged + other.unchanged,
+        )
+
+
+Sides = Mapping[tuple[str, date], tuple[str, str]]
+"""What a day of a table holds and would hold: logical fingerprints of main and of what is staged, by table and day.
+
+Of days that would be published. A day that failed its gates has :data:`HELD_BACK` in place of both.
+"""
+
+DayIs = Literal["compared", "equal", "not staged", "held back"]
+"""``equal`` is known from checksums; ``not staged`` may just not be staged yet; ``held back`` failed its gates."""
+
+
+class DayCompared(Record):
+    """One day of a table, or the first day of its period. A day that would stay as it is has only unchanged rows."""
+
+    day: date
+    how: DayIs
+    rows: RowCounts = RowCounts()
+    sums: Mapping[str, Sums | None] = Field(default_factory=dict)
+    """By measure; None is unknown."""
+    published: str = ""
+    """The logical fingerprint of what main holds."""
+    staged: str = ""
+    """The same of what is staged; empty if nothing is."""
+
+    @property
+    def differs(self) -> bool:
+        return self.rows.differing > 0
+
+    @property
+    def known(self) -> bool:
+        """Is it known what would become of the day?"""
+        return self.how != "not staged"
+
+    def of(self, measure: str) -> Sums | None:
+        """None if it is unknown."""
+        return self.rows.sums if measure == ROWS else self.sums.get(measure)
+
+
+class GroupCompared(Record):
+    """The rows of all compared days that have ``value`` in one column; None stands for rows without a value."""
+
+    value: str | None
+    rows: RowCounts = RowCounts()
+    sums: Mapping[str, Sums] = Field(default_factory=dict)
+
+
+class GroupsCompared(Record):
+    """The groups by one column in the compared days: how many, how many differ, and those that differ most, first."""
+
+    column: str
+    groups: int
+    differing: int
+    most: tuple[GroupCompared, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Is every group that differs in ``most``?"""
+        return len(self.most) == self.groups or sum(each.rows.differing > 0 for each in self.most) == self.differing
+
+
+class Cell(Record):
+    """A value of a changed row, as text."""
+
+    column: str
+    before: str | None
+    after: str | None
+
+
+class ChangedRow(Record):
+    """A row side by side: only the columns that differ. ``withheld`` names personal ones that differ."""
+
+    day: date
+    key: Mapping[str, str | None]
+    cells: tuple[Cell, ...] = ()
+    withheld: tuple[str, ...] = ()
+
+
+class TableCompared(Record):
+    """All planned days of a table beside main, ascending; groups and ``sample`` are of the compared days alone."""
+
+    table: str
+    cadence: Cadence = Cadence.DAILY
+    measures: tuple[str, ...] = ()
+    days: tuple[DayCompared, ...] = ()
+    groups: tuple[GroupsCompared, ...] = ()
+    sample: tuple[ChangedRow, ...] = ()
+    whole_rows: bool = False
+    """The table has no key, so rows are compared as a whole, and none can be called changed."""
+
+    @property
+    def rows(self) -> RowCounts:
+        """Of the days of which it is known."""
+        return sum((day.rows for day in self.known), RowCounts())
+
+    @property
+    def known(self) -> tuple[DayCompared, ...]:
+        return tuple(day for day in self.days if day.known)
+
+    @property
+    def differing(self) -> tuple[DayCompared, ...]:
+        return tuple(day for day in self.days if day.differs)
+
+    def total(self, measure: str) -> Sums | None:
+        """Of the known days: the change of a canary is a share of the canary."""
+        return added_up(day.of(measure) for day in self.known)
+
+
+def sides_compared(tables: Iterable[TableCompared]) -> dict[tuple[str, date], tuple[str, str]]:
+    """What the days are whose publication ``tables`` show."""
+    found = {}
+    for table in tables:
+        for day in table.days:
+            if day.how == "held back":
+                found[table.table, day.day] = HELD_BACK
+            elif day.how != "not staged":
+                found[table.table, day.day] = (day.published, day.staged)
+    return found
+
+
+def fingerprint_of(sides: Sides) -> str:
+    """One for all of them: two differences that have it in common show the same rows before and after."""
+    lines = (f"{table} {day} {' '.join(both)}" for (table, day), both in sorted(sides.items()))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+
+
+def added_up(sums: Iterable[Sums | None]) -> Sums | None:
+    """None if one of them is unknown."""
+    found = list(sums)
+    return None if None in found else sum((each for each in found if each is not None), Sums())

@@ -1,0 +1,182 @@
+"""A difference in rows and lines that terminal, Markdown and the report show alike. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backfill_assets.difference.kept import Difference
+from backfill_assets.difference.records import ROWS, ChangedRow, DayCompared, GroupsCompared, Sums, TableCompared
+from backfill_assets.difference.sentences import change, table_sentence, unit
+from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
+from backfill_assets.plan.records import as_ranges
+from backfill_assets.text import UNKNOWN, amount, counted, escaped, markdown_table, named
+
+COUNT_COLUMNS = (
+    *("table", "periods", "differ", "held back", "not staged"),
+    *("added", "removed", "changed", "unchanged", "which differ"),
+)
+COUNT_NUMBERS = COUNT_COLUMNS[1:-1]
+SUM_COLUMNS = ("table", "measure", "before", "after", "change")
+SUM_NUMBERS = SUM_COLUMNS[2:]
+GROUP_COLUMNS = ("table", "column", "value", "rows that differ", "before", "after", "change")
+GROUP_NUMBERS = GROUP_COLUMNS[3:]
+SAMPLE_COLUMNS = ("table", "day", "key", "column", "before", "after")
+VERDICT_COLUMNS = ("expected", "", "where not")
+WITHHELD = "(personal, differs)"
+_NO_VALUE = "(none)"
+_MOST_RANGES = 3
+_MOST_DEVIATIONS = 3
+_MARKDOWN_DAYS, _MARKDOWN_GROUPS, _MARKDOWN_SAMPLE = 31, 5, 3
+_COUNTS = ("added", "removed", "changed", "unchanged")
+
+
+def count_row(table: TableCompared) -> tuple[str, ...]:
+    rows, differing = table.rows, table.differing
+    held, absent = _held_back(table), len(table.days) - len(table.known)
+    numbers = (len(table.days), len(differing), held, absent, rows.added, rows.removed, rows.changed, rows.unchanged)
+    ranges = as_ranges(day.day for day in differing)
+    more = f" and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else ""
+    return (table.table, *(f"{number:,}" for number in numbers), ", ".join(ranges[:_MOST_RANGES]) + more)
+
+
+def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
+    """The measures of the days of which they are known, ``rows`` among them."""
+    found = [(measure, table.total(measure)) for measure in (ROWS, *table.measures)]
+    return [(table.table, measure, *_sums(sums)) for measure, sums in found]
+
+
+def day_columns(table: TableCompared) -> tuple[str, ...]:
+    """What :func:`day_row` tells of a day; numbers from the third on."""
+    measure = named(_told_by_day(table))
+    return (unit(table), "is", *_COUNTS, f"{measure} before", f"{measure} after", "change")
+
+
+def day_row(table: TableCompared, day: DayCompared) -> tuple[str, ...]:
+    counts = [f"{getattr(day.rows, name):,}" for name in _COUNTS]
+    sums = day.of(_told_by_day(table))
+    return (str(day.day), day.how, *counts, *_sums(sums))
+
+
+def _told_by_day(table: TableCompared) -> str:
+    """The first measure that changes; rows if none does."""
+    return next((name for name in (*table.measures, ROWS) if (sums := table.total(name)) and sums.change), ROWS)
+
+
+def group_rows(table: TableCompared, most: int) -> list[tuple[str, ...]]:
+    """Of each column the ``most`` groups that differ most, by the first measure."""
+    return [row for groups in table.groups for row in _group_rows(table, groups, most)]
+
+
+def sample_rows(table: TableCompared, most: int) -> list[tuple[str, ...]]:
+    """A row for each differing column of up to ``most`` changed rows."""
+    return [(table.table, *cells) for row in table.sample[:most] for cells in side_by_side(row)]
+
+
+def side_by_side(row: ChangedRow) -> Iterator[tuple[str, ...]]:
+    """Day, key, column, before and after."""
+    key = key_text(row)
+    for cell in row.cells:
+        yield str(row.day), key, cell.column, _value(cell.before), _value(cell.after)
+    for column in row.withheld:
+        yield str(row.day), key, column, WITHHELD, WITHHELD
+
+
+def key_text(row: ChangedRow) -> str:
+    return ", ".join(f"{name} {_value(value)}" for name, value in row.key.items())
+
+
+def verdict_rows(difference: Difference) -> list[tuple[str, ...]]:
+    return [(each.expectation, "held" if each.held else "broken", where_not(each)) for each in difference.verdicts]
+
+
+def where_not(verdict: ExpectationVerdict) -> str:
+    """The first deviations, and how many more there are."""
+    if not verdict.tables:
+        return "no table of the plan has it"
+    lines = [_deviation(each) for each in verdict.deviations[:_MOST_DEVIATIONS]]
+    more = len(verdict.deviations) - len(lines)
+    return "; ".join((*lines, f"and {more:,} more") if more else lines)
+
+
+def notes(table: TableCompared) -> list[str]:
+    """What a reader of the numbers has to know."""
+    found = []
+    if held := _held_back(table):
+        found.append(f"{counted(held, unit(table))} failed the gates and would not be published.")
+    if absent := len(table.days) - len(table.known):
+        found.append(f"Not staged yet: {counted(absent, unit(table))}. No sum or count here includes them.")
+    if table.whole_rows and table.differing:
+        found.append(
+            "Rows are compared as a whole: there is no key that stands for one row, so none counts as changed."
+        )
+    return found
+
+
+def _held_back(table: TableCompared) -> int:
+    return sum(day.how == "held back" for day in table.days)
+
+
+def difference_markdown(difference: Difference) -> str:
+    """The whole difference, for a page, a pull request, or metadata in the UI."""
+    parts = [f"## Difference of {difference.plan}", f"**{escaped(difference.sentence)}**"]
+    if difference.verdicts:
+        parts.append(markdown_table(VERDICT_COLUMNS, verdict_rows(difference)))
+    parts.append(markdown_table(COUNT_COLUMNS, map(count_row, difference.tables), COUNT_NUMBERS))
+    parts.append(
+        markdown_table(SUM_COLUMNS, [row for table in difference.tables for row in sum_rows(table)], SUM_NUMBERS)
+    )
+    for table in difference.tables:
+        if table.differing:
+            parts += _table_parts(table)
+    parts.append(f"As of entry {difference.log_entry} of the publication log.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _table_parts(table: TableCompared) -> Iterator[str]:
+    yield f"### {table.table}"
+    yield escaped(table_sentence(table))
+    yield from map(escaped, notes(table))
+    days = [day_row(table, day) for day in table.differing[:_MARKDOWN_DAYS]]
+    columns = day_columns(table)
+    yield markdown_table(columns, days, columns[2:])
+    if more := len(table.differing) - len(days):
+        yield f"and {counted(more, unit(table))} more"
+    if groups := group_rows(table, _MARKDOWN_GROUPS):
+        yield markdown_table(GROUP_COLUMNS[1:], [row[1:] for row in groups], GROUP_NUMBERS)
+    if sample := sample_rows(table, _MARKDOWN_SAMPLE):
+        yield markdown_table(SAMPLE_COLUMNS[1:], [row[1:] for row in sample])
+
+
+def _group_rows(table: TableCompared, groups: GroupsCompared, most: int) -> list[tuple[str, ...]]:
+    differing = [each for each in groups.most if each.rows.differing][:most]
+    measure = table.measures[0] if table.measures else ROWS
+    return [
+        (
+            table.table,
+            groups.column,
+            each.value if each.value is not None else _NO_VALUE,
+            f"{each.rows.differing:,}",
+            *_sums(each.rows.sums if measure == ROWS else each.sums[measure]),
+        )
+        for each in differing
+    ]
+
+
+def more_groups(groups: GroupsCompared, shown: int) -> str:
+    """How many differing groups are not shown."""
+    more = groups.differing - min(shown, sum(each.rows.differing > 0 for each in groups.most))
+    return f"and {counted(more, named(groups.column))} more" if more > 0 else ""
+
+
+def _sums(found: Sums | None) -> tuple[str, ...]:
+    if found is None:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    return amount(found.before), amount(found.after), change(found)
+
+
+def _deviation(found: Deviation) -> str:
+    return f"{found.table}{f' {found.day}' if found.day else ''}: {found.observed}"
+
+
+def _value(value: str | None) -> str:
+    return _NO_VALUE if value is None else value

@@ -1,0 +1,113 @@
+"""Whether a difference is what was expected: each expectation held or broken, on which days and by how much. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
+
+from backfill_assets.difference.records import ROWS, DayCompared, GroupsCompared, Sums, TableCompared, added_up
+from backfill_assets.lakehouse.records import Record
+from backfill_assets.plan.expectations import EVERYTHING, Expectation
+from backfill_assets.text import UNKNOWN, amount, percent
+
+
+class Deviation(Record):
+    """Where a difference is not as expected. ``day`` is None for all days together."""
+
+    table: str
+    day: date | None
+    observed: str
+
+
+class ExpectationVerdict(Record):
+    """One expectation, as it was written. It is broken by every deviation, and when there is nothing to judge it by."""
+
+    expectation: str
+    tables: tuple[str, ...]
+    deviations: tuple[Deviation, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        return bool(self.tables) and not self.deviations
+
+
+def judged(expectations: Iterable[Expectation], tables: Sequence[TableCompared]) -> tuple[ExpectationVerdict, ...]:
+    return tuple(_judged(each, tables) for each in expectations)
+
+
+def _judged(expectation: Expectation, tables: Sequence[TableCompared]) -> ExpectationVerdict:
+    about = [table for table in tables if _is_about(expectation, table)]
+    return ExpectationVerdict(
+        expectation=str(expectation),
+        tables=tuple(table.table for table in about),
+        deviations=tuple(found for table in about for found in _deviations(expectation, table)),
+    )
+
+
+def _is_about(expectation: Expectation, table: TableCompared) -> bool:
+    if expectation.table not in ("", table.table):
+        return False
+    if expectation.value is not None:
+        return any(found.column == expectation.subject for found in table.groups) or not table.differing
+    known = expectation.subject in (EVERYTHING, ROWS, *table.measures)
+    return known and any(expectation.is_about(day.day, table.cadence) for day in table.days)
+
+
+def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Deviation]:
+    days = [day for day in table.known if expectation.is_about(day.day, table.cadence)]
+    if expectation.value is not None:
+        yield from _of_group(expectation, table)
+    elif expectation.subject == EVERYTHING:
+        yield from (
+            Deviation(table=table.table, day=day.day, observed=_rows(day.rows.differing)) for day in days if day.differs
+        )
+    elif expectation.limit is None or expectation.each_day:
+        yield from _of_days(expectation, table, days)
+    else:
+        together = added_up(day.of(expectation.subject) for day in days)
+        if not _within(expectation, together):
+            yield Deviation(table=table.table, day=None, observed=_observed(together))
+
+
+def _of_days(expectation: Expectation, table: TableCompared, days: Sequence[DayCompared]) -> Iterator[Deviation]:
+    for day in days:
+        found = day.of(expectation.subject)
+        if not _within(expectation, found):
+            yield Deviation(table=table.table, day=day.day, observed=_observed(found))
+
+
+def _of_group(expectation: Expectation, table: TableCompared) -> Iterator[Deviation]:
+    for groups in table.groups:
+        if groups.column == expectation.subject and (differing := _differing(groups, expectation.value)) != "":
+            yield Deviation(table=table.table, day=None, observed=differing)
+
+
+def _differing(groups: GroupsCompared, value: str | None) -> str:
+    """How a group differs, empty if it does not. Those that are not listed differ least, and may do so all the same."""
+    found = next((each for each in groups.most if each.value == value), None)
+    if found is not None:
+        return _rows(found.rows.differing) if found.rows.differing else ""
+    return "" if groups.complete else f"not among the {len(groups.most)} groups that differ most"
+
+
+def _within(expectation: Expectation, found: Sums | None) -> bool:
+    """An expectation of what is unknown is not met."""
+    if found is None:
+        return False
+    if expectation.limit is None:
+        return not found.change
+    if expectation.unit == "":
+        return abs(found.change) < expectation.limit
+    return not found.change if found.share is None else abs(found.share) * Decimal(100) < expectation.limit
+
+
+def _observed(found: Sums | None) -> str:
+    if found is None:
+        return UNKNOWN
+    share = "" if found.share is None else f" ({percent(found.share)})"
+    return f"{amount(found.before)} -> {amount(found.after)}{share}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' * (count != 1)} would differ"

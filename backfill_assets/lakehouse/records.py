@@ -1,0 +1,316 @@
+"""What a publication is made of: the records that the publication log keeps.
+
+A publication brings days of one or more tables into main, all or none. What it wants (:class:`Publication`) is
+decided by whoever staged; what it found in main at prepare (:class:`Before`) is what an abort or a rollback restores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal, localcontext
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+from pydantic import Field as ModelField
+
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.model.placement import both
+
+Kind = Literal["replace", "append", "compact", "rollback"]
+Mode = Literal["replace", "append"]
+Outcome = Literal["done", "aborted"]
+DIRTY = "+dirty"
+"""Ends the commit of code that the commit does not contain."""
+TOTAL = "total_"
+"""Begins the metrics that are the sum of a column, which may have digits after the point: then they are text."""
+_DIGITS = 100
+
+
+class Record(BaseModel):
+    """Base of everything that is stored as JSON in the log: immutable, and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AuditRecord(BaseModel):
+    """Base of what the log keeps for audits alone: fields that a later process adds are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Environment(AuditRecord):
+    """What computed a day, besides its inputs and the version of the logic; part of no fingerprint."""
+
+    git_commit: str = ""
+    packages: str = ""
+    """The hash of the lock file, or of the installed packages."""
+    spark: str = ""
+    """Empty if no Spark was needed."""
+    java: str = ""
+
+    @property
+    def dirty(self) -> bool:
+        return self.git_commit.endswith(DIRTY)
+
+
+class DayRead(AuditRecord):
+    """Contiguous days of a table that a day was computed from."""
+
+    table: str
+    version: int | None
+    """Of main; None for a table that was never published, and for days that are staged."""
+    first: str
+    last: str
+    staged: bool = False
+    """True for days that the same publication brings."""
+
+    @property
+    def days(self) -> DayRange:
+        return DayRange(date.fromisoformat(self.first), date.fromisoformat(self.last))
+
+
+class DayLineage(AuditRecord):
+    """What a day was computed from and with."""
+
+    reads: tuple[DayRead, ...] = ()
+    environment: Environment | None = None
+
+
+class Provenance(Record):
+    """Who and what made a publication; never part of any fingerprint."""
+
+    run: str = ""
+    launched_by: str = ""
+    git_commit: str = ""
+    campaign: str = ""
+    timeline: str = ""
+    reason: str = ""
+    undoes: str = ""
+    """The publication whose before-images this one puts back."""
+
+
+class Notice(Record):
+    """What people are told, once: plain sentences, for whoever reads the reports and knows nothing of tables."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    """What changed and by how much, a sentence each."""
+    reports: tuple[str, ...] = ()
+    """The tables that people read and that changed."""
+    approved_by: str = ""
+    undo: str = ""
+    """The command that puts everything back; empty if there is nothing to undo."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayContent:
+    """What a published day holds, known without reading it: the logical side of a day.
+
+    No :class:`Record`: years of days are made at once, and making one of those takes seven times as long.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    rows: int
+    checksum: str
+    """Sum of the row hashes, as decimal text: it does not fit 64 bits."""
+    code_version: str = ""
+    parameters: str = ""
+    inputs: str = ""
+    """Fingerprint of the logical fingerprints of all input days."""
+    metrics: Mapping[str, int | str | None] = field(default_factory=dict)
+    staged_ms: int | None = None
+    """Milliseconds that staging took for the step's tables together, the day's share; None if nobody measured it."""
+
+    @property
+    def logical(self) -> str:
+        return fingerprints.logical(self.rows, self.checksum)
+
+    @property
+    def input_fingerprint(self) -> str:
+        return fingerprints.input_fingerprint(self.code_version, self.parameters, self.inputs)
+
+    def figure(self, metric: str) -> Decimal | None:
+        """A metric as a number; None if it was not measured. A day without rows has 0 of everything."""
+        value = self.metrics.get(metric)
+        if value is None:
+            return None if self.rows else Decimal(0)
+        return Decimal(str(value))
+
+    def plus(self, added: DayContent) -> DayContent:
+        """The content after appending ``added``: counts and checksums are sums, so they add up.
+
+        A number that one side was not measured for is unknown of both, unless that side has no rows.
+        """
+        keys = {*self.metrics, *added.metrics}
+        return replace(
+            added,
+            rows=self.rows + added.rows,
+            checksum=str(int(self.checksum) + int(added.checksum)),
+            code_version=both(self.code_version, added.code_version),
+            metrics={key: self._plus(added, key) for key in sorted(keys)},
+            staged_ms=None if self.staged_ms is None or added.staged_ms is None else self.staged_ms + added.staged_ms,
+        )
+
+    def _plus(self, added: DayContent, metric: str) -> int | str | None:
+        """Of text that is no total (an example of something) one is enough."""
+        old, new = self.metrics.get(metric), added.metrics.get(metric)
+        if isinstance(old, int) and isinstance(new, int):
+            return old + new
+        if not metric.startswith(TOTAL) and (isinstance(old, str) or isinstance(new, str)):
+            return old or new
+        if old is None or new is None:
+            return new if not self.rows else old if not added.rows else None
+        with localcontext() as exact:
+            exact.prec = _DIGITS
+            return str(Decimal(old) + Decimal(new))
+
+
+class Expected(Record):
+    """The state of a day when it was staged: compare-and-swap compares with it."""
+
+    files: tuple[str, ...] = ()
+    publication: str = ""
+    """The last publication of the day: equal files may have been away and come back."""
+
+
+class DayChange(Record):
+    """One day of one table: the staged files, what they hold, and the state they were staged against."""
+
+    day: str
+    adds: tuple[AddedFile, ...] = ()
+    content: DayContent | None
+    expected: Expected = Expected()
+    lineage: DayLineage | None = ModelField(default=None, exclude=True)
+    """Kept in the log in a row of its own, for audits: processes that do not know it read the rest, and FINISH does
+    not need it. None for a day that was not computed, and for one that was read from the log."""
+
+
+class Position(Record):
+    """Progress in one partition of a source (a topic partition's offset, a landed file's content)."""
+
+    id: str
+    before: int | None
+    after: int
+
+
+class TableChange(Record):
+    """All that one publication does to one table."""
+
+    table: str
+    mode: Mode = "replace"
+    table_schema: str
+    """The staged schema as Delta's JSON."""
+    days: tuple[DayChange, ...]
+    positions: tuple[Position, ...] = ()
+
+
+class InputRead(Record):
+    """An input as it was read: the version, and the logical fingerprint of every day that was used."""
+
+    table: str
+    version: int | None
+    days: Mapping[str, str]
+    exact: bool = False
+    """Rows gained since are not accepted either (an append that looked at its own table)."""
+
+
+class Publication(Record):
+    """A request to publish: days of tables, what they were computed from, and who asked."""
+
+    id: str
+    kind: Kind
+    tables: tuple[TableChange, ...]
+    inputs: tuple[InputRead, ...] = ()
+    provenance: Provenance = Provenance()
+    notice: Notice | None = None
+    """Told when this is done, and never if it is aborted: see :mod:`backfill_assets.publication.outbox`."""
+
+    @property
+    def writes(self) -> frozenset[str]:
+        return frozenset(change.table for change in self.tables)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(read.table for read in self.inputs)
+
+
+class Before(Record):
+    """The state of a day just before a publication touches it, in full: undo needs no old Delta log."""
+
+    files: tuple[AddedFile, ...] = ()
+    content: DayContent | None = None
+    publication: str = ""
+
+
+class Prepared(Record):
+    """A publication together with the before-images found at prepare, by table and day."""
+
+    publication: Publication
+    before: Mapping[str, Mapping[str, Before]]
+    window_days: int = 0
+    """The rollback window that was promised; 0 in entries from before it was kept: the setting counts then."""
+
+    def change(self, table: str) -> TableChange:
+        return next(change for change in self.publication.tables if change.table == table)
+
+    def target(self, table: str) -> dict[str, dict[str, AddedFile]]:
+        """The files that each touched day is to have, by path."""
+        return {day.day: self.target_of(table, day) for day in self.change(table).days}
+
+    def target_of(self, table: str, day: DayChange) -> dict[str, AddedFile]:
+        """The files that one day is to have, by path."""
+        kept = self.before[table][day.day].files if self.change(table).mode == "append" else ()
+        return {file.path: file for file in (*kept, *day.adds)}
+
+    def before_files(self, table: str) -> dict[str, dict[str, AddedFile]]:
+        return {day: {file.path: file for file in before.files} for day, before in self.before[table].items()}
+
+    def result(self, table: str, day: str) -> DayContent | None:
+        """What the day holds once this is published; for an append, what it held before and the rows added.
+
+        None when that is not known: rows that were appended to somebody else's are only part of the day.
+        """
+        change, before = self.change(table), self.before[table][day]
+        staged = next(each.content for each in change.days if each.day == day)
+        if change.mode == "replace" or (not before.files and before.content is None):
+            return staged
+        return before.content.plus(staged) if before.content and staged else None
+
+
+@dataclass(frozen=True, slots=True)
+class DayState:
+    """The last thing that the publication log knows about a day of a table."""
+
+    table: str
+    day: str
+    publication: str
+    sequence: int
+    """Log version of the entry that closed the publication."""
+    physical: str
+    content: DayContent | None
+    """None for a day that was withdrawn again, or restored to files we did not write."""
+
+    def logical_at(self, physical: str) -> str:
+        """The logical fingerprint, given the files the day really has: a foreign write has content unknown to us."""
+        if physical != self.physical:
+            return fingerprints.foreign(physical)
+        if self.content is None:
+            return (
+                fingerprints.NEVER_PUBLISHED if physical == fingerprints.EMPTY_DAY else fingerprints.foreign(physical)
+            )
+        return self.content.logical
+
+
+def logical_of(state: DayState | None, physical: str) -> str:
+    """Logical fingerprint of a day that may never have been published."""
+    if state is None:
+        return fingerprints.NEVER_PUBLISHED if physical == fingerprints.EMPTY_DAY else fingerprints.foreign(physical)
+    return state.logical_at(physical)
+
+
+HELD_BACK = ("", "held back")

@@ -1,0 +1,256 @@
+"""Tries a dataset's declaration on the first file that landed for it: nothing is staged, published or kept."""
+
+from __future__ import annotations
+
+import gzip
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from backfill_assets.errors import SourceUnreadable
+from backfill_assets.landing.ingest import raw_rows
+from backfill_assets.landing.quarantine import general
+from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import (
+    PUBLISHED_DAYS,
+    Dataset,
+    DayFacts,
+    Metrics,
+    RuleOutcome,
+    Source,
+    Step,
+    Table,
+    Version,
+)
+from backfill_assets.model.rules import FewDuplicates, FewRejected
+from backfill_assets.quality import duplicates, gates, measures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_LINES = 10_000
+"""Of a longer file, its first lines are read: a wrong declaration shows in them."""
+_FOR_FEW_ROWS = {
+    # Generating and compiling code takes longer than interpreting a few thousand rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+}
+Find = Callable[[str], Table]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why rows would be quarantined, in its general form, with the first of them."""
+
+    reason: str
+    rows: int
+    example: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class BrokenGate:
+    """A gate that would hold back a day of the file."""
+
+    table: str
+    day: date
+    outcome: RuleOutcome
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """What would become of the rows of one landed file."""
+
+    file: str
+    whole: bool
+    """False if only its first lines were read."""
+    rows: int
+    quarantined: int
+    reasons: tuple[Reason, ...]
+    broken: tuple[BrokenGate, ...]
+
+    @property
+    def good(self) -> bool:
+        return not self.quarantined and not self.broken
+
+
+def check_file(spark: SparkSession, landing: LandingZone, dataset: Dataset, source: Source, find: Find) -> CheckedFile:
+    """Judge the rows of the first file of ``source`` that has any, as its bronze step judges them.
+
+    ``find`` gives a table by its name. Raises :class:`SourceUnreadable` when nothing has landed.
+    """
+    file = first_file(landing, source)
+    with TemporaryDirectory(prefix="backfill-check-") as folder:
+        path, whole = _first_lines(landing.locate(file), Path(folder) / file.path)
+        key = Path(folder) / "token.key"
+        key.write_text(secrets.token_hex(32))
+        raw = raw_rows(spark, source, [str(path)], str(key))
+        return replace(_judged(spark, dataset, source, raw, find), file=file.path, whole=whole)
+
+
+def prepare_for_few_rows(spark: SparkSession) -> None:
+    """Set up a session that is used for nothing else."""
+    for name, value in _FOR_FEW_ROWS.items():
+        spark.conf.set(name, value)
+
+
+def first_file(landing: LandingZone, source: Source) -> LandedFile:
+    """The first landed file of ``source`` that has a line in it; raises :class:`SourceUnreadable` without one."""
+    for day, paths in landing.paths(source.name).items():
+        for path in paths:
+            file = LandedFile(source.name, day, path, 0, "")
+            landing.verify_readable(file)
+            with gzip.open(landing.locate(file)) as lines:
+                if any(line.strip() for line in lines):
+                    return file
+    raise SourceUnreadable(
+        f"No line has landed for {source.name} in {landing.root}.",
+        hint=f"Land gzipped JSON lines as {source.name}/YYYY-MM-DD/NAME.jsonl.gz, then check again.",
+    )
+
+
+def schema_problems(spark: SparkSession, step: Step, version: Version, find: Find) -> list[str]:
+    """Where what ``version`` gives is not what the contracts of its tables declare; runs no Spark job."""
+    where = f"{step.name}, version {version.name}"
+    try:
+        outputs = version.transform(empty_inputs(spark, version, find))
+        given = {
+            name: [(f.name, f.dataType.simpleString()) for f in rows.schema.fields] for name, rows in outputs.items()
+        }
+    except KeyError as error:
+        return [f"{where}: it uses {error}, which is not among its Reads."]
+    except PySparkException as error:
+        return [f"{where}: {str(error).splitlines()[0]}"]
+    return [problem for table in step.tables for problem in _differences(where, table, given.get(table.name))]
+
+
+def empty_inputs(spark: SparkSession, version: Version, find: Find) -> dict[str, DataFrame]:
+    """What ``version`` reads, without rows."""
+    inputs = {read.table: spark.createDataFrame([], struct_type(find(read.table).contract)) for read in version.reads}
+    if any(read.partial for read in version.reads):
+        inputs[PUBLISHED_DAYS] = spark.createDataFrame([], "table string, day date")
+    return inputs
+
+
+def _differences(where: str, table: Table, given: Sequence[tuple[str, str]] | None) -> Iterator[str]:
+    if given is None:
+        yield f"{where}: it gives no table {table.name}."
+        return
+    declared = [(field.name, field.dataType.simpleString()) for field in struct_type(table.contract).fields]
+    types = dict(given)
+    for name, kind in declared:
+        if name not in types:
+            yield f"{where}: {table.name} has no column {name}, which its contract {table.contract.__name__} declares."
+        elif types[name] != kind:
+            yield f"{where}: {table.name}.{name} is a {types[name]}, its contract declares a {kind}."
+    for name in types.keys() - dict(declared).keys():
+        yield f"{where}: {table.name}.{name} is not in its contract {table.contract.__name__}."
+    if types == dict(declared) and list(given) != declared:
+        yield f"{where}: {table.name} has its columns in another order: {', '.join(name for name, _ in declared)}."
+
+
+def _first_lines(landed: Path, copy: Path) -> tuple[Path, bool]:
+    """The file itself, or a copy of its first lines under the same name if it is long."""
+    with gzip.open(landed) as lines:
+        if next(islice(lines, MOST_LINES, None), None) is None:
+            return landed, True
+    copy.parent.mkdir(parents=True)
+    with gzip.open(landed) as lines, gzip.open(copy, "wb") as first:
+        first.writelines(islice(lines, MOST_LINES))
+    return copy, False
+
+
+def _judged(spark: SparkSession, dataset: Dataset, source: Source, raw: DataFrame, find: Find) -> CheckedFile:
+    step = _bronze_step(dataset, source)
+    version = step.version()
+    raw_table = next(step.tables[0] for step in dataset.steps if step.source is source)
+    outputs = version.transform({**empty_inputs(spark, version, find), raw_table.name: raw})
+    quarantine = next(table for table in step.tables if table.layer == "quarantine")
+    letters = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()
+    received = measures.measured(raw, raw_table, MOST_LINES)
+    known = {raw_table.name: received, quarantine.name: _measured(outputs[quarantine.name], quarantine, len(letters))}
+    broken: list[BrokenGate] = []
+    for table in (each for each in step.tables if each is not quarantine):
+        own = measures.measured(outputs[table.name], table, MOST_LINES)
+        own = {day: own.get(day, measures.zero_metrics(table)) for day in received}
+        judged = _judged_here(table, known)
+        own = _with_duplicates(judged, own, raw, outputs[quarantine.name])
+        broken += [found for day in sorted(own) for found in _broken(judged, day, own[day], known)]
+    return CheckedFile(
+        file="",
+        whole=True,
+        rows=sum(int(str(metrics["received"])) for metrics in received.values()),
+        quarantined=len(letters),
+        reasons=tuple(_reasons([row.asDict() for row in letters])),
+        broken=tuple(broken),
+    )
+
+
+def _bronze_step(dataset: Dataset, source: Source) -> Step:
+    """The step that rejects rows of ``source``."""
+    raw = next(step.name for step in dataset.steps if step.source is source)
+    for step in dataset.steps:
+        rejects = any(table.layer == "quarantine" for table in step.tables)
+        if rejects and any(read.table == raw for read in step.version().reads):
+            return step
+    raise SourceUnreadable(
+        f"No table of {dataset.name} quarantines rows of {raw}.", hint="Declare its steps with landed_steps."
+    )
+
+
+def _measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
+    return measures.measured(rows, table, count) if count else {}
+
+
+def _judged_here(table: Table, known: Mapping[str, object]) -> Table:
+    """``table`` with the rules that look at nothing but its raw and quarantine; the reasons say what is rejected."""
+    rules = (rule for rule in table.rules if set(rule.tables) <= known.keys() and not isinstance(rule, FewRejected))
+    return replace(table, rules=tuple(rules))
+
+
+def _with_duplicates(
+    table: Table, own: Mapping[date, Metrics], raw: DataFrame, quarantined: DataFrame
+) -> dict[date, Metrics]:
+    found = dict(own)
+    for rule in table.rules:
+        days = [day for day, metrics in own.items() if metrics["deduplicated"] != 0]
+        if isinstance(rule, FewDuplicates) and days:
+            counted = duplicates.measured(raw.where(F.col("day").isin(days)), quarantined, rule.source, table, days)
+            found = {day: {**metrics, **counted.get(day, {})} for day, metrics in own.items()}
+    return found
+
+
+def _broken(table: Table, day: date, own: Metrics, known: Mapping[str, Mapping[date, Metrics]]) -> Iterable[BrokenGate]:
+    upstream = {name: metrics.get(day) or _nothing(name, table) for name, metrics in known.items()}
+    outcomes = gates.judge(table, DayFacts(own=own, upstream=upstream))
+    return [BrokenGate(table.name, day, outcome) for outcome in outcomes if outcome.holds_back]
+
+
+def _nothing(name: str, table: Table) -> Metrics:
+    needed = {metric: 0 for rule in table.rules for metric in rule.needs.get(name, ())}
+    return {"rows": 0, **needed}
+
+
+def _reasons(letters: Sequence[Mapping[str, Any]]) -> list[Reason]:
+    """By reason, the most frequent first, with the first line that has it; a row with two reasons counts for both."""
+    found: dict[str, list[tuple[str, int, str]]] = {}
+    for row in letters:
+        for reason in row["reasons"]:
+            place = row["source_file"], row["source_line"], reason
+            found.setdefault(general(reason), []).append(place)
+    reasons = []
+    for reason, places in found.items():
+        file, line, example = min(places)
+        reasons.append(Reason(reason, len({place[:2] for place in places}), example, file, line))
+    return sorted(reasons, key=lambda each: (-each.rows, each.reason))

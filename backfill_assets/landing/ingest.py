@@ -1,0 +1,157 @@
+"""From landed files to raw rows: every line of every file, as text, on the day it belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.lakehouse.storage import literal_path as _literal_path
+from backfill_assets.landing.tokens import token, with_token_pads
+from backfill_assets.model.canonical import parsed, raw_content_hash
+from backfill_assets.model.declaration import Source
+
+_NESTS = "may nest"
+
+
+def raw_schema(source: Source) -> T.StructType:
+    """The schema of raw rows of ``source``: the landed fields as text, then what ingestion adds."""
+    return T.StructType(
+        [
+            *(T.StructField(name, T.StringType()) for name in source.columns),
+            T.StructField("rescued", T.StringType()),
+            T.StructField("unparsed_line", T.StringType()),
+            T.StructField("record_kind", T.StringType(), False),
+            T.StructField("source_file", T.StringType()),
+            T.StructField("source_line", T.LongType()),
+            T.StructField("arrival_day", T.DateType()),
+            T.StructField("day_is_arrival", T.BooleanType(), False),
+            T.StructField("content_hash", T.LongType(), False),
+            T.StructField("superseded_by_day", T.DateType()),
+            T.StructField("day", T.DateType(), False),
+        ]
+    )
+
+
+def raw_rows(spark: SparkSession, source: Source, files: Sequence[str], token_key_file: str) -> DataFrame:
+    """One row per line of ``files`` (paths ``.../<source>/<arrival day>/<name>``) in :func:`raw_schema`.
+
+    Blank lines count as lines and give no row. A line that is not one JSON object with distinct fields is kept whole.
+    Values that the source did not write as text are kept as the JSON that stands for them, decimals as 64-bit floats.
+
+    If the source has personal fields, such a line can have their values in any form: its length and its token are kept.
+    A token replaces each value that may hold a personal field under another name or within a structure.
+    """
+    if not files:
+        return spark.createDataFrame([], raw_schema(source))
+    located = _fields(_lines(spark, files))
+    keyed = located
+    if source.personal_fields:
+        keyed = with_token_pads(located.withColumn(_NESTS, _may_nest()), spark, _literal_path(token_key_file))
+    return (
+        keyed.select(*_landed(source), *_kept_whole(source), "source_file", "source_line", "arrival_day")
+        .withColumns(event_day(source))
+        .withColumn("content_hash", raw_content_hash(source))
+        .withColumn("record_kind", F.lit("received"))
+        .withColumn("superseded_by_day", F.lit(None).cast("date"))
+        .select(*raw_schema(source).names)
+    )
+
+
+def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """Every line with its file and its number in it, from 1.
+
+    A gzipped file is read from its start to its end by one task, so that within a file the ids only rise. That holds
+    however files are packed into tasks, which the numbering of tasks would depend on.
+    """
+    text = spark.read.text([_literal_path(file) for file in files], lineSep="\n")
+    placed = text.select("value", _relative_path().alias("source_file"), F.monotonically_increasing_id().alias("id"))
+    in_file = Window.partitionBy("source_file").orderBy("id")
+    numbered = placed.withColumn("source_line", F.row_number().over(in_file).cast("long"))
+    arrival = F.split_part("source_file", F.lit("/"), F.lit(2)).cast("date")
+    return numbered.where(F.btrim("value", F.lit(" \t\r")) != "").withColumn("arrival_day", arrival)
+
+
+def _fields(lines: DataFrame) -> DataFrame:
+    """``object``: the fields of a line, null if it is not one JSON object with distinct fields.
+
+    The brackets make the parser read the whole line: by itself it stops at the end of the first object.
+    """
+    bracketed = F.concat(F.lit("["), F.col("value"), F.lit("]"))
+    parsed_line = lines.withColumn("objects", F.from_json(bracketed, "array<map<string,string>>"))
+    only = F.col("objects").getItem(0)
+    distinct = F.size(F.map_keys(only)) == F.size(F.array_distinct(F.map_keys(only)))
+    return parsed_line.withColumn("object", F.when((F.size("objects") == 1) & distinct, only)).drop("objects")
+
+
+def _landed(source: Source) -> list[Column]:
+    return [_landed_field(source, name) for name in source.fields]
+
+
+def _landed_field(source: Source, name: str) -> Column:
+    # Not getItem: Spark would look a value up again wherever it is named, and looks through half of the keys each time.
+    value = F.try_element_at("object", F.lit(name))
+    if name in source.personal_fields:
+        return token(value).alias(source.personal_fields[name])
+    if source.personal_fields:
+        hides = F.col(_NESTS) & _is_structure(value) & _mentions_personal(value, source)
+        value = F.when(hides, token(value)).otherwise(value)
+    return value.alias(name)
+
+
+def _kept_whole(source: Source) -> list[Column]:
+    unknown = F.map_filter("object", lambda name, _: ~name.isin(list(source.fields)))
+    kept, line = unknown, F.col("value")
+    if source.personal_fields:
+        kept = F.transform_values(unknown, lambda name, value: _without_personal_values(name, value, source))
+        line = F.concat(F.lit("withheld: "), F.length(line), F.lit(" characters, HMAC-SHA-256 "), token(line))
+    rescued = F.when(F.size(unknown) > 0, F.to_json(kept))
+    unparsed = F.when(F.col("object").isNull(), line)
+    return [rescued.alias("rescued"), unparsed.alias("unparsed_line")]
+
+
+def _without_personal_values(name: Column, value: Column, source: Source) -> Column:
+    """The value of an unknown field; its token if it may be a personal field in another spelling, or have one in it."""
+    named = _mentions_personal(name, source) | _mentions_personal(value, source)
+    return F.when(named | _is_structure(value), token(value)).otherwise(value)
+
+
+def _may_nest() -> Column:
+    """Whether a line can have a structure in one of its fields: asked once, since hardly any line has."""
+    line = F.col("value")
+    return (F.locate("{", line, 2) > 0) | F.contains(line, F.lit("[")) | F.contains(line, F.lit("\\"))
+
+
+def _is_structure(value: Column) -> Column:
+    """Whether a value is, or has in it, an object or an array: there a field can have any name."""
+    return F.contains(value, F.lit("{")) | F.contains(value, F.lit("["))
+
+
+def _mentions_personal(text: Column, source: Source) -> Column:
+    """Whether the name of a personal field is in ``text``, in upper or lower case, with any signs between its parts."""
+    letters = F.regexp_replace(F.lower(text), "[^a-z0-9]", "")
+    names = [re.sub("[^a-z0-9]", "", name.lower()) for name in source.personal_fields]
+    return reduce(Column.__or__, (F.contains(letters, F.lit(name)) for name in names))
+
+
+def event_day(source: Source) -> dict[str, Column]:
+    """The day that a landed row is put on, and whether it is that of its arrival: by the source's placement."""
+    field, placement = source.event_day_field, source.placement
+    day = parsed(F.col(field), source.type_of(field)).cast("date")
+    latest = F.date_add("arrival_day", placement.days_ahead)
+    earliest = day if placement.earliest_day is None else F.lit(placement.earliest_day)
+    plausible = day.between(earliest, latest)
+    return {
+        "day_is_arrival": ~F.coalesce(plausible, F.lit(False)),
+        "day": F.when(plausible, day).otherwise(F.col("arrival_day")),
+    }
+
+
+def _relative_path() -> Column:
+    """``<source>/<arrival day>/<name>`` from the URL that Spark gives a file; a plus in it is no blank."""
+    last_three = F.regexp_extract(F.col("_metadata.file_path"), "[^/]+/[^/]+/[^/]+$", 0)
+    return F.url_decode(F.replace(last_three, F.lit("+"), F.lit("%2B")))

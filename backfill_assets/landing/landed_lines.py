@@ -1,0 +1,47 @@
+"""One landed line as it was received, without what is personal in it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.model.declaration import Source
+
+
+def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
+    """The line that the raw row ``raw`` came from, tokens in the place of personal values; None if its file is gone.
+
+    Of a line that is no JSON object, what raw keeps of it.
+    """
+    file = LandedFile(source.name, raw["arrival_day"], raw["source_file"], 0, "")
+    path = landing.locate(file)
+    if not path.is_file():
+        return None
+    if raw["unparsed_line"] is not None:
+        return str(raw["unparsed_line"])
+    return _masked(_line(path, raw["source_line"]), source, raw)
+
+
+def _line(path: Path, number: int) -> bytes:
+    with gzip.open(path) as lines:
+        return next(islice(lines, number - 1, None), b"")
+
+
+def _masked(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
+    """Written anew from its fields. Of a source with personal fields, they and the unknown ones are as in raw."""
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    if not source.personal_fields:
+        return json.dumps(fields, ensure_ascii=False)
+    columns = {name: source.personal_fields.get(name, name) for name in source.fields}
+    kept = {name: raw[column] for name, column in columns.items()} | json.loads(raw["rescued"] or "{}")
+    return json.dumps({name: kept.get(name) for name in fields}, ensure_ascii=False)

@@ -1,0 +1,106 @@
+"""Before a raw publication is rolled back: does a row elsewhere count as overtaken by one that it brought?
+
+A row that is superseded by a version on another day has a marker on its own day. If the publication with the newer
+version goes and the marker stays, neither of the two versions counts any more. If a rollback brings the newer version
+back, and the older one came meanwhile without a marker, both count. Both are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.datasets import registry
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
+from backfill_assets.lakehouse.records import InputRead, Prepared, TableChange
+from backfill_assets.publication.publisher import Publisher
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+_COLUMNS = ["record_kind", "superseded_by_day", "content_hash", "day"]
+Version = tuple[str, int]
+"""A version of a transaction: its day and the hash of its content."""
+
+
+def require_sound_rollback(publisher: Publisher, prepared: Prepared) -> tuple[InputRead, ...]:
+    """Raise :class:`PublicationRefused` if undoing ``prepared`` would lose or double a superseded transaction.
+
+    Returns what was read to know it: the rollback is refused if that gains rows before it is published.
+    """
+    found = (_check(publisher, prepared, change) for change in prepared.publication.tables)
+    return tuple(read for read in found if read is not None)
+
+
+def _check(publisher: Publisher, prepared: Prepared, change: TableChange) -> InputRead | None:
+    own = [day.day for day in change.days]
+    beside = _within_window(change.table, own)
+    if not beside or prepared.publication.kind not in ("append", "rollback"):
+        return None
+    pin = publisher.pin({}, {change.table: [*own, *beside]}, exact=[change.table])
+    read = pin.inputs[change.table]
+    if prepared.publication.kind == "rollback":
+        _refuse_rows_since(publisher, prepared, change.table, beside)
+    elif orphans := _orphans(publisher, prepared, change, read):
+        raise PublicationRefused(
+            f"{prepared.publication.id} cannot be rolled back: on {', '.join(orphans[:5])} of {change.table} rows that "
+            "arrived later count as superseded by rows that it brought; without those, neither version would count.",
+            hint=f"Roll back the later publications of these days first (backfill history --table {change.table}), "
+            "then this one; then ingest the files again.",
+        )
+    return read
+
+
+def _within_window(table: str, days: Iterable[str]) -> list[str]:
+    """The other days on which a row may be superseded by one of ``days``; none if the source has no such window."""
+    try:
+        source = registry.step(table).source
+    except InvalidRequest:
+        return []
+    width = source.supersession_window_days if source else 0
+    own = {date.fromisoformat(day) for day in days}
+    around = {day + timedelta(days=n) for day in own for n in range(-width, width + 1)}
+    return [str(day) for day in sorted(around - own)]
+
+
+def _refuse_rows_since(publisher: Publisher, prepared: Prepared, table: str, beside: Iterable[str]) -> None:
+    """Rows that arrived while these were away were compared with others than these."""
+    states = publisher.log.day_states(publisher.log.head(), {table})
+    own = [states[table, day.day].sequence for day in prepared.change(table).days if (table, day.day) in states]
+    since = [day for day in beside if (table, day) in states and states[table, day].sequence > min(own, default=-1)]
+    if since:
+        raise PublicationRefused(
+            f"{prepared.publication.id} cannot be rolled back: rows arrived on {', '.join(since[:5])} of {table} "
+            "since, and which of them are superseded by the rows that would come back was not looked for.",
+            hint="Ingest the landed files again instead: the rollback has returned them.",
+        )
+
+
+def _orphans(publisher: Publisher, prepared: Prepared, change: TableChange, read: InputRead) -> list[str]:
+    """The days with a marker that points to a row of ``change``, of which no other copy is left."""
+    brought = {file.path.rpartition("/")[2] for day in change.days for file in day.adds}
+    dataset = arrow_dataset(publisher.storage, change.table, read.version)
+    in_days = pc.field("day").isin([date.fromisoformat(day) for day in read.days])
+    going: set[Version] = set()
+    staying: set[Version] = set()
+    markers: set[tuple[str, Version]] = set()
+    for fragment in dataset.get_fragments(in_days):
+        rows = _rows(dataset, fragment)
+        own = fragment.path.rpartition("/")[2] in brought
+        for row in rows.to_pylist():
+            if row["record_kind"] != "supersession":
+                (going if own else staying).add((str(row["day"]), row["content_hash"]))
+            elif not own:
+                markers.add((str(row["day"]), (str(row["superseded_by_day"]), row["content_hash"])))
+    lost = going - staying
+    return sorted({day for day, newer in markers if newer in lost})
+
+
+def _rows(dataset: ds.Dataset, fragment: ds.Fragment) -> pa.Table:
+    filled = pc.field("superseded_by_day").is_valid() | (pc.field("record_kind") != "supersession")
+    return fragment.to_table(schema=dataset.schema, columns=_COLUMNS, filter=filled)

@@ -1,0 +1,81 @@
+"""Markers for transactions that moved to another day: the day that loses one keeps a note of the newer version."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.landing.ingest import raw_schema
+from backfill_assets.model.canonical import parsed
+from backfill_assets.model.contract_columns import all_of, as_declared
+from backfill_assets.model.declaration import Source
+
+
+def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> DataFrame:
+    """The marker rows that ``arrived`` raw rows make necessary, beside those in ``existing`` raw rows.
+
+    A day needs a marker for every version of a key on another day, within the source's window, that is greater by
+    (version, content hash) than a row of its own. The set of markers is the same however arrivals are cut and
+    ordered; ``existing`` must cover the days of ``arrived`` widened by the window. Rows whose day, key or version
+    cannot be read take no part: they are quarantined where they are.
+    """
+    if source.supersession_window_days == 0:
+        return arrived.where(F.lit(False)).select(*raw_schema(source).names)
+    keys = list(source.key_columns)
+    # What is there is far more than what arrived, and hardly any of it has a key that arrived again.
+    new = _versions(source, arrived)
+    seen = new.unionByName(_versions(source, existing.join(new.select(*keys), keys, "left_semi")))
+    by_key = seen.groupBy(*keys).agg(F.collect_set("version").alias("versions"))
+    several = by_key.where(F.size("versions") > 1)
+    newer = several.withColumn("newer", F.explode(F.filter("versions", lambda v: ~v.marker)))
+    losing = newer.withColumn("losing_day", F.explode(_days_that_lose(source)))
+    return losing.where(~_already_marked()).select(*_marker(source))
+
+
+def _versions(source: Source, rows: DataFrame) -> DataFrame:
+    version = parsed(F.col(source.version_field), source.type_of(source.version_field))
+    readable = [version.isNotNull(), ~F.col("day_is_arrival"), *(F.length(name) > 0 for name in source.key_columns)]
+    facts = F.struct(
+        version.alias("at"),
+        F.col("content_hash").alias("hash"),
+        F.coalesce("superseded_by_day", "day").alias("belongs_to"),
+        F.col("day"),
+        (F.col("record_kind") == "supersession").alias("marker"),
+    )
+    return rows.where(all_of(readable)).select(*source.key_columns, facts.alias("version"))
+
+
+def _days_that_lose(source: Source) -> Column:
+    newer = F.col("newer")
+
+    def loses(older: Column) -> Column:
+        distance = F.abs(F.datediff(older.day, newer.day))
+        smaller = F.struct(older.at, older.hash) < F.struct(newer.at, newer.hash)
+        return ~older.marker & distance.between(1, source.supersession_window_days) & smaller
+
+    return F.array_distinct(F.transform(F.filter("versions", loses), lambda older: older.day))
+
+
+def _already_marked() -> Column:
+    newer, day = F.col("newer"), F.col("losing_day")
+
+    def marks(known: Column) -> Column:
+        same_version = (known.at == newer.at) & (known.hash == newer.hash) & (known.belongs_to == newer.day)
+        return known.marker & (known.day == day) & same_version
+
+    return F.exists("versions", marks)
+
+
+def _marker(source: Source) -> list[Column]:
+    """A marker has nothing in it that depends on where or when the newer version arrived."""
+    newer = F.col("newer")
+    values = {
+        **{name: F.col(name) for name in source.key_columns},
+        source.version_field: F.date_format(newer.at, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"),
+        "record_kind": F.lit("supersession"),
+        "day_is_arrival": F.lit(False),
+        "content_hash": newer.hash,
+        "superseded_by_day": newer.day,
+        "day": F.col("losing_day"),
+    }
+    return [as_declared(values.get(column.name, F.lit(None)), column) for column in raw_schema(source).fields]

@@ -1,0 +1,221 @@
+"""Finds one row in every table that it went through, as of one closed entry of the publication log; without a JVM."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import Any
+
+import pyarrow.compute as pc
+
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.landing.quarantine import Rejects, all_rejects
+from backfill_assets.landing.trace_keys import landed_keys, occurrence_in, places, typed_key
+from backfill_assets.model.declaration import Reads, Step, Table
+from backfill_assets.model.rules import FewUnknown
+from backfill_assets.published.snapshot import Snapshot
+
+Row = Mapping[str, Any]
+_MOST_DAYS = 31
+EXAMPLE = "B01/2016-02-15T00:30:00Z"
+"""A key of two columns, as it is typed."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row of a table. ``period`` has all days that it is about: one, or those of a week or a month."""
+
+    table: str
+    layer: str
+    row: Row
+    period: DayRange
+
+    @property
+    def day(self) -> date:
+        return self.period.first
+
+
+@dataclass(frozen=True)
+class Unnamed:
+    """A period of a table that counts a row, in a row of its own that cannot be named."""
+
+    table: str
+    period: DayRange
+    made_there: tuple[str, ...]
+    """Columns of its key that the counted row does not have."""
+
+
+@dataclass(frozen=True)
+class Trail:
+    """Where one row came from and what counts it; ``counted`` is in build order."""
+
+    origin: Rejects
+    raw: Sequence[Found]
+    typed: Sequence[Found]
+    quarantined: Sequence[Found]
+    counted: Sequence[Found] = field(default=())
+    unnamed: Sequence[Unnamed] = field(default=())
+
+    @property
+    def rows(self) -> tuple[Found, ...]:
+        return (*self.raw, *self.quarantined, *self.typed, *self.counted)
+
+
+def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | None = None) -> list[Trail]:
+    """The trail of ``key`` in each dataset that has it; of ``table``'s dataset and of event ``day`` if they are given.
+
+    A key of several columns is written with ``/`` between. Raises :class:`InvalidRequest` for a key that nothing has,
+    and for one that is on too many days to be told at once.
+    """
+    found = [trail for origin in _origins(table) if (trail := _trail(snapshot, origin, key, day)) is not None]
+    if not found:
+        keys = ", ".join(f"{'/'.join(registry.table(each.typed).key)} of {each.typed}" for each in _origins(table))
+        raise InvalidRequest(
+            f"No row has the key {key!r}" + (f" on {day}." if day else "."),
+            hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE --day D lists rows. "
+            "What landed is known once raw is built.",
+        )
+    return [_with_counted(snapshot, trail) for trail in found]
+
+
+def _origins(table: str | None) -> tuple[Rejects, ...]:
+    """The landed data that ``table`` has a row of for each of its rows; all of it without ``table``."""
+    if table is None:
+        return all_rejects()
+    asked = registry.table(table)
+    above = _upstream(table)
+    found = tuple(
+        each
+        for each in all_rejects()
+        if table in (each.raw, each.table) or (each.typed in above and registry.table(each.typed).key == asked.key)
+    )
+    if not found:
+        raise InvalidRequest(
+            f"A row of {table} is made of many rows: it has no trail of its own.",
+            hint="Trace one of the rows it counts, by its key in the bronze or fact table.",
+        )
+    return found
+
+
+def _upstream(table: str) -> set[str]:
+    step = registry.step(table)
+    reads = () if step.source is not None else step.version().reads
+    return {table}.union(*(_upstream(read.table) for read in reads))
+
+
+def _trail(snapshot: Snapshot, origin: Rejects, key: str, day: date | None) -> Trail | None:
+    days = DayRange.of(day) if day else None
+    typed = _matching(snapshot, registry.table(origin.typed), typed_key(snapshot, origin.typed, key), days)
+    landed = landed_keys(origin, key)
+    quarantined = _matching(snapshot, registry.table(origin.table), landed, days)
+    also = places([found.row for found in typed])
+    either = landed | also if landed is not None and also is not None else landed if also is None else also
+    raw = _matching(snapshot, registry.table(origin.raw), either, days)
+    number = occurrence_in(origin, key)
+    if number is not None and raw:
+        raw = _numbered(snapshot, origin, raw, quarantined, number)
+    if not (raw or typed or quarantined):
+        return None
+    return Trail(origin, raw, typed, quarantined)
+
+
+def _numbered(
+    snapshot: Snapshot, origin: Rejects, raw: Sequence[Found], quarantined: Sequence[Found], number: int
+) -> list[Found]:
+    """Those of ``raw`` that have ``number`` among identical lines of their day, and those that were rejected."""
+    days = DayRange(min(found.day for found in raw), max(found.day for found in raw))
+    identical = pc.field("content_hash").isin([found.row["content_hash"] for found in raw])
+    lines = _matching(snapshot, registry.table(origin.raw), identical, days)
+    chosen = {_place(found.row) for found in quarantined}
+    chosen |= {place for place, count in occurrences([found.row for found in lines]).items() if count == number}
+    return [found for found in raw if _place(found.row) in chosen]
+
+
+def occurrences(rows: Sequence[Row]) -> dict[tuple[date, str, int], int]:
+    """The number of each received row among those of equal content on its day, by its place."""
+    counted: Counter[tuple[date, int]] = Counter()
+    found = {}
+    for row in sorted(rows, key=_place):
+        line = row["day"], row["content_hash"]
+        counted[line] += 1
+        found[_place(row)] = counted[line]
+    return found
+
+
+def _place(row: Row) -> tuple[date, str, int]:
+    return row["day"], row["source_file"], row["source_line"]
+
+
+def _matching(snapshot: Snapshot, table: Table, chosen: pc.Expression | None, days: DayRange | None) -> list[Found]:
+    rows = None if chosen is None else snapshot.rows(table.name, days, chosen)
+    if rows is None:
+        return []
+    held = sorted(set(rows.column("day").to_pylist()))
+    if len(held) > _MOST_DAYS:
+        raise InvalidRequest(
+            f"This key is on {len(held)} days of {table.name}, from {held[0]} to {held[-1]}.",
+            hint=f"Say which: --day {held[-1]}",
+        )
+    cadence = registry.step(table.name).cadence
+    order = [(name, "ascending") for name in ("day", "source_file", "source_line") if name in rows.column_names]
+    return [Found(table.name, table.layer, row, cadence.period(row["day"])) for row in rows.sort_by(order).to_pylist()]
+
+
+def _with_counted(snapshot: Snapshot, trail: Trail) -> Trail:
+    """Go down the declared reads: a table that reads the day of a row and whose key the row has, counts it."""
+    held = {trail.origin.typed: list(trail.typed)}
+    unnamed: dict[Unnamed, None] = {}
+    for step in registry.steps():
+        if step.source is None and step.name != trail.origin.typed:
+            for found in _counting(snapshot, step, held):
+                if isinstance(found, Unnamed):
+                    unnamed[found] = None
+                elif found not in held.setdefault(found.table, []):
+                    held[found.table].append(found)
+    counted = tuple(found for table, rows in held.items() if table != trail.origin.typed for found in rows)
+    return replace(trail, counted=counted, unnamed=tuple(unnamed))
+
+
+def _counting(snapshot: Snapshot, step: Step, held: Mapping[str, Sequence[Found]]) -> Iterator[Found | Unnamed]:
+    for read in step.version().reads:
+        if read.first == read.last == 0:
+            for found in tuple(held.get(read.table, ())):
+                for table in step.tables:
+                    yield from _row_that_counts(snapshot, step, table, read, found)
+
+
+def _row_that_counts(
+    snapshot: Snapshot, step: Step, table: Table, read: Reads, found: Found
+) -> Sequence[Found | Unnamed]:
+    """The row is one of its period: a key of the day alone is the first day of that period."""
+    period = step.cadence.period(found.day)
+    others = [other for other in step.version().reads if other.table != read.table]
+    values = {**_with_reference_data(snapshot, table, found, others), "day": period.first}
+    if made_there := tuple(name for name in table.key if values.get(name) is None):
+        return [Unnamed(table.name, period, made_there)] if table.layer != "quarantine" else []
+    return _matching(snapshot, table, _equal(values, table.key), DayRange.of(period.first))
+
+
+def _with_reference_data(snapshot: Snapshot, table: Table, found: Found, others: Sequence[Reads]) -> Row:
+    """The row, and what the step looks up for it: the newest entry of its key on or before the day."""
+    values: Row = found.row
+    for other in others:
+        key = registry.table(other.table).key
+        if any(name not in values for name in table.key) and key and all(name in values for name in key):
+            days = DayRange(found.day + timedelta(days=other.first), found.day + timedelta(days=other.last))
+            rows = snapshot.rows(other.table, days, _equal(values, key))
+            entries = rows.sort_by("day").to_pylist() if rows is not None else []
+            values = {**(entries[-1] if entries else {}), **values}
+    unknown = {rule.column: rule.unknown for rule in table.rules if isinstance(rule, FewUnknown)}
+    return {**unknown, **values}
+
+
+def _equal(values: Row, names: Sequence[str]) -> pc.Expression:
+    equal = pc.field(names[0]) == values[names[0]]
+    for name in names[1:]:
+        equal = equal & (pc.field(name) == values[name])
+    return equal

@@ -1,0 +1,289 @@
+"""What a dataset is: the declaration from which builds, gates, Dagster assets, plans and docs are derived.
+
+A dataset is a few :class:`Step` objects. A step builds one or more tables that are always published together
+(``bronze_sales`` and ``quarantine_sales``). How it computes them is a :class:`Version`: versions stand side by
+side and one is declared current, so that history can be rebuilt with the new logic, and put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from backfill_assets.days import Cadence, DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.placement import Placement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from backfill_assets.model.contract import Contract
+
+Layer = Literal["raw", "bronze", "quarantine", "fact", "report"]
+Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
+Severity = Literal["error", "warning"]
+Metric = int | str | Decimal | None
+Metrics = Mapping[str, Metric]
+OWN = ""
+"""Stands for a rule's own table in what it needs."""
+PUBLISHED_DAYS = "published_days"
+"""The input that tells which days there are (``table: string, day: date``): those read that were ever published."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The days of a daily table that one period of a step is computed from, from its first day to its last.
+
+    ``first`` and ``last`` are added to them; they are in days and never positive: a day is a function of itself and
+    of reference data as of that day.
+    """
+
+    table: str
+    first: int = 0
+    last: int = 0
+    partial: bool = False
+    """Days that were never published are left out instead of holding the period back: ``PUBLISHED_DAYS`` tells."""
+
+    def __post_init__(self) -> None:
+        if not self.first <= self.last <= 0:
+            raise InvalidRequest(f"A step cannot read {self.table} at days {self.first}..{self.last} of its own day.")
+
+    def days(self, of: DayRange) -> DayRange:
+        """The days of ``table`` that building the period ``of`` reads."""
+        return DayRange(of.first + timedelta(days=self.first), of.last + timedelta(days=self.last))
+
+
+@dataclass(frozen=True)
+class DayFacts:
+    """What a day rule may look at: this day's metrics, and those of the tables it was built from (as published)."""
+
+    own: Metrics
+    upstream: Mapping[str, Metrics] = field(default_factory=dict)
+    companions: Mapping[str, Metrics] = field(default_factory=dict)
+    """Metrics of the other tables of the same step (``quarantine_sales`` for ``bronze_sales``)."""
+
+
+@dataclass(frozen=True)
+class RuleOutcome:
+    """The verdict of one rule on one day of one table, with what a person needs to act on it."""
+
+    rule: str
+    dimension: Dimension
+    passed: bool
+    observed: str
+    expected: str
+    next_step: str = ""
+    severity: Severity = "error"
+
+    @property
+    def holds_back(self) -> bool:
+        """A broken warning is shown; only a broken error keeps its day from being published."""
+        return not self.passed and self.severity == "error"
+
+
+class DayRule:
+    """A gate on a whole day, declared as data. What it measures and how it judges is given to it in ``quality``.
+
+    Subclasses are frozen dataclasses; ``name`` says what is claimed, ``description`` says it in a sentence.
+    """
+
+    dimension: ClassVar[Dimension]
+
+    @property
+    def name(self) -> str:
+        raise TypeError(f"{type(self).__name__} does not say its name.")
+
+    @property
+    def severity(self) -> Severity:
+        """Whether a day that breaks the rule is held back, or published with a warning."""
+        return "error"
+
+    @property
+    def description(self) -> str:
+        return (type(self).__doc__ or "").split("\n", 1)[0]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The other tables that it looks at: those named in the fields ``raw``, ``bronze``, ``fact`` and so on."""
+        names = (getattr(self, field, None) for field in ("raw", "bronze", "quarantine", "fact", "made_of"))
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its own table that it is measured on."""
+        column = getattr(self, "column", None)
+        return (column,) if column else ()
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The metrics that it adds to those of its own table, for other rules to build on."""
+        return ()
+
+    @property
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        """The metrics that its judgement reads, by table, besides ``rows``; those of its own table under ``OWN``."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Delta table partitioned by ``day``, the first day of a period; its pandera model is its contract."""
+
+    name: str
+    layer: Layer
+    description: str
+    contract: type[Contract]
+    key: tuple[str, ...]
+    rules: tuple[DayRule, ...] = ()
+    totals: tuple[str, ...] = ()
+    """Columns whose sum is measured for every day, as the metric ``total_<column>``."""
+    groups: tuple[str, ...] = ()
+    """Columns of few different values, such as a currency: a difference is also told by them."""
+    made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One way to compute a step: a pure function from the rows of what it reads to the rows of its tables.
+
+    The mapping it is given also has :data:`PUBLISHED_DAYS` if one of its reads is partial.
+    The rows it returns are clustered: all rows of a day lie in one partition, so that a day is written as one file.
+    """
+
+    name: str
+    description: str
+    reads: tuple[Reads, ...]
+    transform: Callable[[Mapping[str, DataFrame]], Mapping[str, DataFrame]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A landing folder with one folder an arrival day, holding gzipped JSON lines whose values are all text."""
+
+    name: str
+    event_day_field: str
+    key_fields: tuple[str, ...]
+    """As they are landed, also where they are personal; ``key_columns`` has what stands for them in raw."""
+    version_field: str
+    fields: tuple[str, ...]
+    types: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The fields that are not text when typed, with their Spark type: ``{"quantity": "bigint"}``."""
+    personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Personal fields, with the column that keeps their token instead."""
+    supersession_window_days: int = 0
+    """Newer versions of a row that belong to another day are looked for this many days around."""
+    earliest_day: date | None = None
+    """Event days before this are absurd; such rows stay on the day they arrived, flagged. None: ``first_day``."""
+    days_ahead: int = 1
+    """Event days that lie further than this after the arrival day are absurd."""
+    first_day: date | None = None
+    """That of the dataset, which sets it. A source that is in no dataset takes any day for possible."""
+
+    @property
+    def placement(self) -> Placement:
+        """Which event days are possible."""
+        return Placement(self.earliest_day or self.first_day, self.days_ahead)
+
+    def why_on_arrival_day(self, named: date) -> str:
+        """Why a row that names the day ``named`` is on the day it arrived, and what to declare if it is right."""
+        earliest = self.placement.earliest_day
+        if earliest is None or named >= earliest:
+            return (
+                f"{named} is more than {self.days_ahead} day(s) after the day it arrived. If it is right, set a "
+                f"greater `days_ahead` of the source {self.name}, then run raw_{self.name} again."
+            )
+        whose = (
+            "`first_day` of its dataset" if self.earliest_day is None else f"`earliest_day` of the source {self.name}"
+        )
+        return (
+            f"{named} is before {earliest}, {whose}. If it is right, set an earlier `first_day` of the dataset, or "
+            f"`earliest_day` of the source {self.name}, then run raw_{self.name} again."
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The landed fields as raw columns, in order, tokens in the place of personal fields."""
+        return tuple(self.personal_fields.get(name, name) for name in self.fields)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key as raw columns, tokens in the place of personal fields."""
+        return tuple(self.personal_fields.get(name, name) for name in self.key_fields)
+
+    @property
+    def parsed_columns(self) -> tuple[str, ...]:
+        """The raw columns whose text is not yet their value."""
+        return tuple(name for name in self.columns if name != "day" and self.type_of(name) != "string")
+
+    def type_of(self, column: str) -> str:
+        return self.types.get(column, "string")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Tables that are built and published together, by one of several versions of the logic.
+
+    A step with a ``source`` appends what arrived on a day (raw); every other step replaces whole days.
+    """
+
+    tables: tuple[Table, ...]
+    versions: tuple[Version, ...] = ()
+    current: str = ""
+    source: Source | None = None
+    cadence: Cadence = Cadence.DAILY
+
+    @property
+    def name(self) -> str:
+        return self.tables[0].name
+
+    @property
+    def code_version(self) -> str:
+        """The name of the current version; of a step with a source, the ingestion and its placement."""
+        return self.source.placement.code_version if self.source else self.current
+
+    def version(self, name: str | None = None) -> Version:
+        """The version called ``name``, or the current one; raises :class:`InvalidRequest` for ``v9``."""
+        wanted = name or self.current
+        for version in self.versions:
+            if version.name == wanted:
+                return version
+        known = ", ".join(v.name for v in self.versions) or "none"
+        raise InvalidRequest(f"{self.name} has no version {wanted!r}.", hint=f"Versions: {known}.")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A named chain of steps from landed files to what people read, in build order."""
+
+    name: str
+    description: str
+    owners: tuple[str, ...]
+    steps: tuple[Step, ...]
+    first_day: date
+    """The first day that can have data; what reads each other across datasets must share it."""
+
+    def __post_init__(self) -> None:
+        from backfill_assets.model.declaration_check import require_sound
+
+        object.__setattr__(self, "steps", tuple(self._begin(step) for step in self.steps))
+        require_sound([self], complete=False)
+
+    def _begin(self, step: Step) -> Step:
+        """``step`` whose source knows the first day, which is its earliest unless it declares another one."""
+        if step.source is None or step.source.first_day == self.first_day:
+            return step
+        return replace(step, source=replace(step.source, first_day=self.first_day))
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(table for step in self.steps for table in step.tables)
+
+    def step_of(self, table: str) -> Step:
+        for step in self.steps:
+            if any(t.name == table for t in step.tables):
+                return step
+        raise InvalidRequest(f"The dataset {self.name} has no table {table!r}.")

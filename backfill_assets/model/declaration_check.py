@@ -1,0 +1,352 @@
+"""Judges declarations: each name in a dataset must be the name of something, before anything is built from it.
+
+What is wrong is collected, so that all of it is said at once, with the names that were probably meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from backfill_assets.days import Cadence
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.canonical import require_landed_type
+from backfill_assets.model.contract import Contract
+from backfill_assets.model.contract_types import NUMBERS, declared_types
+from backfill_assets.model.declaration import OWN, Dataset, DayRule, Source, Step, Table, Version
+from backfill_assets.model.landed import OCCURRENCE
+
+ADDED_BY_INGESTION = (
+    *("rescued", "unparsed_line", "record_kind", "source_file", "source_line", "arrival_day", "day_is_arrival"),
+    *("content_hash", "superseded_by_day", "reasons", "deduplicated_rows", "deduplicated_hash"),
+)
+_FOLDER = re.compile(r"[a-z][a-z0-9_]*")
+_TOTAL = "total_"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Something in a declaration that cannot be: where it is, what is wrong, and what was probably meant."""
+
+    where: str
+    what: str
+    hint: str = ""
+
+
+def require_sound(datasets: Sequence[Dataset], *, complete: bool = True) -> None:
+    """Raise :class:`InvalidRequest` with every mistake in ``datasets``.
+
+    Of datasets that are not ``complete``, names that may be those of another dataset's tables are left for later.
+    """
+    for dataset in datasets:
+        if mistakes := list(_Judge(dataset, datasets, complete=complete).mistakes()):
+            raise _refusal(f"The dataset {dataset.name}", list(dict.fromkeys(mistakes)))
+
+
+def did_you_mean(name: str, known: Collection[str], kind: str) -> str:
+    """The nearest of ``known`` as a question, or all of them: ``Datasets: fx_rates, sales.``"""
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]}?" if near else f"{kind}: {', '.join(known) or 'none'}."
+
+
+def require_sound_refinement(
+    source: Source, contract: type[Contract], key: Sequence[str], derived: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise :class:`InvalidRequest` for a refinement of ``source`` that names columns that are not there."""
+    where = f"refinement of {source.name}"
+    parts = [name for names in derived.values() for name in names]
+    columns = contract.fields()
+    mistakes = [
+        *source_mistakes(source),
+        *unknown_names(f"{where}, key", key, columns, f"is no column of {contract.__name__}", "Columns"),
+        *unknown_names(f"{where}, derived", derived, columns, f"is no column of {contract.__name__}", "Columns"),
+        *unknown_names(f"{where}, derived", parts, source.columns, "is no landed field", "Fields"),
+    ]
+    if "day" in key:
+        mistakes.append(Mistake(f"{where}, key", "'day' is part of every key.", "Leave it out: a key has a row a day."))
+    if not key:
+        mistakes.append(Mistake(where, "it has no key.", "Name the columns of which one row wins for each day."))
+    if mistakes:
+        raise _refusal(f"The source {source.name}", mistakes)
+
+
+def source_mistakes(source: Source) -> Iterator[Mistake]:
+    """What is wrong in a source: names of fields, and types."""
+    where = f"source {source.name}"
+    if not _FOLDER.fullmatch(source.name):
+        yield Mistake(
+            where, f"{source.name!r} is no name of a folder.", "Small letters, digits and _: sea_temperatures."
+        )
+    named = {
+        "event_day_field": [source.event_day_field],
+        "version_field": [source.version_field],
+        "key_fields": source.key_fields,
+        "personal_fields": list(source.personal_fields),
+        "types": [name for name in source.types if name not in source.personal_fields.values()],
+    }
+    for attribute, names in named.items():
+        at = f"{where}, {attribute}"
+        yield from unknown_names(at, names, source.fields, "is no landed field", "Fields")
+    yield from _twice(f"{where}, fields", source.fields)
+    for name in source.fields:
+        if name in ADDED_BY_INGESTION:
+            yield Mistake(
+                f"{where}, fields", f"{name!r} is a column that ingestion adds.", "Land it under another name."
+            )
+    yield from _type_mistakes(source, where)
+
+
+def unknown_names(where: str, names: Iterable[str], known: Collection[str], what: str, kind: str) -> Iterator[Mistake]:
+    """One mistake for each of ``names`` that is not ``known``."""
+    for name in dict.fromkeys(names):
+        if name not in known:
+            numbered = "Name Occurrence (model/landed.py) among the bases of the contract, after BronzeColumns."
+            yield Mistake(
+                where, f"{name!r} {what}.", numbered if name == OCCURRENCE else did_you_mean(name, known, kind)
+            )
+
+
+def _type_mistakes(source: Source, where: str) -> Iterator[Mistake]:
+    for name, kind in source.types.items():
+        try:
+            require_landed_type(kind)
+        except InvalidRequest as error:
+            yield Mistake(f"{where}, types", f"{name!r}: {error.message}", error.hint or "")
+    kind = source.type_of(source.event_day_field)
+    if source.event_day_field in source.fields and kind not in ("date", "timestamp"):
+        what = f"{source.event_day_field!r} is a {kind}."
+        yield Mistake(f"{where}, event_day_field", what, "It needs the type date or timestamp in `types`.")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A table, and the step that builds it."""
+
+    step: Step
+    table: Table
+
+
+class _Judge:
+    """Judges one dataset among others. Tables are found by name; ``complete`` says that there are no further ones."""
+
+    def __init__(self, dataset: Dataset, datasets: Sequence[Dataset], *, complete: bool) -> None:
+        self.dataset = dataset
+        self.complete = complete
+        self.places = {
+            table.name: _Place(step, table)
+            for each in (*datasets, dataset)
+            for step in each.steps
+            for table in step.tables
+        }
+
+    def mistakes(self) -> Iterator[Mistake]:
+        names = Counter(table.name for table in self.dataset.tables)
+        for name, count in names.items():
+            if count > 1:
+                yield Mistake(name, f"there are two tables {name}.", "A name is a folder: give each its own.")
+        built: set[str] = set()
+        for step in self.dataset.steps:
+            if step.source is not None:
+                yield from source_mistakes(step.source)
+            yield from self._versions(step, built)
+            for table in step.tables:
+                yield from self._table(step, table)
+            built |= {table.name for table in step.tables}
+
+    # ------------------------------------------------------------------ steps
+
+    def _versions(self, step: Step, built: Collection[str]) -> Iterator[Mistake]:
+        if step.source is not None:
+            return
+        names = [version.name for version in step.versions]
+        for name in _more_than_once(names):
+            yield Mistake(step.name, f"it has two versions {name}.", "Each way to compute a table has its own name.")
+        if step.current not in names:
+            yield Mistake(
+                step.name, f"it has no version {step.current!r}.", did_you_mean(step.current, names, "Versions")
+            )
+        for version in step.versions:
+            yield from self._reads(step, version, built)
+
+    def _reads(self, step: Step, version: Version, built: Collection[str]) -> Iterator[Mistake]:
+        where = f"{step.name}, version {version.name}"
+        for reads in version.reads:
+            place = self.places.get(reads.table)
+            if place is None:
+                yield from self._unknown_table(where, reads.table)
+                continue
+            if reads.table not in built and place.step in self.dataset.steps:
+                what = f"{reads.table} is built after {step.name}."
+                yield Mistake(where, what, "List steps in build order: each after all that it reads.")
+            if place.step.cadence is not Cadence.DAILY:
+                what = f"{reads.table} is {place.step.cadence.value}: only daily tables are read."
+                yield Mistake(where, what, f"Read what {reads.table} is made of.")
+            if reads.partial and step.cadence is Cadence.DAILY:
+                what = f"{step.name} is daily: it cannot read {reads.table} in part."
+                yield Mistake(where, what, "partial=True is for weeks and months.")
+
+    def _unknown_table(self, where: str, name: str) -> Iterator[Mistake]:
+        """While the other datasets are not known, it may be a table of theirs."""
+        if self.complete:
+            yield Mistake(where, f"there is no table {name!r}.", did_you_mean(name, self.places, "Tables"))
+
+    # ----------------------------------------------------------------- tables
+
+    def _table(self, step: Step, table: Table) -> Iterator[Mistake]:
+        columns = tuple(table.contract.fields())
+        if not columns or columns[-1] != "day":
+            where = f"{table.name}, contract {table.contract.__name__}"
+            yield Mistake(where, "its last column is not 'day'.", "A table is partitioned by its column day.")
+        for attribute in ("key", "totals", "groups"):
+            where, names = f"{table.name}, {attribute}", getattr(table, attribute)
+            yield from unknown_names(where, names, columns, f"is no column of {table.name}", "Columns")
+            yield from _twice(where, names)
+        yield from _without_key(table)
+        yield from _texts_among_totals(table)
+        yield from self._lineage(step, table, columns)
+        yield from self._as_landed(step, table)
+        for name in _more_than_once([rule.name for rule in table.rules]):
+            yield Mistake(table.name, f"it has two rules {name}.", "Keep one of them.")
+        for rule in table.rules:
+            yield from self._rule(step, table, rule)
+
+    def _as_landed(self, step: Step, table: Table) -> Iterator[Mistake]:
+        """Quarantine has the rows of a raw table; bronze beside it has the landed fields in the types of the source."""
+        if table.layer == "quarantine":
+            for version in step.versions:
+                if not any(self._source_of(reads.table) for reads in version.reads):
+                    yield Mistake(table.name, f"{version.name} reads no raw table.", "Its rows are raw rows.")
+        elif table.layer == "bronze" and any(each.layer == "quarantine" for each in step.tables):
+            for source in self._sources(step):
+                yield from _fields_as_landed(table, source)
+
+    def _sources(self, step: Step) -> Iterator[Source]:
+        names = dict.fromkeys(reads.table for version in step.versions for reads in version.reads)
+        return (source for name in names if (source := self._source_of(name)) is not None)
+
+    def _source_of(self, table: str) -> Source | None:
+        place = self.places.get(table)
+        return place.step.source if place else None
+
+    def _lineage(self, step: Step, table: Table, columns: Collection[str]) -> Iterator[Mistake]:
+        where = f"{table.name}, made_of"
+        yield from unknown_names(where, table.made_of, columns, f"is no column of {table.name}", "Columns")
+        current = next((version for version in step.versions if version.name == step.current), None)
+        if current is None:
+            return
+        read = [reads.table for reads in current.reads]
+        if all(name in self.places for name in read):
+            carried = {column for name in read for column in self.places[name].table.contract.fields()}
+            for column in columns:
+                if column not in carried and column not in table.made_of:
+                    hint = f'Name its origin: made_of={{"{column}": ("table.column",)}}.'
+                    yield Mistake(where, f"it is not known what {column!r} is made of.", hint)
+        for origin in dict.fromkeys(origin for origins in table.made_of.values() for origin in origins):
+            yield from self._origin(where, origin, current, read)
+
+    def _origin(self, where: str, origin: str, version: Version, read: Sequence[str]) -> Iterator[Mistake]:
+        name, _, column = origin.partition(".")
+        if name not in read:
+            hint = f"It reads {', '.join(read) or 'nothing'}."
+            yield Mistake(where, f"{version.name} does not read {name!r}.", hint)
+        elif name in self.places:
+            known = self.places[name].table.contract.fields()
+            yield from unknown_names(where, [column], known, f"is no column of {name}", "Columns")
+
+    # ------------------------------------------------------------------ rules
+
+    def _rule(self, step: Step, table: Table, rule: DayRule) -> Iterator[Mistake]:
+        where = f"{table.name}, rule {rule.name}"
+        columns = table.contract.fields()
+        yield from unknown_names(where, rule.columns, columns, f"is no column of {table.name}", "Columns")
+        yield from _unmeasured(where, table, rule.needs.get(OWN, ()))
+        for name in rule.tables:
+            place = self.places.get(name)
+            if name == table.name:
+                yield Mistake(where, f"it compares {name} with itself.", "Name the table that it is made of.")
+            elif place is None:
+                yield from self._unknown_table(where, name)
+            elif step.source is not None:
+                yield Mistake(where, f"{table.name} takes rows in before {name} is known.", "Move the rule there.")
+            else:
+                yield from _unmeasured(where, place.table, rule.needs.get(name, ()))
+                yield from _unread(where, step, name, rule.needs.get(name, ()))
+
+
+def _fields_as_landed(table: Table, source: Source) -> Iterator[Mistake]:
+    if OCCURRENCE in table.key and source.supersession_window_days:
+        what = "identical lines are numbered within a day: they cannot be superseded on another one."
+        yield Mistake(f"{table.name}, key", what, "Leave out occurrence, or supersession_window_days.")
+    types = declared_types(table.contract)
+    for name in source.columns:
+        if name not in types:
+            what = f"{name!r} is a field of its source and no column of its contract."
+            yield Mistake(table.name, what, did_you_mean(name, types, "Columns"))
+        elif types[name] != source.type_of(name):
+            what = f"{name!r} is a {types[name]} in its contract and a {source.type_of(name)} in its source."
+            yield Mistake(table.name, what, "Give both the same type: values are judged as they are typed.")
+
+
+def _without_key(table: Table) -> Iterator[Mistake]:
+    if not table.key and table.layer != "raw":
+        hint = 'Name the columns that it has one row of each for; ("day",) if it has one row a day, week or month.'
+        yield Mistake(table.name, "it has no key: no row could be told from another, or traced.", hint)
+
+
+def _texts_among_totals(table: Table) -> Iterator[Mistake]:
+    types = declared_types(table.contract) if table.totals else {}
+    for name in table.totals:
+        if name in types and not types[name].startswith(NUMBERS):
+            yield Mistake(
+                f"{table.name}, totals", f"{name!r} is a {types[name]}: only numbers add up.", "Leave it out."
+            )
+
+
+def _unmeasured(where: str, table: Table, metrics: Iterable[str]) -> Iterator[Mistake]:
+    """What a rule reads of ``table`` and no rule or total of ``table`` measures."""
+    measured = {metric for rule in table.rules for metric in rule.measures}
+    for metric in metrics:
+        total = metric.removeprefix(_TOTAL)
+        if metric.startswith(_TOTAL):
+            if total not in table.totals:
+                yield Mistake(where, f"{total!r} is no total of {table.name}.", _total_hint(table, total))
+        elif metric not in measured:
+            yield Mistake(
+                where, f"{table.name} does not measure {metric!r}.", "Name the raw, bronze or quarantine table."
+            )
+
+
+def _total_hint(table: Table, name: str) -> str:
+    if name in table.contract.fields():
+        totals = ", ".join(f'"{each}"' for each in (*table.totals, name))
+        return f"Let it be measured: totals=({totals}{',' if ', ' not in totals else ''}) of {table.name}."
+    return did_you_mean(name, (*table.totals, "rows"), "Totals")
+
+
+def _unread(where: str, step: Step, name: str, metrics: Iterable[str]) -> Iterator[Mistake]:
+    """Totals are known of what a step reads itself, and of the tables beside it; the accounting of all upstream."""
+    beside = any(table.name == name for table in step.tables)
+    read = all(any(reads.table == name for reads in version.reads) for version in step.versions)
+    if not beside and not read and any(metric.startswith(_TOTAL) for metric in metrics):
+        hint = f"Add Reads({name!r}) to each of its versions, or compare with what it reads."
+        yield Mistake(where, f"{step.name} does not read {name}.", hint)
+
+
+def _twice(where: str, names: Sequence[str]) -> Iterator[Mistake]:
+    for name in _more_than_once(names):
+        yield Mistake(where, f"{name!r} is there twice.", "Keep one of them.")
+
+
+def _more_than_once(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _refusal(declared: str, mistakes: Sequence[Mistake]) -> InvalidRequest:
+    if len(mistakes) == 1:
+        (only,) = mistakes
+        return InvalidRequest(f"{declared} is declared wrong: {only.where}: {only.what}", hint=only.hint)
+    lines = [f"  {each.where}: {each.what} {each.hint}" for each in mistakes]
+    return InvalidRequest("\n".join([f"{declared} is declared wrong in {len(mistakes)} places:", *lines]))

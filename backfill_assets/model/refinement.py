@@ -1,0 +1,196 @@
+"""From raw text to typed rows: what is rejected and why, and which version of a key wins its day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from backfill_assets.model.canonical import all_well_written, high_half, low_half, parsed, whole_hash
+from backfill_assets.model.contract_columns import all_of, as_declared, sound, struct_type, violations
+from backfill_assets.model.declaration import Source
+from backfill_assets.model.landed import OCCURRENCE, quarantine_contract
+from backfill_assets.model.placement import IMPLAUSIBLE
+
+if TYPE_CHECKING:
+    from backfill_assets.model.contract import Contract
+
+_PROVENANCE = ("content_hash", "source_file", "source_line", "arrival_day")
+_WELL_WRITTEN = "is_well_written"
+_SOUND = "is_sound"
+_PARSED = "parsed"
+_NEWEST = "newest"
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How the raw rows of a source become typed rows with one winner per ``key`` and day."""
+
+    source: Source
+    contract: type[Contract]
+    key: tuple[str, ...]
+    derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """Text columns made of others with a dash between, such as a key of two fields; null if one of them is."""
+
+    def __post_init__(self) -> None:
+        from backfill_assets.model.declaration_check import require_sound_refinement
+
+        require_sound_refinement(self.source, self.contract, self.key, self.derived)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The landed fields, and what is derived from them."""
+        return (*self.source.columns, *self.derived)
+
+    def value(self, name: str) -> Column:
+        """The typed value of one of ``columns``, where landed texts have kept their names."""
+        beside = name in self.derived or name in self.source.parsed_columns
+        return F.col(_beside(name) if beside else name)
+
+
+def refined(inputs: Mapping[str, DataFrame], refinement: Refinement) -> Mapping[str, DataFrame]:
+    """Both tables of a source from its raw rows: ``bronze_<source>`` and ``quarantine_<source>``."""
+    name = refinement.source.name
+    raw = inputs[f"raw_{name}"]
+    return {f"bronze_{name}": accepted(raw, refinement), f"quarantine_{name}": rejected(raw, refinement)}
+
+
+def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
+    """One row per key and day, the greatest by (version, content hash), in the shape of the contract.
+
+    What it won over is counted and summed in it, so that nothing received is unaccounted for; if a marker in the
+    same day stands for a still newer version, it says which day that one belongs to. With ``occurrence`` in the key,
+    identical lines are numbered first, and each is a row.
+    """
+    judged = _judged(raw, refinement)
+    relevant = judged.where((F.col("record_kind") == "supersession") | F.col(_SOUND))
+    # Values keep their columns until they are aggregated: of a condition that names k columns, Spark's optimizer makes
+    # 2^k conditions when all of them get new names.
+    typed = relevant.select(
+        *("day", "record_kind", *_PROVENANCE, "superseded_by_day"),
+        *(refinement.value(name) for name in refinement.columns if name != "day"),
+    )
+    rows = typed.repartition("day")
+    numbered = with_occurrence(rows) if OCCURRENCE in refinement.key else rows
+    return _winners(numbered, refinement).select(*struct_type(refinement.contract).names)
+
+
+def rejected(raw: DataFrame, refinement: Refinement) -> DataFrame:
+    """Received rows that break the contract, as they were landed, with every reason; for the quarantine table."""
+    judged = _judged(raw.where(F.col("record_kind") == "received"), refinement)
+    broken = judged.where(~F.col(_SOUND)).withColumn("reasons", _reasons(refinement))
+    fields = struct_type(quarantine_contract(refinement.source, refinement.contract)).fields
+    return broken.select(*(as_declared(F.col(field.name), field) for field in fields)).repartition("day")
+
+
+def with_occurrence(rows: DataFrame) -> DataFrame:
+    """``rows`` with the number that each has among those of equal content on its day, by file and line.
+
+    The number depends on what the day holds, and not on the order in which it arrived.
+    """
+    identical = Window.partitionBy("day", "content_hash").orderBy("source_file", "source_line")
+    return rows.withColumn(OCCURRENCE, F.row_number().over(identical).cast("bigint"))
+
+
+def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
+    """Every raw row as it was landed, beside it the values that no landed text is, and whether it is sound."""
+    source = refinement.source
+    values = {
+        **{name: parsed(F.col(name), source.type_of(name), F.col(_WELL_WRITTEN)) for name in source.parsed_columns},
+        **{name: F.when(_none_empty(parts), F.concat_ws("-", *parts)) for name, parts in refinement.derived.items()},
+    }
+    looked_at = raw.withColumn(_WELL_WRITTEN, all_well_written(source))
+    typed = looked_at.select("*", *(column.alias(_beside(name)) for name, column in values.items()))
+    return typed.withColumn(_SOUND, _sound(refinement))
+
+
+def _beside(name: str) -> str:
+    """The column of a value beside the landed text. No landed field has a space in its name."""
+    return f"{name} typed"
+
+
+def _none_empty(columns: tuple[str, ...]) -> Column:
+    return all_of(F.length(name) > 0 for name in columns)
+
+
+def _sound(refinement: Refinement) -> Column:
+    """Nearly all rows are: the reasons, with all their words, are left to those that are not."""
+    return ~_unparsed() & ~_implausible(refinement) & _by_contract(sound, refinement)
+
+
+def _reasons(refinement: Refinement) -> Column:
+    name = refinement.source.event_day_field
+    absurd = F.concat(F.lit(f"{name}: '"), F.col(name), F.lit(f"' {IMPLAUSIBLE}"))
+    nothing = F.array().cast("array<string>")
+    implausible = F.when(_implausible(refinement), F.array(absurd)).otherwise(nothing)
+    not_an_object = F.array(F.lit("line: is not one JSON object with distinct fields"))
+    return F.when(_unparsed(), not_an_object).otherwise(F.concat(_by_contract(violations, refinement), implausible))
+
+
+def _by_contract(judge: Callable[..., Column], refinement: Refinement) -> Column:
+    texts = {name: F.col(name) for name in refinement.source.columns}
+    return judge(refinement.contract, texts, refinement.columns, refinement.value)
+
+
+def _unparsed() -> Column:
+    return F.col("unparsed_line").isNotNull()
+
+
+def _implausible(refinement: Refinement) -> Column:
+    """Whether a row has the day of its arrival although it names one; never null, or it would be in neither table."""
+    named = refinement.value(refinement.source.event_day_field).isNotNull()
+    return F.coalesce(F.col("day_is_arrival") & named, F.lit(False))
+
+
+def _winners(rows: DataFrame, refinement: Refinement) -> DataFrame:
+    received = F.col("record_kind") == "received"
+    hashes = F.when(received, F.col("content_hash"))
+    newest = rows.groupBy("day", *(refinement.value(name).alias(name) for name in refinement.key)).agg(
+        F.max(F.when(received, _candidate(refinement))).alias("winner"),
+        F.max(F.when(~received, _marker(refinement))).alias(_NEWEST),
+        F.count(F.when(received, True)).alias("versions"),
+        F.sum(high_half(hashes)).alias("high"),
+        F.sum(low_half(hashes)).alias("low"),
+    )
+    return newest.where(F.col("winner").isNotNull()).select("day", *refinement.key, *_winner_columns(refinement))
+
+
+def _candidate(refinement: Refinement) -> Column:
+    """The order of versions comes first; of equal ones (exact duplicates) the first that arrived stands for all."""
+    source = refinement.source
+    order = [
+        refinement.value(source.version_field).alias("version"),
+        F.col("content_hash"),
+        (-F.unix_date("arrival_day")).alias("earliest_arrival"),
+        F.col("source_file"),
+        (-F.col("source_line")).alias("earliest_line"),
+        F.col("arrival_day"),
+        F.col("source_line"),
+    ]
+    values = [refinement.value(name).alias(name) for name in _carried(refinement)]
+    return F.struct(*order, F.struct(*values).alias(_PARSED))
+
+
+def _marker(refinement: Refinement) -> Column:
+    version = refinement.value(refinement.source.version_field).alias("version")
+    return F.struct(version, F.col("content_hash"), F.col("superseded_by_day").alias("day"))
+
+
+def _winner_columns(refinement: Refinement) -> list[Column]:
+    winner_hash = F.col("winner.content_hash")
+    others = F.when(F.col("versions") > 1, whole_hash(F.col("high"), F.col("low")) - winner_hash)
+    overtaken = F.struct(f"{_NEWEST}.version", f"{_NEWEST}.content_hash") > F.struct("winner.version", winner_hash)
+    return [
+        *(F.col(f"winner.{_PARSED}.{name}").alias(name) for name in _carried(refinement)),
+        *(F.col(f"winner.{name}").alias(name) for name in _PROVENANCE),
+        (F.col("versions") - 1).alias("deduplicated_rows"),
+        others.otherwise(F.lit(0)).cast("decimal(38,0)").alias("deduplicated_hash"),
+        F.when(overtaken, F.col(f"{_NEWEST}.day")).alias("superseded_by_day"),
+    ]
+
+
+def _carried(refinement: Refinement) -> list[str]:
+    return [name for name in refinement.columns if name not in ("day", *refinement.key)]

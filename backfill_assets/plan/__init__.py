@@ -1,0 +1,1 @@
+"""What would be rebuilt, why, from what and at what cost."""

@@ -1,0 +1,126 @@
+"""What a plan was computed from, and what of it has moved since: an executor refuses a plan that has. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.plan.records import Basis, Fingerprints, Plan, PlannedStep, as_ranges, days_of
+from backfill_assets.plan.situation import Situation
+
+
+@dataclass(frozen=True)
+class MovedTable:
+    """Days of a table that are not what they were; ``role`` is what the plan wanted of them."""
+
+    table: str
+    role: str
+    days: tuple[date, ...]
+    version_was: int | None
+    version: int | None
+
+    def __str__(self) -> str:
+        ranges = ", ".join(as_ranges(self.days)[:6])
+        versions = "" if self.version_was == self.version else f" (version {self.version_was} -> {self.version})"
+        return f"{self.table}: {len(self.days)} day(s) that the plan {self.role} moved: {ranges}{versions}"
+
+
+@dataclass(frozen=True)
+class MovedSince:
+    """Empty, and so false, while all that the plan was computed from holds."""
+
+    tables: tuple[MovedTable, ...] = ()
+    code: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.code)
+
+    def lines(self) -> list[str]:
+        return [*map(str, self.tables), *self.code]
+
+
+def moved_since(plan: Plan, now: Situation) -> MovedSince:
+    """Exactly which days of which tables moved since the plan was made, and which step has other code now.
+
+    Compaction and identical rebuilds move nothing: what counts is content, not files. Days outside the plan and
+    tables that it does not read may move as they like.
+    """
+    ordered = now.with_version(plan.asked.target, plan.asked.version)
+    read = {pinned.table: set(days_of(pinned.days)) for pinned in plan.pinned}
+    found = basis_of(plan.steps, read, ordered)
+    was = plan.basis
+    tables = [
+        MovedTable(table, role, days, was.versions.get(table), found.versions.get(table))
+        for role, before, after in (
+            ("rebuilds", was.written, found.written),
+            ("reads", was.read, found.read),
+            ("takes in", was.landed, found.landed),
+        )
+        for table, days in _different(before, after)
+    ]
+    code = [
+        f"{step}: the plan was made for {version}, and the code has {found.code.get(step, 'no such step')} now"
+        for step, version in was.code.items()
+        if found.code.get(step) != version
+    ]
+    return MovedSince(tuple(tables), tuple(code))
+
+
+def basis_of(steps: Sequence[PlannedStep], read: Mapping[str, Iterable[date]], situation: Situation) -> Basis:
+    """The state of all days that the plan writes and reads, as fingerprints."""
+    built = {step.name: _all_days(step) for step in steps if step.kind == "rebuild"}
+    written = {
+        table: {str(day): _written(table, day, situation) for day in built[step.name]}
+        for step in steps
+        if step.name in built
+        for table in step.tables
+    }
+    known = {table.name: each for each in situation.steps for table in each.tables}
+    return Basis(
+        sequence=situation.observed.sequence,
+        versions={
+            table: version
+            for table, version in situation.observed.versions.items()
+            if table in written or table in read or any(table in step.tables for step in steps)
+        },
+        written=written,
+        read={
+            table: {str(day): _short(situation.logical(table, day)) for day in sorted(read[table])} for table in read
+        },
+        code={
+            step.name: known[step.name].version().name for step in steps if step.name in built and step.name in known
+        },
+        landed={step.name: _landed(step, situation) for step in steps if step.kind == "take in"},
+    )
+
+
+def _all_days(step: PlannedStep) -> list[date]:
+    return sorted([*step.days, *days_of(step.skipped)])
+
+
+def _written(table: str, day: date, situation: Situation) -> str:
+    content = situation.content(table, day)
+    made_of = f"{content.code_version} {content.parameters} {content.inputs}" if content else ""
+    return _short(f"{situation.logical(table, day)} {made_of}")
+
+
+def _landed(step: PlannedStep, situation: Situation) -> dict[str, str]:
+    landed = situation.landed.get(step.name, {})
+    waiting = {day: landed[day].waiting if day in landed else () for day in _all_days(step)}
+    return {str(day): _short("\n".join(files)) for day, files in waiting.items()}
+
+
+def _different(before: Fingerprints, after: Fingerprints) -> list[tuple[str, tuple[date, ...]]]:
+    found = []
+    for table in sorted(before.keys() | after.keys()):
+        was, now = before.get(table, {}), after.get(table, {})
+        days = [day for day in was.keys() | now.keys() if was.get(day) != now.get(day)]
+        if days:
+            found.append((table, tuple(sorted(map(date.fromisoformat, days)))))
+    return found
+
+
+def _short(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

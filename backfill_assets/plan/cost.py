@@ -1,0 +1,147 @@
+"""Rows, bytes, time and money of a plan, from what its days hold now and from how long staging took before. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from itertools import accumulate
+
+from backfill_assets.days import Cadence
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.records import Cost, Estimate, PlannedStep
+from backfill_assets.plan.scope import Chosen
+from backfill_assets.plan.situation import Machine, Situation
+
+_NEWEST = 120
+"""Timed days that an estimate goes by, at most: code and machine of long ago say little."""
+Volume = Mapping[int, int]
+"""How much each published day of a table holds, by the ordinal of the day."""
+
+
+class Volumes:
+    """What days hold now; for a day that is not there yet, what the table's days hold on average."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._rows: dict[str, dict[int, int]] = {}
+        self._bytes: dict[str, dict[int, int]] = {}
+        self._timed: dict[str, list[tuple[int, int, int]]] = {}
+        self._between: dict[str, Callable[[int, int], int]] = {}
+        for (table, day), state in situation.observed.states.items():
+            if state.content is not None:
+                at = date.fromisoformat(day).toordinal()
+                self._rows.setdefault(table, {})[at] = state.content.rows
+                self._bytes.setdefault(table, {})[at] = situation.bytes.get(table, {}).get(day, 0)
+                if state.content.staged_ms is not None:
+                    self._timed.setdefault(table, []).append((state.sequence, at, state.content.staged_ms))
+
+    def rows(self, table: str) -> Volume:
+        """Rows by the ordinal of the day."""
+        return self._rows.get(table, {})
+
+    def bytes(self, table: str) -> Volume:
+        return self._bytes.get(table, {})
+
+    def bytes_between(self, table: str) -> Callable[[int, int], int]:
+        """Tells the bytes from one ordinal up to another one that is left out, however many days lie between."""
+        if table not in self._between:
+            ordered = sorted(self.bytes(table).items())
+            days, sums = [at for at, _ in ordered], [0, *accumulate(size for _, size in ordered)]
+            self._between[table] = lambda first, end: sums[bisect_left(days, end)] - sums[bisect_left(days, first)]
+        return self._between[table]
+
+    def timed(self, table: str) -> dict[date, float]:
+        """Seconds of the newest days that were timed."""
+        newest = sorted(self._timed.get(table, ()), reverse=True)[:_NEWEST]
+        return {date.fromordinal(at): milliseconds / 1000 for _, at, milliseconds in newest}
+
+
+def estimate(step: Step, chosen: Chosen, situation: Situation, volumes: Volumes) -> Estimate:
+    """What building the step's days will read, write and take."""
+    days = chosen.rebuilt(step)
+    if not days:
+        return Estimate()
+    samples = volumes.timed(step.name)
+    rows_read, bytes_read = _read(step, chosen, volumes, situation)
+    return Estimate(
+        rows_read=rows_read,
+        bytes_read=bytes_read,
+        rows_written=_written(days, [volumes.rows(table.name) for table in step.tables]),
+        bytes_written=_written(days, [volumes.bytes(table.name) for table in step.tables]),
+        seconds=_seconds(step, days, samples, volumes),
+        measured_days=len(samples),
+    )
+
+
+def cost(steps: Iterable[PlannedStep], machine: Machine) -> Cost:
+    """All steps that have something to rebuild; they run one after the other."""
+    busy = [step for step in steps if step.rebuild]
+    timed = [step.estimate.seconds for step in busy if step.estimate.seconds is not None]
+    return Cost(
+        seconds=round(sum(timed), 1) if timed or not busy else None,
+        cores=machine.cores,
+        price_per_core_hour=machine.core_hour_price,
+        unknown=tuple(sorted(step.name for step in busy if step.estimate.seconds is None)),
+    )
+
+
+def _read(step: Step, chosen: Chosen, volumes: Volumes, situation: Situation) -> tuple[int | None, int | None]:
+    """Each input day is read once, however many days look back at it. The rows of landed files are unknown."""
+    if step.source:
+        landed = situation.landed.get(step.name, {})
+        return None, sum(landed[day].bytes for day in chosen.rebuilt(step) if day in landed)
+    rows: list[int | None] = []
+    bytes_read: list[int | None] = []
+    for table, days in chosen.reads(step).items():
+        built = set(chosen.rebuilt(situation.step_of(table)))
+        rows.append(_held(days, built, volumes.rows(table)))
+        bytes_read.append(_held(days, built, volumes.bytes(table)))
+    return together(rows), together(bytes_read)
+
+
+def together(found: Iterable[int | None]) -> int | None:
+    """The sum; None if one of them is unknown."""
+    values = list(found)
+    return None if None in values else sum(value for value in values if value is not None)
+
+
+def _held(days: Iterable[date], built: set[date], volume: Volume) -> int | None:
+    """What days hold; of those that the plan builds first, what such days hold on average if they are not there yet.
+
+    None if the plan builds days of a table of which nothing was ever published.
+    """
+    if not volume and not built.isdisjoint(days):
+        return None
+    typical = round(sum(volume.values()) / len(volume)) if volume else 0
+    return sum(volume.get(day.toordinal(), typical if day in built else 0) for day in days)
+
+
+def _written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:
+    """None if nothing was ever published that a day could be compared with."""
+    total = 0
+    for volume in tables:
+        known = [volume[day.toordinal()] for day in days if day.toordinal() in volume]
+        if not volume:
+            return None
+        total += sum(known) + (len(days) - len(known)) * round(sum(volume.values()) / len(volume))
+    return total
+
+
+def _seconds(step: Step, days: Sequence[date], samples: Mapping[date, float], volumes: Volumes) -> float | None:
+    """By the bytes that a day reads; like any other day where that is not known yet, or nothing."""
+    if not samples:
+        return None
+    spent = sum(samples.values())
+    sampled = sum(_bytes_read(step, samples, volumes))
+    rate = spent / sampled if sampled else 0.0
+    return round(sum(rate * found or spent / len(samples) for found in _bytes_read(step, days, volumes)), 1)
+
+
+def _bytes_read(step: Step, days: Iterable[date], volumes: Volumes) -> Iterator[int]:
+    """The bytes that each day reads, by itself."""
+    reads = () if step.source else step.version().reads
+    windows = [(volumes.bytes_between(read.table), read.first, read.last + 1) for read in reads]
+    for day in days:
+        first = day.toordinal()
+        last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()
+        yield sum(between(first + a, last + b) for between, a, b in windows)

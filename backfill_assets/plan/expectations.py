@@ -1,0 +1,131 @@
+"""What somebody expects of a difference, in a small strict language that stands in the plan. Pure.
+
+::
+
+    revenue_eur < 2% a day                      on each day
+    revenue_eur < 1000                          all days together
+    rows unchanged                              their number, on each day
+    weekends unchanged                          every row of Saturdays and Sundays
+    everything unchanged on 2017-03-01..2017-03-05
+    currency=EUR unchanged                      every row with this value
+    quantity unchanged on weekdays in fact_sales_transactions
+
+Without ``in TABLE`` it is about every table of the plan that has the measure or the column. Weekends and weekdays are
+about daily tables alone; of weekly and monthly tables, ``a day`` is a period.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from datetime import date
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Literal
+
+from backfill_assets.days import Cadence, DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.records import Record
+
+if TYPE_CHECKING:
+    from backfill_assets.model.declaration import Table
+
+EVERYTHING, ROWS = "everything", "rows"
+_WEEKENDS, _WEEKDAYS = "weekends", "weekdays"
+_SATURDAY = 5
+_SHAPE = re.compile(
+    r"(?P<subject>[A-Za-z_][A-Za-z0-9_]*)(?:=(?P<value>\S+))?"
+    r"(?: unchanged| ?< ?(?P<limit>\d+(?:\.\d+)?) ?(?P<unit>%?)(?P<each> a day)?)"
+    r"(?: on (?P<on>\S+))?(?: in (?P<table>[A-Za-z_][A-Za-z0-9_]*))?"
+)
+_HINT = (
+    'Write for example "revenue_eur < 2% a day", "rows unchanged", "weekends unchanged", '
+    '"currency=EUR unchanged", "quantity unchanged on 2017-03-01..2017-03-05 in TABLE".'
+)
+
+
+class Expectation(Record):
+    """``subject`` changes by less than ``limit``, or not at all if there is none."""
+
+    subject: str
+    """A measure, ``rows`` for their number, ``everything``, or a column with ``value``."""
+    value: str | None = None
+    limit: Decimal | None = None
+    unit: Literal["", "%"] = ""
+    each_day: bool = False
+    """The limit is one of each day, instead of all days together."""
+    on: str = ""
+    """``weekends``, ``weekdays`` or a day range; empty for all days."""
+    table: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Expectation:
+        """Raises :class:`InvalidRequest` for anything that is not of this language."""
+        found = _SHAPE.fullmatch(" ".join(text.split()))
+        if found is None:
+            raise InvalidRequest(f"{text!r} is no expectation.", hint=_HINT)
+        subject, on, limit = found["subject"], found["on"] or "", found["limit"]
+        if subject in (_WEEKENDS, _WEEKDAYS) and not on:
+            subject, on = EVERYTHING, subject
+        expectation = cls(
+            subject=subject,
+            value=found["value"],
+            limit=None if limit is None else Decimal(limit),
+            unit="%" if found["unit"] else "",
+            each_day=found["each"] is not None,
+            on=_days(on),
+            table=found["table"] or "",
+        )
+        _refuse_contradictions(text, expectation)
+        return expectation
+
+    def __str__(self) -> str:
+        shorthand = self.subject == EVERYTHING and self.on in (_WEEKENDS, _WEEKDAYS)
+        subject = self.on if shorthand else self.subject
+        value = "" if self.value is None else f"={self.value}"
+        each = " a day" if self.each_day else ""
+        condition = "unchanged" if self.limit is None else f"< {self.limit:f}{self.unit}{each}"
+        on = f" on {self.on}" if self.on and not shorthand else ""
+        return f"{subject}{value} {condition}{on}{f' in {self.table}' if self.table else ''}"
+
+    def is_about(self, day: date, cadence: Cadence) -> bool:
+        """Whether it says something of ``day``, the first one of a period."""
+        if self.on in (_WEEKENDS, _WEEKDAYS):
+            return cadence is Cadence.DAILY and (day.weekday() >= _SATURDAY) == (self.on == _WEEKENDS)
+        return not self.on or day in DayRange.parse(self.on)
+
+
+def require_known(expectations: Iterable[Expectation], tables: Collection[Table]) -> None:
+    """Raise :class:`InvalidRequest` for an expectation that is about nothing in ``tables``: those a plan rebuilds."""
+    names = [table.name for table in tables]
+    for each in expectations:
+        if each.table and each.table not in names:
+            raise _unknown(each, "table that the plan rebuilds", each.table, names)
+        about = [table for table in tables if each.table in ("", table.name)]
+        if each.value is not None:
+            known = {column for table in about for column in table.groups}
+            kind = "column that differences are told by"
+        else:
+            known = {measure for table in about for measure in table.totals} | {ROWS, EVERYTHING}
+            kind = "measure"
+        if each.subject not in known:
+            raise _unknown(each, kind, each.subject, known)
+
+
+def _unknown(expectation: Expectation, kind: str, name: str, known: Collection[str]) -> InvalidRequest:
+    near = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(known))}."
+    return InvalidRequest(f'"{expectation}": {name!r} is no {kind}.', hint=hint)
+
+
+def _days(on: str) -> str:
+    return on if on in ("", _WEEKENDS, _WEEKDAYS) else str(DayRange.parse(on))
+
+
+def _refuse_contradictions(text: str, found: Expectation) -> None:
+    if found.limit is not None and (found.subject == EVERYTHING or found.value is not None):
+        raise InvalidRequest(f"{text!r}: only a measure, or rows, can change by less than something.", hint=_HINT)
+    if found.limit is not None and not found.limit:
+        raise InvalidRequest(f"{text!r}: nothing changes by less than 0.", hint=f'Write "{found.subject} unchanged".')
+    if found.value is not None and found.on:
+        raise InvalidRequest(f"{text!r}: groups are compared over all days together.", hint='Leave "on" out.')

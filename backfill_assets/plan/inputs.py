@@ -1,0 +1,87 @@
+"""What a plan reads and does not rebuild: pinned versions, reference data as of each day, and how sound it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.plan.graph import upstream
+from backfill_assets.plan.records import AsOf, Pinned, as_ranges
+from backfill_assets.plan.scope import Chosen
+from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.status import DayStatus
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """``days`` are read and not rebuilt, by table; ``source_days`` are the raw days behind the target's."""
+
+    days: Mapping[str, set[date]] = field(default_factory=dict)
+    pinned: tuple[Pinned, ...] = ()
+    as_of: tuple[AsOf, ...] = ()
+    unsound: Mapping[str, Mapping[DayStatus, list[date]]] = field(default_factory=dict)
+    """Input days that are stale or somebody else's, by table and status."""
+    source_days: Mapping[str, set[date]] = field(default_factory=dict)
+
+
+def inputs_of(chosen: Chosen, situation: Situation) -> Inputs:
+    """All that the steps of the plan read, less what the plan builds before it is read."""
+    days: dict[str, set[date]] = {}
+    for step in situation.steps:
+        for table, read in chosen.reads(step).items():
+            days.setdefault(table, set()).update(read - set(chosen.rebuilt(situation.step_of(table))))
+    days = {table: found for table, found in sorted(days.items()) if found}
+    return Inputs(
+        days=days,
+        pinned=tuple(_pinned(table, found, situation) for table, found in days.items()),
+        as_of=tuple(_looking_back(chosen, situation)),
+        unsound=_unsound(days, chosen, situation),
+        source_days=upstream(situation.steps, chosen.target, chosen.periods, exactly=True),
+    )
+
+
+def _pinned(table: str, days: set[date], situation: Situation) -> Pinned:
+    return Pinned(
+        table=table,
+        version=situation.observed.versions.get(table),
+        days=as_ranges(days),
+        files_may_go=situation.files_may_go.get(table),
+    )
+
+
+def _looking_back(chosen: Chosen, situation: Situation) -> Iterator[AsOf]:
+    for step in situation.steps:
+        for read in () if step.source or not chosen.rebuilt(step) else step.version().reads:
+            if read.first < 0:
+                back = chosen.reads(step)[read.table]
+                built = set(chosen.rebuilt(situation.step_of(read.table)))
+                there = {day for day in back if day in built or _published(situation, read.table, day)}
+                yield AsOf(
+                    step=step.name,
+                    table=read.table,
+                    first=read.first,
+                    last=read.last,
+                    days=as_ranges(there),
+                    absent=as_ranges(back - there),
+                )
+
+
+def _published(situation: Situation, table: str, day: date) -> bool:
+    return situation.logical(table, day) != fingerprints.NEVER_PUBLISHED
+
+
+def _unsound(
+    days: Mapping[str, set[date]], chosen: Chosen, situation: Situation
+) -> dict[str, dict[DayStatus, list[date]]]:
+    """Days of a table that the plan rebuilds on other days may be of other code: that is told of the periods."""
+    unsound: dict[str, dict[DayStatus, list[date]]] = {}
+    for table, found in days.items():
+        expected = {DayStatus.FRESH, DayStatus.MISSING}
+        expected |= {DayStatus.CODE_CHANGED} if chosen.rebuilt(situation.step_of(table)) else set()
+        for day in sorted(found):
+            status = chosen.statuses[table].get(day, DayStatus.MISSING)
+            if status not in expected:
+                unsound.setdefault(table, {}).setdefault(status, []).append(day)
+    return unsound

@@ -1,0 +1,64 @@
+"""Making plans that are kept, looking at them again, and what stands against carrying one out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.plans import keep_plan, kept_plan
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.plan.basis import MovedSince, moved_since
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.observe import situation_now, situation_of_plan
+from backfill_assets.plan.records import Asked, Plan
+from backfill_assets.published.standing import uncollected
+from backfill_assets.settings import Settings
+
+
+def plan_and_keep(settings: Settings, asked: Asked, expected: Sequence[str] = ()) -> tuple[Plan, datetime]:
+    """Plan what is asked for as of now, and keep it under its id; with the moment it was computed at.
+
+    ``expected`` are expectations as people write them. Raises :class:`InvalidRequest` for an unknown table, days that
+    are none, and expectations that cannot be read. Starts no Spark.
+    """
+    registry.table(asked.target)
+    expectations, days = [Expectation.parse(text) for text in expected], DayRange.parse(asked.days)
+    with uncollected():
+        situation = situation_now(settings, asked.target, days)
+        made = make_plan(asked, situation, expectations)
+    keep_plan(Storage(str(settings.lakehouse)), made.id, made.to_json())
+    return made, situation.now
+
+
+def plan_as_kept(settings: Settings, id: str) -> Plan:
+    """Raises :class:`InvalidRequest` when no plan of that ``id`` is kept."""
+    return Plan.from_json(kept_plan(Storage(str(settings.lakehouse)), id), id=id)
+
+
+def look_again(settings: Settings, id: str) -> tuple[Plan, MovedSince, datetime]:
+    """A plan as it was made, what of its basis has moved since, and the moment of looking."""
+    found = plan_as_kept(settings, id)
+    now = situation_of_plan(settings, found)
+    return found, moved_since(found, now), now.now
+
+
+def require_carried_out(settings: Settings, plan: Plan, *, started: bool) -> None:
+    """Raise :class:`InvalidRequest` if ``plan`` cannot be carried out.
+
+    A finding stops it, or what it was computed from has moved; once it is ``started``, what moves is staged again.
+    """
+    stops = [finding for finding in plan.findings if finding.severity == "stops"]
+    if stops:
+        raise InvalidRequest(f"{plan.id} cannot be run: {stops[0].message}", hint=stops[0].next_step)
+    if started:
+        return
+    moved = moved_since(plan, situation_of_plan(settings, plan))
+    if moved:
+        raise InvalidRequest(
+            f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",
+            hint=f"Plan again: backfill plan {plan.asked.target} --days {plan.asked.days}",
+        )

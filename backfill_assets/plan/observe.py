@@ -1,0 +1,89 @@
+"""Gathers what a plan is computed from: the lakehouse's logs, the landing zone's names, and this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse import campaign_journal
+from backfill_assets.lakehouse.plans import kept_plan, open_plan_ids
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.landed_days import LandedDay, landed_days
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.plan.graph import upstream
+from backfill_assets.plan.records import Plan
+from backfill_assets.plan.situation import Machine, Situation
+from backfill_assets.published.standing import files_may_go, free_bytes, look
+from backfill_assets.settings import Settings
+
+_TIMED_CAMPAIGNS = 5
+"""Whose times a new plan goes by: some 15 small files are read of each."""
+
+
+def situation_now(
+    settings: Settings, target: str, days: DayRange, pinned: Mapping[str, int] | None = None
+) -> Situation:
+    """Everything about the chain of tables that ``target`` is in; ``pinned`` are the versions a plan already names."""
+    storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
+    dataset = _dataset_of(target)
+    steps = registry.steps_with(dataset.name)
+    standing = look(storage, [table.name for step in steps for table in step.tables])
+    versions = standing.observed.versions if pinned is None else pinned
+    return Situation(
+        steps=steps,
+        observed=standing.observed,
+        begins=dataset.first_day,
+        today=now.date(),
+        bytes=standing.bytes,
+        schemas=standing.schemas,
+        declared_schemas=declared_schemas(steps, standing.schemas),
+        landed=_landed(settings, storage, steps, target, days),
+        files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
+        journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),
+        open_plans=[Plan.from_json(kept_plan(storage, id), id=id) for id in open_plan_ids(storage)],
+        machine=Machine(os.cpu_count() or 1, settings.core_hour_price, free_bytes(storage)),
+        rollback_window_days=settings.rollback_window_days,
+        now=now,
+    )
+
+
+def declared_schemas(steps: Iterable[Step], tables: Container[str]) -> dict[str, str]:
+    """The schema that the contract of each of ``tables`` declares, as Delta's JSON."""
+    declared = [table for step in steps for table in step.tables if table.name in tables]
+    return {table.name: struct_type(table.contract).json() for table in declared}
+
+
+def situation_of_plan(settings: Settings, plan: Plan) -> Situation:
+    """What there is now of all that ``plan`` is about, with the versions that it pinned."""
+    versions = {each.table: each.version for each in plan.pinned if each.version is not None}
+    return situation_now(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
+
+
+def _dataset_of(target: str) -> Dataset:
+    step = registry.step(target)
+    return next(dataset for dataset in registry.datasets() if step in dataset.steps)
+
+
+def _landed(
+    settings: Settings, storage: Storage, steps: Sequence[Step], target: str, days: DayRange
+) -> dict[str, dict[date, LandedDay]]:
+    """The arrival days that could matter: those behind the target's days."""
+    step = registry.step(target)
+    starts = step.cadence.starts(days)
+    every_version = [replace(step, current=version.name) for version in step.versions] or [step]
+    needed: dict[str, set[date]] = {step.name: set(starts)}
+    for each in every_version:
+        for name, found in upstream([each if s is step else s for s in steps], each, starts).items():
+            needed.setdefault(name, set()).update(found)
+    zone = LandingZone(settings.landing)
+    return {
+        each.name: landed_days(zone, storage, each.source.name, each.name, needed.get(each.name, set()))
+        for each in steps
+        if each.source
+    }

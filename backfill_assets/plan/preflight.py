@@ -1,0 +1,224 @@
+"""What speaks against a plan, found before anything is done: each finding says what to do. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Literal
+
+from backfill_assets.days import Cadence, DayRange
+from backfill_assets.lakehouse.main_table import schema_problems
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.graph import reading
+from backfill_assets.plan.inputs import Inputs
+from backfill_assets.plan.records import Asked, Finding, PlannedStep, Scope, Why, as_ranges
+from backfill_assets.plan.scope import Chosen
+from backfill_assets.plan.situation import Situation
+from backfill_assets.rebuild import decide
+
+_SOON = timedelta(days=7)
+Severity = Literal["stops", "warns"]
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Everything the checks look at; :meth:`findings` runs them all, the ones that stop first."""
+
+    asked: Asked
+    chosen: Chosen
+    steps: tuple[PlannedStep, ...]
+    inputs: Inputs
+    situation: Situation
+
+    def findings(self) -> tuple[Finding, ...]:
+        found = [finding for check in _CHECKS for finding in check(self)]
+        return tuple(sorted(found, key=lambda each: (each.severity, each.kind, each.table, each.days)))
+
+    @property
+    def days(self) -> DayRange:
+        return DayRange.parse(self.asked.days)
+
+    def planned(self) -> Iterator[tuple[Step, list[date]]]:
+        """The steps with the days that they rebuild."""
+        for step in self.situation.steps:
+            if days := self.chosen.rebuilt(step):
+                yield step, days
+
+
+def finding(
+    severity: Severity, kind: str, message: str, next_step: str, table: str = "", days: Iterable[date] = ()
+) -> Finding:
+    return Finding(
+        kind=kind, severity=severity, message=message, next_step=next_step, table=table, days=as_ranges(days)
+    )
+
+
+def _days_asked_for(seen: Preflight) -> Iterator[Finding]:
+    late = [day for day in seen.days if day >= seen.situation.today]
+    early = [day for day in seen.days if day < seen.situation.begins]
+    if late:
+        message = f"{_named(late)} has not ended; today is {seen.situation.today} in UTC."
+        yield finding("stops", "days not ended", message, "End the days with yesterday at the latest.", days=late)
+    if early:
+        message = f"{_named(early)} is before {seen.situation.begins}, the first day that can have data."
+        yield finding("stops", "days before the beginning", message, "Begin the days there.", days=early)
+
+
+def _version(seen: Preflight) -> Iterator[Finding]:
+    known = [version.name for version in seen.chosen.target.versions]
+    if seen.asked.version and seen.asked.version not in known:
+        message = f"{seen.asked.target} has no version {seen.asked.version!r}; the plan is made for the current one."
+        yield finding(
+            "stops", "unknown version", message, f"Versions: {', '.join(known) or 'none'}.", seen.asked.target
+        )
+
+
+def _source_days(seen: Preflight) -> Iterator[Finding]:
+    """Raw days that are needed: landed, and taken in."""
+    for step in seen.situation.steps:
+        if step.source is None:
+            continue
+        landed = seen.situation.landed.get(step.name, {})
+        planned = seen.chosen.reasons.get(step.name, {})
+        absent = [day for day, why in planned.items() if why is not None and not getattr(landed.get(day), "files", ())]
+        waiting = [day for day in seen.inputs.source_days.get(step.name, ()) if day in landed and landed[day].waiting]
+        if absent:
+            message = f"Nothing has landed for {step.source.name} on {_named(absent)}."
+            hint = "Wait for the delivery, or land an empty file if a day really has no rows."
+            yield finding("stops", "source days missing", message, hint, step.name, absent)
+        if waiting and seen.asked.scope is not Scope.WHOLE:
+            message = f"Files of {step.source.name} have landed on {_named(waiting)} and were not taken in."
+            hint = "Plan with --source-too, or take them in first: the rebuild reads what is taken in."
+            yield finding("warns", "source days incomplete", message, hint, step.name, waiting)
+
+
+def _inputs_published(seen: Preflight) -> Iterator[Finding]:
+    there: dict[str, set[tuple[str, str]]] = {}
+    for table, day in seen.situation.published():
+        there.setdefault(table, set()).add((table, day))
+    for step, days in seen.planned():
+        for each in step.tables:
+            there.setdefault(each.name, set()).update((each.name, str(day)) for day in days)
+        read = seen.chosen.reads(step)
+        known = {table: there.get(table, set()) for table in read}
+        absent = {
+            table: [day for day in found if (table, str(day)) not in known[table]] for table, found in read.items()
+        }
+        suspects = sorted(reading(step, absent) & set(days))
+        published = set().union(*known.values()) if suspects else set()
+        if suspects and (held := decide.without_inputs(step, step.version(), suspects, published)):
+            needed = next(iter(held.values()))[0]
+            message = f"{step.name} cannot be built on {_named(held)}: {needed} was never published."
+            hint = "Build the input days first, or plan with --source-too."
+            yield finding("stops", "input days not published", message, hint, step.name, held)
+
+
+def _inputs_sound(seen: Preflight) -> Iterator[Finding]:
+    """Inputs that the plan reads as they are, though they are not as they should be."""
+    for table, by_status in seen.inputs.unsound.items():
+        for status, days in by_status.items():
+            message = f"{table} is read as it is on {_named(days)}, which is {status.value}."
+            hint = "Plan with --source-too to rebuild it as well, or look at it with backfill status."
+            yield finding("warns", "input days not fresh", message, hint, table, days)
+
+
+def _foreign_writes(seen: Preflight) -> Iterator[Finding]:
+    for step in seen.steps:
+        if ranges := step.rebuild.get(Why.FOREIGN_WRITE, ()):
+            days = [day for day, why in step.why.items() if why is Why.FOREIGN_WRITE]
+            message = f"Somebody wrote to {step.name} past the publication log on {', '.join(ranges)}."
+            hint = "The rebuild replaces that; a rollback brings it back. Find out who it was first."
+            yield finding("warns", "foreign write", message, hint, step.name, days)
+
+
+def _schemas(seen: Preflight) -> Iterator[Finding]:
+    for step, _ in seen.planned():
+        for table in step.tables:
+            if table.name in seen.situation.schemas:
+                declared = json.loads(seen.situation.declared_schemas[table.name])
+                if problems := schema_problems(json.loads(seen.situation.schemas[table.name]), declared):
+                    message = f"What would be staged does not fit the table {table.name}: {'; '.join(problems)}."
+                    hint = "A new nullable column is taken in; any other change rebuilds the table's whole history."
+                    yield finding("stops", "schema", message, hint, table.name)
+
+
+def _disk_space(seen: Preflight) -> Iterator[Finding]:
+    busy = [step for step in seen.steps if step.rebuild]
+    unknown = ", ".join(step.name for step in busy if step.estimate.bytes_written is None)
+    needed = sum(step.estimate.bytes_written or 0 for step in busy)
+    free = seen.situation.machine.free_bytes
+    if free is not None and 2 * needed > free:
+        severity: Severity = "stops" if needed > free else "warns"
+        more = f" and what {unknown} will write, which is unknown," if unknown else ""
+        message = f"About {needed / 2**20:,.0f} MiB{more} will be written, and {free / 2**20:,.0f} MiB are free."
+        hint = "Make room: what the days hold now is kept for the rollback window."
+        yield finding(severity, "disk space", message, hint)
+
+
+def _under_way(seen: Preflight) -> Iterator[Finding]:
+    """Others who are at the same tables. Nothing is lost by it, but the plan will have moved."""
+    touched = {table.name for step, _ in seen.planned() for table in step.tables} | seen.inputs.days.keys()
+    for name, writes in seen.situation.observed.writing.items():
+        if common := sorted(writes & touched):
+            message = f"The publication {name} is under way on {', '.join(common)}."
+            yield finding("warns", "publication under way", message, "Plan again when it is closed.", common[0])
+    for plan in seen.situation.open_plans:
+        for step, days in seen.planned():
+            if common_days := set(plan.rebuilds.get(step.name, ())) & set(days):
+                message = f"{plan.id} is being carried out and rebuilds {step.name} on {_named(common_days)}."
+                hint = "Whoever publishes first wins these days; the other one is refused, and is planned again."
+                yield finding("warns", "overlapping plan", message, hint, step.name, common_days)
+
+
+def _cut_periods(seen: Preflight) -> Iterator[Finding]:
+    """Weeks and months that hold days of this plan beside days that other code built."""
+    for step, days in seen.planned():
+        if step.cadence is Cadence.DAILY or step.source:
+            continue
+        for read in step.version().reads:
+            source = seen.situation.step_of(read.table)
+            rebuilt = set(seen.chosen.rebuilt(source))
+            mixed = [day for day in days if rebuilt and _other_code(seen, source, step.cadence.period(day), rebuilt)]
+            if mixed:
+                message = (
+                    f"Mixed logic: {step.name} of {_named(mixed)} has days that the plan rebuilds by "
+                    f"{source.version().name} of {source.name}, and days of other code that stay as they are."
+                )
+                hint = f"Widen --days to whole {'weeks' if step.cadence is Cadence.WEEKLY else 'months'}."
+                yield finding("warns", "cut period", message, hint, step.name, mixed)
+
+
+def _other_code(seen: Preflight, source: Step, period: DayRange, rebuilt: set[date]) -> bool:
+    days = set(period)
+    contents = (seen.situation.content(source.name, day) for day in days - rebuilt)
+    return bool(days & rebuilt) and any(each and each.code_version != source.version().name for each in contents)
+
+
+def _retention(seen: Preflight) -> Iterator[Finding]:
+    for pinned in seen.inputs.pinned:
+        if pinned.files_may_go and pinned.files_may_go < seen.situation.now + _SOON:
+            message = f"Files of version {pinned.version} of {pinned.table} may go on {pinned.files_may_go:%Y-%m-%d}."
+            hint = "Carry the plan out before that, or make it again."
+            yield finding("warns", "retention", message, hint, pinned.table)
+
+
+_CHECKS = (
+    _days_asked_for,
+    _version,
+    _source_days,
+    _inputs_published,
+    _inputs_sound,
+    _foreign_writes,
+    _schemas,
+    _disk_space,
+    _under_way,
+    _cut_periods,
+    _retention,
+)
+
+
+def _named(days: Collection[date], most: int = 3) -> str:
+    ranges = as_ranges(days)
+    return ", ".join(ranges[:most]) + (f" and {len(ranges) - most} more" if len(ranges) > most else "")

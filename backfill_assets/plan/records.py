@@ -1,0 +1,252 @@
+"""A plan: which days of which tables are to be rebuilt and why, from what, at what cost, and what speaks against it.
+
+Frozen data that goes to JSON and back. Its id is a hash of its content, so whoever approves an id has approved just
+this; :func:`backfill_assets.plan.basis.moved_since` says what of it no longer holds.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import Field
+
+from backfill_assets.days import Cadence, DayRange, contiguous
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.records import Record
+from backfill_assets.plan.expectations import Expectation
+
+Ranges = tuple[str, ...]
+"""Days as the fewest ranges, ``A..B`` or ``A``; of weekly and monthly tables the first days of their periods."""
+Fingerprints = Mapping[str, Mapping[str, str]]
+"""A short fingerprint by table and day."""
+
+
+class Scope(enum.StrEnum):
+    """How much of the pipeline is rebuilt."""
+
+    WHOLE = "whole pipeline"
+    """What the table is computed from, the table, and what is computed from it."""
+    ONWARDS = "from the table on"
+    DOWNSTREAM = "downstream only"
+    """What is computed from the table: the table itself is right already."""
+
+
+class Why(enum.StrEnum):
+    """Why a day is rebuilt."""
+
+    LANDED = "landed and not taken in"
+    MISSING = "missing"
+    INPUT_CHANGED = "input changed"
+    CODE_CHANGED = "code changed"
+    FOREIGN_WRITE = "foreign write"
+    INPUT_REBUILT = "an input is rebuilt"
+    ASKED_FOR = "asked for"
+
+
+class Asked(Record):
+    """The question that the plan answers."""
+
+    target: str
+    days: str
+    version: str = ""
+    """Of the target's logic; empty for the current one."""
+    scope: Scope = Scope.ONWARDS
+    force: bool = False
+
+
+class Estimate(Record):
+    """What a step will read, write and take; None where there is nothing to go by."""
+
+    rows_read: int | None = 0
+    bytes_read: int | None = 0
+    rows_written: int | None = None
+    bytes_written: int | None = None
+    seconds: float | None = None
+    measured_days: int = 0
+    """Published days whose staging was timed: what ``seconds`` goes by."""
+
+
+class PlannedStep(Record):
+    """The days of tables that are built together. ``kind`` is ``take in`` for raw: rows are appended, not replaced."""
+
+    tables: tuple[str, ...]
+    version: str
+    cadence: Cadence = Cadence.DAILY
+    kind: Literal["rebuild", "take in"] = "rebuild"
+    rebuild: Mapping[Why, Ranges] = Field(default_factory=dict)
+    skipped: Ranges = ()
+    """Fresh, and nothing they are computed from is rebuilt."""
+    estimate: Estimate = Estimate()
+
+    @property
+    def name(self) -> str:
+        return self.tables[0]
+
+    @property
+    def why(self) -> Mapping[date, Why]:
+        """The days to rebuild, ascending, with the reason of each."""
+        found = {day: why for why, ranges in self.rebuild.items() for day in days_of(ranges)}
+        return dict(sorted(found.items()))
+
+    @property
+    def days(self) -> tuple[date, ...]:
+        return tuple(self.why)
+
+
+class Pinned(Record):
+    """An input that the plan does not rebuild: the version to read it at, and the days that are read of it."""
+
+    table: str
+    version: int | None
+    days: Ranges
+    files_may_go: datetime | None = None
+    """From then on files of that version may be reclaimed; None while all of them are in main."""
+
+
+class AsOf(Record):
+    """Reference data that a step looks back for: the days it will read, and those it will not find."""
+
+    step: str
+    table: str
+    first: int
+    last: int
+    """Offsets in days, from the day that is built."""
+    days: Ranges
+    absent: Ranges = ()
+
+
+class Finding(Record):
+    """Something that was found before anything was done; one that ``stops`` has to be put right first."""
+
+    kind: str
+    severity: Literal["stops", "warns"]
+    message: str
+    next_step: str
+    table: str = ""
+    days: Ranges = ()
+
+
+class Recommended(Record):
+    """The scope that fits what has changed."""
+
+    scope: Scope
+    because: str
+
+
+class Cost(Record):
+    """All steps together. ``unknown`` lists those without a timed day: the sums leave them out, or are None."""
+
+    seconds: float | None = 0.0
+    cores: int = 1
+    price_per_core_hour: Decimal | None = None
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def core_seconds(self) -> float | None:
+        return None if self.seconds is None else self.seconds * self.cores
+
+    @property
+    def money(self) -> Decimal | None:
+        if self.price_per_core_hour is None or self.core_seconds is None:
+            return None
+        return (Decimal(str(self.core_seconds)) / 3600 * self.price_per_core_hour).quantize(Decimal("0.0001"))
+
+
+class StepTime(Record):
+    """How many seconds a step of the campaign takes, from ``low`` to ``high``; None where there is nothing to go by."""
+
+    step: str
+    low: float | None = None
+    high: float | None = None
+    campaigns: int = 0
+    """Earlier campaigns that the band goes by; a band from none of them is a default."""
+
+
+class Basis(Record):
+    """What the plan was computed from: if it moves, the plan is to be made again."""
+
+    sequence: int = -1
+    """The entry of the publication log."""
+    versions: Mapping[str, int] = Field(default_factory=dict)
+    written: Fingerprints = Field(default_factory=dict)
+    """Content and inputs of the days that are rebuilt or skipped."""
+    read: Fingerprints = Field(default_factory=dict)
+    """Content of the days that are read and not rebuilt."""
+    code: Mapping[str, str] = Field(default_factory=dict)
+    """The version of each step's logic."""
+    landed: Fingerprints = Field(default_factory=dict)
+    """Files that were not taken in, by raw table and arrival day."""
+
+
+class Plan(Record):
+    """``steps`` are in build order; tables and days are named as they are everywhere."""
+
+    asked: Asked
+    steps: tuple[PlannedStep, ...]
+    pinned: tuple[Pinned, ...] = ()
+    as_of: tuple[AsOf, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+    """What is expected of the difference; it is judged before anybody approves."""
+    recommended: Recommended | None = None
+    """None when nothing has changed."""
+    cost: Cost = Cost()
+    times: tuple[StepTime, ...] = ()
+    """What carrying it out takes by the steps of a campaign; empty for a plan that was made before there were bands."""
+    rollback_window_days: int = 30
+    basis: Basis = Basis()
+    made_at: datetime
+
+    @property
+    def id(self) -> str:
+        """The same for the same content, in whatever order it was found and whenever."""
+        # How busy the machine was does not make it another plan.
+        left_out = {"made_at", "times"}
+        # A plan without expectations has the id that it had before there were any.
+        left_out |= set() if self.expectations else {"expectations"}
+        text = json.dumps(_canonical(self.model_dump(mode="json", exclude=left_out)), sort_keys=True)
+        return f"plan-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    @property
+    def stopped(self) -> bool:
+        """Is there a finding that has to be put right first?"""
+        return any(finding.severity == "stops" for finding in self.findings)
+
+    @property
+    def rebuilds(self) -> dict[str, tuple[date, ...]]:
+        """The days to rebuild of every table that has any, in build order."""
+        return {table: step.days for step in self.steps if step.rebuild for table in step.tables}
+
+    def to_json(self) -> str:
+        return self.model_dump_json(indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, id: str | None = None) -> Plan:
+        """Raises :class:`InvalidRequest` when ``text`` is not the plan called ``id``: somebody changed it."""
+        plan = cls.model_validate_json(text)
+        if id is not None and plan.id != id:
+            raise InvalidRequest(f"What is kept as {id} is {plan.id}: it was changed.", hint="Make the plan again.")
+        return plan
+
+
+def as_ranges(days: Iterable[date]) -> Ranges:
+    return tuple(str(found.first) if len(found) == 1 else str(found) for found in contiguous(days))
+
+
+def days_of(ranges: Iterable[str]) -> list[date]:
+    return [day for text in ranges for day in DayRange.parse(text)]
+
+
+def _canonical(value: Any) -> Any:
+    """Every list in a plan is a set: the order of steps follows from what they read."""
+    if isinstance(value, dict):
+        return {key: _canonical(each) if isinstance(each, dict | list) else each for key, each in value.items()}
+    if isinstance(value, list):
+        return sorted((_canonical(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value

@@ -1,0 +1,93 @@
+"""All that a plan is computed from: the steps, what stands in the lakehouse, what has landed, and the machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.campaign_journal import JournalEntry
+from backfill_assets.lakehouse.records import DayContent, logical_of
+from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.graph import published_days
+from backfill_assets.plan.records import Plan
+from backfill_assets.plan.status import Statuses, day_statuses
+from backfill_assets.published.observed import Observed
+
+TableDay = tuple[str, date]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where it would run; ``free_bytes`` of the lakehouse's disk, None where that has no limit we could ask for."""
+
+    cores: int = 1
+    core_hour_price: Decimal | None = None
+    free_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Situation:
+    """``steps`` are in build order and contain whatever they read; ``begins`` is the first day that can have data."""
+
+    steps: Sequence[Step]
+    observed: Observed
+    begins: date
+    today: date
+    bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Bytes of Parquet by table and day."""
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    """Main's schema as Delta's JSON, of tables that exist."""
+    declared_schemas: Mapping[str, str] = field(default_factory=dict)
+    """The schema that the contract declares, in the same form, of the same tables."""
+    landed: Mapping[str, Mapping[date, LandedDay]] = field(default_factory=dict)
+    """By raw table and arrival day."""
+    files_may_go: Mapping[str, datetime] = field(default_factory=dict)
+    """From when on files of the pinned version may be reclaimed, of tables that main has moved on from."""
+    open_plans: Sequence[Plan] = ()
+    """Plans that are being carried out."""
+    journals: Sequence[Sequence[JournalEntry]] = ()
+    """Of the newest campaigns: what their steps took."""
+    machine: Machine = Machine()
+    rollback_window_days: int = 30
+    now: datetime = datetime(2017, 1, 1, tzinfo=UTC)
+
+    def step_of(self, table: str) -> Step:
+        for step in self.steps:
+            if any(each.name == table for each in step.tables):
+                return step
+        raise InvalidRequest(f"There is no table {table!r}.", hint="backfill status lists the tables.")
+
+    def with_version(self, table: str, version: str) -> Situation:
+        """As if ``version`` were the current one of the step that builds ``table``; an unknown one changes nothing."""
+        target = self.step_of(table)
+        if not version or version not in {each.name for each in target.versions}:
+            return self
+        chosen = replace(target, current=version)
+        return replace(self, steps=[chosen if step is target else step for step in self.steps])
+
+    def content(self, table: str, day: date) -> DayContent | None:
+        state = self.observed.states.get((table, str(day)))
+        return state.content if state else None
+
+    def logical(self, table: str, day: date) -> str:
+        """What a build would find on the day, without reading it."""
+        text = str(day)
+        physical = self.observed.pinned.get(table, {}).get(text, fingerprints.EMPTY_DAY)
+        return logical_of(self.observed.states.get((table, text)), physical)
+
+    def published(self) -> set[tuple[str, str]]:
+        return published_days(self.observed)
+
+    def statuses(self, days: DayRange) -> Statuses:
+        return day_statuses(self.steps, self.observed, days)
+
+    def begun(self, step: Step, starts: Iterable[date]) -> set[date]:
+        """Those of ``starts`` whose periods have begun. Days have to be over; weeks and months need not."""
+        first = step.cadence.start(self.begins)
+        return {day for day in starts if first <= day < self.today}

@@ -1,0 +1,161 @@
+"""Which days are missing, fresh, stale or somebody else's: decided from the logs alone, never from data.
+
+Pure: what was observed goes in, the status of every table and day comes out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+
+from backfill_assets.days import Cadence, DayRange, contiguous
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
+from backfill_assets.model.declaration import Reads, Source, Step, Version
+from backfill_assets.published.observed import Observed
+
+NO_PARAMETERS = ""
+
+
+class DayStatus(enum.StrEnum):
+    """What can be said of one day of one table."""
+
+    FRESH = "fresh"
+    MISSING = "missing"
+    INPUT_CHANGED = "stale: input changed"
+    CODE_CHANGED = "stale: code changed"
+    FOREIGN_WRITE = "foreign write"
+
+
+Entries = Mapping[str, Mapping[int, str]]
+"""Logical fingerprints as :func:`fingerprints.inputs_of` takes them, by table and the ordinal of the day."""
+Statuses = Mapping[str, Mapping[date, DayStatus]]
+"""By table, in build order, and by day, ascending."""
+
+
+def day_statuses(
+    steps: Sequence[Step], observed: Observed, days: DayRange | None = None, *, as_published: bool = False
+) -> Statuses:
+    """The status of every known day of every table of ``steps``, or of each day of ``days``.
+
+    A day of a table is known when it, or that same day of something the table is computed from, was published.
+    ``steps`` are in build order and contain whatever they read. A day is compared with the current version of its
+    step. ``as_published`` compares it with the version that it was published with, and calls it ``code changed`` only
+    if that version is not declared any more.
+    """
+    published = _by_table(observed)
+    known = _known_days(steps, observed, published) if days is None else {}
+    entries = _entries(steps, observed, published)
+    found: dict[str, Mapping[date, DayStatus]] = {}
+    for step in steps:
+        asked = step.cadence.starts(days) if days is not None else sorted(known[step.name])
+        found |= _of_step(step, asked, observed, entries, _versions(step, as_published=as_published))
+    return found
+
+
+def ranges_by_status(statuses: Mapping[date, DayStatus]) -> dict[DayStatus, list[DayRange]]:
+    """The days of each status that occurs, as the fewest ranges, in the order of :class:`DayStatus`."""
+    days: dict[DayStatus, list[date]] = {status: [] for status in DayStatus}
+    for day, status in statuses.items():
+        days[status].append(day)
+    return {status: contiguous(found) for status, found in days.items() if found}
+
+
+def _versions(step: Step, *, as_published: bool) -> Mapping[str, Version]:
+    """The versions that a day may be of, by name; of a raw table none is asked for."""
+    if step.source:
+        return {}
+    return {version.name: version for version in (step.versions if as_published else [step.version()])}
+
+
+def _of_step(
+    step: Step, days: Iterable[date], observed: Observed, entries: Entries, versions: Mapping[str, Version]
+) -> dict[str, Mapping[date, DayStatus]]:
+    """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
+    found: dict[str, dict[date, DayStatus]] = {table.name: {} for table in step.tables}
+    for day in days:
+        text = day.isoformat()
+        inputs: dict[str, str] = {}
+        for name, statuses in found.items():
+            content = _known_content(name, text, observed)
+            if not isinstance(content, DayContent):
+                statuses[day] = content
+                continue
+            if step.source is not None:
+                statuses[day] = (
+                    DayStatus.CODE_CHANGED if _lies_elsewhere(step.source, day, content) else DayStatus.FRESH
+                )
+                continue
+            version = versions.get(content.code_version)
+            if version is None or content.parameters != NO_PARAMETERS:
+                statuses[day] = DayStatus.CODE_CHANGED
+                continue
+            if version.name not in inputs:
+                inputs[version.name] = fingerprints.inputs_of(_inputs_of(step, version, day, entries))
+            statuses[day] = DayStatus.FRESH if content.inputs == inputs[version.name] else DayStatus.INPUT_CHANGED
+    return dict(found)
+
+
+def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
+    """Whether rows of a raw day belong to other days, by what is declared now of possible event days."""
+    return source.placement.concerns(day, content.code_version, content.metrics)
+
+
+def _known_content(table: str, day: str, observed: Observed) -> DayContent | DayStatus:
+    """What the day holds, if it is there and nobody else wrote it."""
+    state = observed.states.get((table, day))
+    physical = observed.newest.get(table, {}).get(day, fingerprints.EMPTY_DAY)
+    if state is not None and state.content is not None:
+        return state.content if state.physical == physical else DayStatus.FOREIGN_WRITE
+    return DayStatus.MISSING if physical == fingerprints.EMPTY_DAY else DayStatus.FOREIGN_WRITE
+
+
+def _inputs_of(step: Step, version: Version, day: date, entries: Entries) -> dict[str, list[str]]:
+    # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
+    first = day.toordinal()
+    last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()
+    return {read.table: _read(read, first, last, entries[read.table]) for read in version.reads}
+
+
+def _read(read: Reads, first: int, last: int, entries: Mapping[int, str]) -> list[str]:
+    days = range(first + read.first, last + read.last + 1)
+    return [entries.get(each) or _never(each) for each in days]
+
+
+def _never(ordinal: int) -> str:
+    return fingerprints.entry(date.fromordinal(ordinal).isoformat(), fingerprints.NEVER_PUBLISHED)
+
+
+def _by_table(observed: Observed) -> dict[str, dict[str, DayState]]:
+    states: dict[str, dict[str, DayState]] = {}
+    for (table, day), state in observed.states.items():
+        states.setdefault(table, {})[day] = state
+    return states
+
+
+def _entries(steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]) -> Entries:
+    """The logical fingerprint of every day with rows or a past of what is read, as a build would find it now."""
+    entries: dict[str, dict[int, str]] = {}
+    for read in {read.table for step in steps for version in step.versions for read in version.reads}:
+        states, physicals = published.get(read, {}), observed.pinned.get(read, {})
+        for day in states.keys() | physicals.keys():
+            found = logical_of(states.get(day), physicals.get(day, fingerprints.EMPTY_DAY))
+            entries.setdefault(read, {})[date.fromisoformat(day).toordinal()] = fingerprints.entry(day, found)
+        entries.setdefault(read, {})
+    return entries
+
+
+def _known_days(
+    steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]
+) -> dict[str, set[date]]:
+    """The days each table is known to have, by table name."""
+    known: dict[str, set[date]] = {}
+    for step in steps:
+        same_day = () if step.source else (r.table for r in step.version().reads if r.first == r.last == 0)
+        days = set(step.cadence.starts(set().union(*(known.get(table, set()) for table in same_day))))
+        for table in step.tables:
+            seen = published.get(table.name, {}).keys() | observed.newest.get(table.name, {}).keys()
+            days.update(map(date.fromisoformat, seen))
+        known |= {table.name: days for table in step.tables}
+    return known

@@ -1,0 +1,169 @@
+"""A plan in words: the lines and rows that terminal, Markdown and the UI show alike. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from backfill_assets.plan.basis import MovedSince
+from backfill_assets.plan.durations import band, basis_line, estimate_line, together
+from backfill_assets.plan.records import AsOf, Estimate, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
+from backfill_assets.text import UNKNOWN, bullets, markdown_table
+
+STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "rows written", "written", "time")
+STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "written", "time")
+PINNED_COLUMNS = ("reads", "version", "days", "files")
+_MOST_RANGES = 3
+_OPTIONS = {
+    Scope.WHOLE: "with --source-too",
+    Scope.ONWARDS: "without --source-too and --only-downstream",
+    Scope.DOWNSTREAM: "with --only-downstream",
+}
+
+
+def headline(plan: Plan) -> str:
+    """What the plan is, in one sentence."""
+    version = f" by {plan.asked.version}" if plan.asked.version else ""
+    tables = [step for step in plan.steps if step.rebuild]
+    if not tables:
+        return f"{plan.asked.target} {plan.asked.days}{version}: nothing to rebuild, every day is fresh."
+    periods = sum(len(step.days) for step in tables)
+    of = f"{len(tables)} step" if len(tables) == 1 else f"{len(tables)} steps"
+    return f"{plan.asked.target} {plan.asked.days}{version}, {plan.asked.scope}: {periods:,} days and periods of {of}."
+
+
+def step_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """A row for each step, in build order."""
+    return [_step_row(step) for step in plan.steps]
+
+
+def pinned_rows(plan: Plan, now: datetime) -> list[tuple[str, ...]]:
+    return [
+        (each.table, _version(each), f"{len(days_of(each.days)):,}: {ranges(each.days)}", _kept(each, now))
+        for each in plan.pinned
+    ]
+
+
+def as_of_lines(plan: Plan) -> list[str]:
+    """Reference data that is looked back for."""
+    return [_as_of(each) for each in plan.as_of]
+
+
+def cost_line(plan: Plan) -> str:
+    """Time and money of computing the days alone, and of which steps neither is known."""
+    if not any(step.rebuild for step in plan.steps):
+        return "It costs nothing."
+    unknown = f"no earlier publication of {', '.join(plan.cost.unknown)} was timed: {UNKNOWN}"
+    seconds, core_seconds = plan.cost.seconds, plan.cost.core_seconds
+    all_unknown = all(step.name in plan.cost.unknown for step in plan.steps if step.rebuild)
+    if seconds is None or core_seconds is None or all_unknown:
+        return f"Computing the days: {unknown}."
+    cores = f"{plan.cost.cores} core{'s' * (plan.cost.cores > 1)}"
+    time = f"{duration(seconds)} on {cores} ({core_seconds:,.0f} core seconds)"
+    price = "set BACKFILL_CORE_HOUR_PRICE to have a cost" if plan.cost.money is None else f"costs {plan.cost.money}"
+    more = f"; {unknown}" if plan.cost.unknown else ""
+    return f"Computing the days: about {time}, {price}{more}."
+
+
+def time_lines(plan: Plan) -> list[str]:
+    """What a campaign takes as a whole and by step; nothing for a plan that was made before there were bands."""
+    return [estimate_line(plan)] if plan.times else []
+
+
+def expectation_lines(plan: Plan) -> list[str]:
+    """What is expected of the difference, as it was written."""
+    return [f"Expected: {each}" for each in plan.expectations]
+
+
+def scope_line(plan: Plan) -> str:
+    """Which scope fits, and whether it is the one that the plan has."""
+    if plan.recommended is None:
+        return "Scope: nothing has changed, in the table or in what it is computed from."
+    fits = plan.recommended.scope is plan.asked.scope
+    option = _OPTIONS[plan.recommended.scope]
+    return f"Scope: {plan.recommended.scope} fits ({plan.recommended.because}){'.' if fits else f': plan {option}.'}"
+
+
+def after_line(plan: Plan) -> str:
+    """What can be done about it afterwards."""
+    return f"What the days hold now can be put back for {plan.rollback_window_days} days after they are replaced."
+
+
+def markdown(plan: Plan, now: datetime, moved: MovedSince | None = None) -> str:
+    """The whole plan, for a page, a pull request, or metadata in the UI."""
+    parts = [f"## {plan.id}", headline(plan)]
+    if moved:
+        parts += ["**It has moved since it was made; make it again:**", bullets(moved.lines())]
+    if plan.steps:
+        parts.append(markdown_table(STEP_COLUMNS, step_rows(plan), STEP_NUMBERS))
+    parts.append(cost_line(plan))
+    if plan.times:
+        times = [(each.step.replace("_", " "), band(each)) for each in (*plan.times, together(plan.times))]
+        parts += [markdown_table(("as a campaign", "time"), times, ("time",)), basis_line(plan.times)]
+    if plan.pinned:
+        parts.append(markdown_table(PINNED_COLUMNS, pinned_rows(plan, now)))
+    if plan.as_of:
+        parts.append(bullets(as_of_lines(plan)))
+    if plan.expectations:
+        parts.append(bullets(expectation_lines(plan)))
+    if plan.findings:
+        rows = [(each.severity, each.message, each.next_step) for each in plan.findings]
+        parts.append(markdown_table(("finding", "what", "what to do"), rows))
+    parts += [scope_line(plan), after_line(plan)]
+    return "\n\n".join(parts) + "\n"
+
+
+def ranges(found: Ranges, most: int = _MOST_RANGES) -> str:
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
+
+
+def duration(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))
+
+
+def size(found: int | None) -> str:
+    """Bytes for people: ``1.4 MiB``."""
+    if found is None:
+        return UNKNOWN
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if found >= factor:
+            return f"{found / factor:,.1f} {unit}"
+    return f"{found} B"
+
+
+def _step_row(step: PlannedStep) -> tuple[str, ...]:
+    why = "; ".join(f"{why}: {ranges(found)}" for why, found in step.rebuild.items())
+    volumes = _volumes(step.estimate) if step.rebuild else ("", "", "", "", "")
+    return (", ".join(step.tables), f"{len(step.days):,}", why, f"{len(days_of(step.skipped)):,}", *volumes)
+
+
+def _volumes(estimate: Estimate) -> tuple[str, ...]:
+    return (
+        UNKNOWN if estimate.rows_read is None else f"{estimate.rows_read:,}",
+        size(estimate.bytes_read),
+        UNKNOWN if estimate.rows_written is None else f"{estimate.rows_written:,}",
+        size(estimate.bytes_written),
+        UNKNOWN if estimate.seconds is None else duration(estimate.seconds),
+    )
+
+
+def _version(pinned: Pinned) -> str:
+    return "never published" if pinned.version is None else str(pinned.version)
+
+
+def _kept(pinned: Pinned, now: datetime) -> str:
+    """How long the files of a pinned version can be relied on."""
+    if pinned.version is None:
+        return ""
+    if pinned.files_may_go is None:
+        return "all in main"
+    days = (pinned.files_may_go - now).days
+    return f"may go in {days} day{'s' * (days != 1)}" if days >= 0 else "may be gone"
+
+
+def _as_of(each: AsOf) -> str:
+    absent = f"; not there: {ranges(each.absent)}" if each.absent else ""
+    looks = f"{-each.first} to {-each.last} days back" if each.last else f"up to {-each.first} days back"
+    return f"{each.step} looks for {each.table} {looks}: reads {ranges(each.days) or 'nothing'}{absent}"

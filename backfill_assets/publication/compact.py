@@ -1,0 +1,145 @@
+"""Compaction: a publication that preserves content. Nothing downstream becomes stale by it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.days import parse_day
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset, dataset_of
+from backfill_assets.lakehouse.content_sums import ContentSums, content_sums
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable, of_days
+from backfill_assets.lakehouse.records import (
+    DayChange,
+    DayContent,
+    Provenance,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.lakehouse.written_files import write_folder, written_files
+from backfill_assets.publication.publisher import Moved, Pin, Published, Publisher
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+_BATCH_ROWS = 64 * 1024
+_ROW_GROUP_BYTES = 32 * 1024 * 1024
+"""Uncompressed. Memory is a few times this, however large the days are."""
+_STAGED_AS = StagedAs(input_fingerprint="compaction")
+
+
+def compact(
+    publisher: Publisher,
+    table: str,
+    days: Iterable[str],
+    *,
+    id: str,
+    provenance: Provenance | None = None,
+) -> Published | Moved | None:
+    """Rewrite days that have several files into one file each; None when no day has more than one.
+
+    Days that somebody published meanwhile come back as :class:`Moved` and are simply left for the next time.
+    """
+    pin = publisher.pin({table: list(days)}, {})
+    main = MainTable.open(publisher.storage, table)
+    several = sorted(day for (_, day), expected in pin.expected.items() if len(expected.files) > 1)
+    if main is None or not several:
+        return None
+    if moved := _moved(main, pin, several):
+        return moved
+    main.require_writable({day: {} for day in several}, of_days(main.state(), several))
+    # A name of its own for each attempt: what one that died has left may be of older rows.
+    timeline = Timeline(publisher.storage, table, f"compact-{id}-{secrets.token_hex(4)}")
+    _rewrite(main, timeline, several)
+    return publisher.publish(_request(timeline, pin, several, id, provenance or Provenance()))
+
+
+def _moved(main: MainTable, pin: Pin, days: list[str]) -> Moved | None:
+    """The rows are read from the very files that are expected: main may have been elsewhere in between, and back."""
+    files = main.state().by_day()
+    moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[main.name, day].files)}
+    return Moved({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
+
+
+def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:
+    """Write each day into one file of ``timeline``, some of its rows at a time; refuse if a day's content changed."""
+    folder, rows = write_folder(), dataset_of(main.storage, main.name, main.handle)
+    read = {day: _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", rows, day) for day in days}
+    files = written_files(timeline.storage, timeline.path, folder)
+    timeline.add(files, str(main.handle.schema().to_json()), dict.fromkeys(days, _STAGED_AS))
+    written = arrow_dataset(timeline.storage, timeline.path)
+    for day in days:
+        if content_sums(_batches(written, day)) != read[day]:
+            raise PublicationRefused(f"Compacting {main.name} {day} changed its content; nothing was published.")
+
+
+def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: str) -> ContentSums:
+    """One Parquet file of the rows of ``day``, without the partition column; returns what they hold."""
+    sums, columns = ContentSums(), dataset.schema.remove(dataset.schema.get_field_index(PARTITION_COLUMN))
+    with timeline.storage.parquet_writer(f"{timeline.path}/{folder}/part-0.snappy.parquet", columns) as writer:
+        for rows in _row_groups(_batches(dataset, day)):
+            sums += content_sums(rows.to_batches())
+            writer.write_table(rows.select(columns.names), row_group_size=max(1, rows.num_rows))
+    return sums
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of ``batches`` in parts of some :data:`_ROW_GROUP_BYTES`: each becomes a row group of a file."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.nbytes for each in held) >= _ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _batches(dataset: ds.Dataset, day: str) -> Iterator[pa.RecordBatch]:
+    """The rows of ``day``, in small batches. By itself Arrow would read ahead, and keep what it has read of a file."""
+    import pyarrow.dataset as ds
+
+    batches: Iterator[pa.RecordBatch] = dataset.scanner(
+        filter=pc.field(PARTITION_COLUMN) == parse_day(day),
+        batch_size=_BATCH_ROWS,
+        batch_readahead=0,
+        fragment_readahead=0,
+        fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True),
+        use_threads=False,
+    ).to_batches()
+    return batches
+
+
+def _request(
+    timeline: Timeline,
+    pin: Pin,
+    days: list[str],
+    id: str,
+    provenance: Provenance,
+) -> Publication:
+    staged = timeline.days()
+    changes = [
+        DayChange(
+            day=day,
+            adds=staged[day].files,
+            content=_content_of(pin, timeline.table, day),
+            expected=pin.expected[timeline.table, day],
+        )
+        for day in days
+    ]
+    change = TableChange(table=timeline.table, table_schema=timeline.schema(), days=tuple(changes))
+    return Publication(id=id, kind="compact", tables=(change,), provenance=provenance)
+
+
+def _content_of(pin: Pin, table: str, day: str) -> DayContent | None:
+    """The content carries over; that of a day somebody else wrote stays unknown."""
+    state = pin.states.get((table, day))
+    known = state is not None and state.physical == fingerprints.physical(pin.expected[table, day].files)
+    return state.content if state and known else None

@@ -1,0 +1,285 @@
+"""FINISH and CLOSE: bring an open entry to its end, forward or back, from wherever anybody left it.
+
+Whoever meets an open entry finishes it: nothing waits for a dead process, and a slow one that wakes up finds its
+transaction or the fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.errors import BackfillError, InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
+from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
+from backfill_assets.lakehouse.records import Outcome, Prepared
+from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, Reached, Step
+from backfill_assets.publication_log.log import Head, HeadState, PublicationLog, remembered
+from backfill_assets.publication_log.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Carries prepared entries to their end; every step may be repeated, by anybody, at any time."""
+
+    storage: Storage
+    log: PublicationLog
+    now: Callable[[], datetime]
+    reached: Reached
+
+    def finish(self, publication: str) -> Outcome:
+        """How the publication ended, after bringing it there if need be.
+
+        Raises :class:`CommitRefused` when one of its tables takes no commit; the entry then stays open.
+        """
+        retry = Retry(f"Finishing {publication}")
+        while True:
+            head = self.log.head()
+            self.reached(Step.LOG_READ, publication)
+            entry = head.state.open.get(publication)
+            if entry is None:
+                return self._outcome(head, publication)
+            prepared = self.log.prepared(entry)
+            outcome: Outcome = "aborted" if entry.aborting else "done"
+            done = self._back(prepared) if entry.aborting else self._forward(head, prepared)
+            if done and self._close(head, prepared, outcome):
+                return outcome
+            retry.lost("other writers commit to its tables or to the log")
+
+    def abort(self, publication: str, by: str, reason: str) -> dict[str, str]:
+        """Give an open entry up, on the word of a person; the tables that could not be put back, and why.
+
+        Such a table is left as it is, and readers who pin the log keep the version that they had. Raises
+        :class:`InvalidRequest` for a publication that is not open.
+        """
+        said = f"aborted by {by or 'hand'}" + (f": {reason}" if reason else "")
+        retry = Retry(f"Aborting {publication}")
+        while True:
+            head = self.log.head()
+            entry = head.state.open.get(publication)
+            if entry is None:
+                raise InvalidRequest(
+                    f"{publication} is not open: it is {self._outcome(head, publication)}.",
+                    hint=f"What is done is put back by: backfill rollback {publication}",
+                )
+            prepared = self.log.prepared(entry)
+            if not entry.aborting:
+                self._decide_abort(head, prepared, said)
+            else:
+                left = self._back_where_possible(prepared)
+                note = said + "".join(f"; {table} is left as it is ({why})" for table, why in left.items())
+                if self._close(head, prepared, "aborted", left, (aborted_by_hand_row(prepared.publication, by, note),)):
+                    return left
+            retry.lost("other writers commit to its tables or to the log")
+
+    def _back_where_possible(self, prepared: Prepared) -> dict[str, str]:
+        """Like :meth:`_back`, but a table that refuses it is left as it is, and named with the reason."""
+        left: dict[str, str] = {}
+        for table in sorted(prepared.publication.writes):
+            try:
+                self._back_one(prepared, table)
+            except (BackfillError, DeltaError, OSError) as error:
+                left[table] = error.message if isinstance(error, BackfillError) else str(error)
+        return left
+
+    def _outcome(self, head: Head, publication: str) -> Outcome:
+        outcome = self.log.outcome(head, publication)
+        if outcome is None:
+            raise PublicationRefused(f"The publication {publication} was never prepared.")
+        return outcome
+
+    def _forward(self, head: Head, prepared: Prepared) -> bool:
+        """Commit to each table in order; False asks for a restart with a fresh look at the log."""
+        publication = prepared.publication.id
+        for table in sorted(prepared.publication.writes):
+            main = self._main(table)
+            transaction = main.transaction(publication)
+            self.reached(Step.TABLE_LOADED, publication)
+            if transaction == COMMITTED:
+                continue
+            if transaction is not None:
+                return False
+            state = main.state()
+            if not _as_before(prepared, table, main, state):
+                self._decide_abort(head, prepared, f"{table} was written by somebody else")
+                return False
+            if not self._is_forward(publication) or not self._commit(prepared, table, main, state):
+                return False
+            self.reached(Step.TABLE_COMMITTED, publication)
+        return True
+
+    def _is_forward(self, publication: str) -> bool:
+        """Is the entry still open, and not given up? An abort by hand may have left this table without a fence.
+
+        Asked after the table was read: what took the fence away from the abort stands in that version, or comes after
+        it, so this commit is refused like the fence was.
+        """
+        entry = self.log.head().state.open.get(publication)
+        return entry is not None and not entry.aborting
+
+    def _commit(self, prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
+        target, change = prepared.target(table), prepared.change(table)
+        positions = {position.id: position.after for position in change.positions}
+        return main.commit(
+            prepared.publication.id,
+            {prepared.publication.id: COMMITTED, **positions},
+            target=target,
+            active=of_days(state, target),
+            schema=change.table_schema,
+            at=self.now(),
+        )
+
+    def _decide_abort(self, head: Head, prepared: Prepared, reason: str) -> None:
+        publication = prepared.publication
+        entry = head.state.open[publication.id].model_copy(update={"aborting": True})
+        state = head.state.model_copy(update={"open": {**head.state.open, publication.id: entry}})
+        if self.log.append(head, aborting_rows(publication, reason), lambda file: state):
+            self.reached(Step.ABORT_DECIDED, publication.id)
+
+    def _back(self, prepared: Prepared) -> bool:
+        """Restore each table that was committed to, fence each that was not: a late commit then cannot succeed."""
+        for table in sorted(prepared.publication.writes):
+            self._back_one(prepared, table)
+        return True
+
+    def _back_one(self, prepared: Prepared, table: str) -> None:
+        retry = Retry(f"Taking {prepared.publication.id} back from {table}")
+        while not self._withdraw(prepared, table):
+            retry.lost(f"other writers commit to {table}")
+
+    def _withdraw(self, prepared: Prepared, table: str) -> bool:
+        """One attempt; False when somebody else committed to the table in the same moment."""
+        publication = prepared.publication.id
+        main = self._main(table)
+        transaction = main.transaction(publication)
+        self.reached(Step.TABLE_LOADED, publication)
+        if transaction in (FENCED, RESTORED):
+            return True
+        withdrawn = self._fence(prepared, main) if transaction is None else self._restore(prepared, table, main)
+        if withdrawn:
+            self.reached(Step.FENCED if transaction is None else Step.RESTORED, publication)
+        return withdrawn
+
+    def _fence(self, prepared: Prepared, main: MainTable) -> bool:
+        publication = prepared.publication.id
+        return main.commit(publication, {publication: FENCED}, target={}, active={}, schema=None, at=self.now())
+
+    def _restore(self, prepared: Prepared, table: str, main: MainTable) -> bool:
+        """Take back what we committed, positions with it; days that others changed since are left alone."""
+        publication, positions = prepared.publication.id, prepared.change(table).positions
+        active = of_days(main.state(), prepared.target(table))
+        target = _restored(prepared, table, active)
+        complete = len(target) == len(active)
+        if positions and not complete:
+            target = {}  # positions and rows only ever move together: what stays of them stays whole
+        back = {position.id: position.before or 0 for position in positions if complete}
+        return main.commit(
+            publication,
+            {publication: RESTORED, **back},
+            target=target,
+            active=active,
+            schema=None,
+            at=self.now(),
+        )
+
+    def _close(
+        self, head: Head, prepared: Prepared, outcome: Outcome, left: Collection[str] = (), also: Sequence[Row] = ()
+    ) -> bool:
+        """Append the end of the entry; False when another writer was faster, or a table lost its commit.
+
+        Tables in ``left`` keep the version that they have in the map.
+        """
+        publication, state = prepared.publication, head.state
+        mains = {table: self._main(table) for table in publication.writes - set(left)}
+        if not all(_has_commit(main, publication.id, outcome) for main in mains.values()):
+            return False
+        own = {table: self._own_version(prepared, main, outcome) for table, main in mains.items()}
+        self.reached(Step.CLOSING, publication.id)
+        versions = {**state.versions, **own}
+        index, since = self.log.index(head, state.since)
+        changes = {
+            "open": {id: entry for id, entry in state.open.items() if id != publication.id},
+            "versions": versions,
+            "index": index,
+            "outcomes": remembered(state.outcomes, publication.id, outcome),
+            "due": _due(state, prepared, outcome),
+        }
+        rows = [*closed_rows(prepared, outcome, versions, own), *also]
+        closed = self.log.append(
+            head,
+            rows,
+            lambda file: state.model_copy(update={**changes, "since": (*since, file) if outcome == "done" else since}),
+        )
+        if closed:
+            self.reached(Step.CLOSED, publication.id)
+        return closed
+
+    def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:
+        """The version that the publication made; the newest one if that is gone and the days are just as it left them.
+
+        A commit is gone when its entry was left open for longer than the table's log is kept.
+        """
+        try:
+            return main.commit_version(prepared.publication.id)
+        except VersionGone:
+            done = outcome == "done"
+            left = prepared.target(main.name) if done else prepared.before_files(main.name)
+            now = of_days(main.state(), left)
+            if any(now[day].keys() != files.keys() for day, files in left.items()):
+                raise
+            return main.version
+
+    def _main(self, table: str) -> MainTable:
+        main = MainTable.open(self.storage, table)
+        if main is None:
+            raise PublicationRefused(
+                f"The table {table} has disappeared while a publication to it was open.",
+                hint=f"Put the folder {self.storage.uri(table)} back from a backup, or give the publication up: "
+                "backfill abort PUBLICATION",
+            )
+        return main
+
+
+def _has_commit(main: MainTable, publication: str, outcome: Outcome) -> bool:
+    """Is what the outcome says in the table? A writer without put-if-absent may have overwritten the commit."""
+    found = main.transaction(publication)
+    return found == COMMITTED if outcome == "done" else found in (FENCED, RESTORED)
+
+
+def _due(state: HeadState, prepared: Prepared, outcome: Outcome) -> dict[str, str]:
+    """A notice becomes due by the very append that closes its publication, and only if that is done."""
+    publication = prepared.publication
+    if publication.notice is None or outcome != "done":
+        return dict(state.due)
+    return {**state.due, publication.id: state.open[publication.id].file}
+
+
+def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
+    """Is main still as prepare found it? Only a writer that bypasses the protocol can have changed it."""
+    before, target = prepared.before_files(table), prepared.target(table)
+    active = of_days(state, before)
+    same_files = all(active[day].keys() == files.keys() for day, files in before.items())
+    positions = prepared.change(table).positions
+    same_positions = all((main.transaction(p.id) or 0) == (p.before or 0) for p in positions)
+    return same_files and same_positions and not main.obstacles(prepared.change(table).table_schema, target, active)
+
+
+def _restored(prepared: Prepared, table: str, active: Files) -> dict[str, dict[str, AddedFile]]:
+    """The files that each day is to have again; a day that others changed since is left out.
+
+    Appended files come out from among whatever was added since; a replaced day must still be just as we made it.
+    """
+    ours, before = prepared.target(table), prepared.before_files(table)
+    if prepared.change(table).mode == "replace":
+        return {day: before[day] for day in ours if active[day].keys() == ours[day].keys()}
+    added = {day.day: {add.path for add in day.adds} for day in prepared.change(table).days}
+    return {
+        day: {path: file for path, file in active[day].items() if path not in paths}
+        for day, paths in added.items()
+        if paths <= active[day].keys()
+    }

@@ -1,0 +1,147 @@
+"""Holds: advisory leases with an expiry on days, taken for the seconds of a cut-over.
+
+Nothing rests on them but patience: correctness is compare-and-swap. Without one, a writer that publishes every few
+seconds could make a cut-over start over again and again. A hold has an expiry from the start, so a dead holder's ends
+by itself; whoever waits, waits until then at most.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import ValidationError
+
+from backfill_assets.lakehouse.records import Record
+from backfill_assets.lakehouse.storage import Storage
+
+_HOLDS = "_holds"
+HOLD_SECONDS = 60
+"""How long a hold lasts unless it is extended."""
+LONGEST_WAIT_SECONDS = 300
+"""However often a hold is extended, nobody waits longer for it."""
+_LOOK_EVERY_SECONDS = 0.5
+DaysOf = Mapping[str, Iterable[str]]
+"""Days by table."""
+
+
+class Hold(Record):
+    """``campaign`` asks others to leave these days alone until ``until`` (UTC). ``holder`` is one process of it."""
+
+    campaign: str
+    holder: str
+    days: Mapping[str, tuple[str, ...]]
+    until: datetime
+
+    @property
+    def name(self) -> str:
+        return f"{self.campaign}.{self.holder}"
+
+
+@dataclass
+class HeldDays:
+    """A hold that this process has."""
+
+    storage: Storage
+    now: Callable[[], datetime]
+    hold: Hold
+
+    def extend(self, seconds: float = HOLD_SECONDS) -> None:
+        """Let it last ``seconds`` from now on."""
+        self.hold = self.hold.model_copy(update={"until": self.now() + timedelta(seconds=seconds)})
+        self.storage.write_bytes(_path(self.hold), self.hold.model_dump_json().encode())
+
+    def release(self) -> None:
+        self.storage.delete(_path(self.hold))
+
+
+def put_hold(
+    storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime], seconds: float = HOLD_SECONDS
+) -> HeldDays:
+    """Take a hold. It refuses nobody and is refused by nobody: two campaigns may hold one day, and one will win."""
+    named = {table: tuple(sorted(set(found))) for table, found in days.items()}
+    hold = Hold(campaign=campaign, holder=secrets.token_hex(4), days=named, until=now())
+    held = HeldDays(storage, now, hold)
+    held.extend(seconds)
+    return held
+
+
+@contextmanager
+def holding(storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime]) -> Iterator[HeldDays]:
+    """A hold for the length of a ``with`` block: released however the block ends."""
+    found = put_hold(storage, campaign, days, now)
+    try:
+        yield found
+    finally:
+        found.release()
+
+
+def all_holds(storage: Storage) -> list[Hold]:
+    """Every hold that was put and not released, expired ones included; one that is being written is no hold yet."""
+    found = []
+    for file in sorted(storage.files(_HOLDS), key=lambda file: file.path):
+        try:
+            found.append(Hold.model_validate_json(storage.read_bytes(file.path)))
+        except (FileNotFoundError, ValidationError):
+            continue
+    return found
+
+
+def expired(holds: Iterable[Hold], now: datetime) -> list[Hold]:
+    return [hold for hold in holds if hold.until <= now]
+
+
+def blocking(holds: Sequence[Hold], campaign: str, days: DaysOf, now: datetime) -> Hold | None:
+    """The hold of somebody else on one of ``days`` that lasts longest; an expired one blocks nobody."""
+    wanted = {table: set(found) for table, found in days.items()}
+    found = [
+        hold
+        for hold in holds
+        if hold.until > now
+        and hold.campaign != campaign
+        and any(wanted.get(table, set()) & set(held) for table, held in hold.days.items())
+    ]
+    return max(found, key=lambda hold: hold.until, default=None)
+
+
+def wait_for_holds(
+    storage: Storage,
+    campaign: str,
+    days: DaysOf,
+    *,
+    now: Callable[[], datetime],
+    sleep: Callable[[float], None],
+    progress: Callable[[str], None],
+) -> float:
+    """Wait while others hold one of ``days``; how many seconds that took.
+
+    Ends when they are released or expire, and after :data:`LONGEST_WAIT_SECONDS` in any case.
+    """
+    wanted = {table: tuple(found) for table, found in days.items()}
+    started, told = now(), ""
+    latest = started + timedelta(seconds=LONGEST_WAIT_SECONDS)
+    while (moment := now()) < latest:
+        hold = blocking(all_holds(storage), campaign, wanted, moment)
+        if hold is None:
+            break
+        if hold.name != told:
+            left = (hold.until - moment).total_seconds()
+            progress(f"waiting for {hold.campaign}, which is cutting over these days, for {left:.0f} s at most")
+            told = hold.name
+        sleep(min(_LOOK_EVERY_SECONDS, (min(hold.until, latest) - moment).total_seconds()))
+    return (now() - started).total_seconds()
+
+
+def drop_expired(storage: Storage, now: datetime) -> list[Hold]:
+    """Remove what dead holders left behind."""
+    gone = expired(all_holds(storage), now)
+    for hold in gone:
+        storage.delete(_path(hold))
+    return gone
+
+
+def _path(hold: Hold) -> str:
+    return f"{_HOLDS}/{hold.name}.json"

@@ -1,0 +1,138 @@
+"""The outbox: notices are written with what they tell of, and delivered afterwards, *effectively once*.
+
+A notice of a publication stands in its Prepared entry; the append that closes the publication as done makes it due,
+so there is no publication without its notice and no notice of one that was aborted. A notice that belongs to no
+publication is a file that is put where none was. Delivery is repeated until it is marked, always under the same
+deduplication key: whoever receives notices drops a key that it has seen.
+
+Looking for due notices costs the same however long the log is: the head of the log names them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from backfill_assets.errors import InvalidRequest, NotDelivered
+from backfill_assets.lakehouse.records import Notice
+from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication_log.log import Head, HeadState
+from backfill_assets.published.reading import anything_published
+
+_DUE, _TOLD = "_outbox/due", "_outbox/told"
+_KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,150}")
+
+
+@dataclass(frozen=True)
+class DueNotice:
+    """A notice to be delivered. ``key`` is the same at every attempt."""
+
+    key: str
+    notice: Notice
+    with_publication: bool = True
+    """False for one that was announced on its own; ``key`` is then not the name of a publication."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What one round of delivering came to: the keys that were sent, and why others were not, by key."""
+
+    sent: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+class Sender(Protocol):
+    """Hands a notice over; raises :class:`NotDelivered` when it is not certain that it arrived."""
+
+    def send(self, due: DueNotice) -> None: ...
+
+
+def announce(storage: Storage, key: str, notice: Notice) -> bool:
+    """Make ``notice`` due; False if one of this ``key`` is due or was delivered already, so it may be repeated."""
+    if not _KEY.fullmatch(key):
+        raise InvalidRequest(f"{key!r} cannot be the key of a notice.", hint="Use a-z, 0-9, dots and hyphens.")
+    if storage.exists(f"{_TOLD}/{key}.json"):
+        return False
+    return storage.put_if_absent(f"{_DUE}/{key}.json", notice.model_dump_json().encode())
+
+
+def due_notices(publisher: Publisher) -> list[DueNotice]:
+    """What is due, announcements first; reads the head of the log and one file for each notice."""
+    return [*_announced(publisher.storage), *_published(publisher)]
+
+
+def delivered_keys(publisher: Publisher) -> list[str]:
+    """The keys of all notices that were delivered: reads the whole history, for audits."""
+    told = sorted(_key_of(file.path) for file in publisher.storage.files(_TOLD))
+    if not anything_published(publisher.storage):
+        return told
+    return [*told, *(row["publication"] for row in publisher.log.rows("told", columns=["publication", "event"]))]
+
+
+def deliver(publisher: Publisher, sender: Sender) -> Delivery:
+    """Send every due notice and mark it. One that cannot be sent stays due and does not hold up the others.
+
+    A process that dies between sending and marking leaves the notice due: it is sent again under the same key.
+    """
+    sent: list[str] = []
+    failed: list[tuple[str, str]] = []
+    for due in due_notices(publisher):
+        publisher.reached(Step.NOTICE_READ, due.key)
+        try:
+            sender.send(due)
+        except NotDelivered as error:
+            failed.append((due.key, error.message))
+            continue
+        publisher.reached(Step.NOTICE_SENT, due.key)
+        _mark(publisher, due)
+        publisher.reached(Step.NOTICE_MARKED, due.key)
+        sent.append(due.key)
+    return Delivery(tuple(sent), tuple(failed))
+
+
+def _announced(storage: Storage) -> Iterable[DueNotice]:
+    for file in sorted(storage.files(_DUE), key=lambda file: (file.modified_ms, file.path)):
+        if not file.path.endswith(".json"):
+            continue  # one that is being written
+        key = _key_of(file.path)
+        if storage.exists(f"{_TOLD}/{key}.json"):
+            storage.delete(file.path)  # its deliverer died after marking it
+        else:
+            yield DueNotice(key, Notice.model_validate_json(storage.read_bytes(file.path)), with_publication=False)
+
+
+def _published(publisher: Publisher) -> Sequence[DueNotice]:
+    if not anything_published(publisher.storage):
+        return []
+    due = publisher.log.head().state.due
+    found = ((publication, publisher.log.prepared_in(file)) for publication, file in due.items())
+    return [DueNotice(id, held.publication.notice) for id, held in found if held.publication.notice is not None]
+
+
+def _mark(publisher: Publisher, due: DueNotice) -> None:
+    if not due.with_publication:
+        publisher.storage.put_if_absent(f"{_TOLD}/{due.key}.json", due.notice.model_dump_json().encode())
+        publisher.storage.delete(f"{_DUE}/{due.key}.json")
+        return
+    retry = Retry(f"Marking the notice {due.key} as sent")
+    while True:
+        head = publisher.log.head()
+        if due.key not in head.state.due:
+            return
+        rest = {key: file for key, file in head.state.due.items() if key != due.key}
+        if publisher.log.append(head, [{"event": "told", "publication": due.key}], _now_due(head, rest)):
+            return
+        retry.lost("other writers append to the log")
+
+
+def _now_due(head: Head, due: Mapping[str, str]) -> Callable[[str], HeadState]:
+    return lambda file: head.state.model_copy(update={"due": due})
+
+
+def _key_of(path: str) -> str:
+    return path.rsplit("/", 1)[1].removesuffix(".json")

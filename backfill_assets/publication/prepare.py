@@ -1,0 +1,291 @@
+"""PREPARE: everything that can be refused is refused here, before anything is committed to any table.
+
+Log first, then the tables, then the append on that same version of the log: whatever changed in between makes the
+append fail, and what the new entries touch is looked at again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
+from backfill_assets.lakehouse.main_table import MainTable, check_partitions, of_days
+from backfill_assets.lakehouse.records import (
+    Before,
+    DayState,
+    InputRead,
+    Outcome,
+    Prepared,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.crash_points import Reached, Step
+from backfill_assets.publication.pin import States, files_at, logicals
+from backfill_assets.publication_log.log import Head, HeadState, OpenEntry, PublicationLog
+from backfill_assets.publication_log.pinned import pinned_files
+from backfill_assets.publication_log.rows import closed_rows, prepared_rows
+
+TURN = timedelta(seconds=10)
+"""How long others let a publication pass that lost several rounds."""
+_ROUNDS_BEFORE_A_TURN = 5
+_TURN_LOOK_SECONDS = 0.1
+_MOST_TURN_LOOKS = 100
+"""However many others ask for a turn, a round waits no longer for them than one turn."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Main or an input moved on since staging: these days, and only these, are to be staged again."""
+
+    days: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    inputs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Puts publications on the log, or says what moved."""
+
+    storage: Storage
+    log: PublicationLog
+    retention_days: int
+    now: Callable[[], datetime]
+    reached: Reached
+    finish: Callable[[str], Outcome]
+    sleep: Callable[[float], None] = time.sleep
+
+    def prepare(self, publication: Publication) -> Moved | None:
+        """None when the publication is on the log, by this call or by an earlier attempt: the log knows its outcome.
+
+        A round that is lost to a publication of other tables repeats only the append, not the checks.
+        """
+        check_request(publication)
+        tables = publication.writes | publication.reads
+        retry, rows, as_of = Retry(f"Preparing {publication.id}"), None, None
+        lost = 0
+        while True:
+            head = self._head_in_turn(publication)
+            if publication.id in head.state.open or publication.id in head.state.outcomes:
+                return None
+            if self._finish_blocking(head.state, publication):
+                retry.lost("other publications of its tables are under way")
+                continue
+            news = (head.state.news_of(tables), head.state.reclaimed)
+            if rows is None or news != as_of:
+                found = self._check(publication, head)
+                if not isinstance(found, Prepared):
+                    return found
+                rows, as_of = prepared_rows(found), news
+            if self.log.append(head, rows, self._opened(head, publication)):
+                self.reached(Step.PREPARED, publication.id)
+                return None
+            lost += 1
+            if lost % _ROUNDS_BEFORE_A_TURN == 0:
+                self._ask_for_a_turn(publication)
+            retry.lost("other publications are appended to the log first")
+
+    def _check(self, publication: Publication, head: Head) -> Prepared | Moved | None:
+        """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
+        kept_days = head.state.window_days(self.retention_days, self.now())
+        mains = {change.table: self._open(change, kept_days) for change in publication.tables}
+        if any(main.transaction(publication.id) is not None for main in mains.values()):
+            return None
+        self.reached(Step.TABLES_READ, publication.id)
+        states = self.log.day_states(head, publication.writes | publication.reads)
+        active = {name: main.state() for name, main in mains.items()}
+        moved = self._moved(publication, head, states, mains, active)
+        if moved is not None:
+            return moved
+        prepared = Prepared(
+            publication=publication,
+            before=_before_images(publication, states, active),
+            window_days=self.retention_days,
+        )
+        _check_fit(prepared, mains, active)
+        for main in mains.values():
+            main.keep_for(kept_days)
+        return prepared
+
+    def _ask_for_a_turn(self, publication: Publication) -> None:
+        """Ask others, on the log, to let this one pass. It is only a request: it expires, and refuses nothing."""
+        head = self.log.head()
+        turns = {**_current(head.state, self.now()), publication.id: self.now() + TURN}
+        state = head.state.model_copy(update={"turns": turns})
+        self.log.append(head, [{"event": "waiting", "publication": publication.id}], lambda file: state)
+
+    def _head_in_turn(self, publication: Publication) -> Head:
+        """The newest head, once no publication is on it that has waited longer; after one turn in any case."""
+        for _ in range(_MOST_TURN_LOOKS):
+            head = self.log.head()
+            self.reached(Step.LOG_READ, publication.id)
+            if next(iter(_current(head.state, self.now())), publication.id) == publication.id:
+                break
+            self.sleep(_TURN_LOOK_SECONDS)
+        return head
+
+    def _finish_blocking(self, state: HeadState, publication: Publication) -> bool:
+        """An open entry locks whole tables, for whoever writes or reads them: bring it to its end first."""
+        touched = publication.writes | publication.reads
+        blocking = [entry for entry in state.open.values() if entry.writes & touched]
+        for entry in blocking:
+            self.finish(entry.publication)
+        return bool(blocking)
+
+    def _open(self, change: TableChange, kept_days: int) -> MainTable:
+        main = MainTable.open(self.storage, change.table)
+        return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
+
+    def _opened(self, head: Head, publication: Publication) -> Callable[[str], HeadState]:
+        now = self.now()
+        turns = {id: until for id, until in _current(head.state, now).items() if id != publication.id}
+        promised = head.state.promising(self.retention_days, now)
+
+        def state(file: str) -> HeadState:
+            entry = OpenEntry(publication=publication.id, file=file, writes=publication.writes, reads=publication.reads)
+            return promised.model_copy(update={"open": {**head.state.open, publication.id: entry}, "turns": turns})
+
+        return state
+
+    def _moved(
+        self,
+        publication: Publication,
+        head: Head,
+        states: States,
+        mains: Mapping[str, MainTable],
+        active: Mapping[str, LogState],
+    ) -> Moved | None:
+        days: dict[str, frozenset[str]] = {}
+        inputs: dict[str, frozenset[str]] = {}
+        reasons: list[str] = []
+        for change in publication.tables:
+            found = self._reclaimed(head, change, reasons)
+            found |= _changed_days(change, states, active[change.table], reasons)
+            found |= _passed_positions(change, mains[change.table], reasons)
+            if found:
+                days[change.table] = frozenset(found)
+        for read in publication.inputs:  # a table is listed once for every version of it that was read
+            if withdrawn := self._withdrawn(read, head, states, reasons):
+                inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
+        return Moved(days, inputs, tuple(reasons)) if reasons else None
+
+    def _reclaimed(self, head: Head, change: TableChange, reasons: list[str]) -> set[str]:
+        """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
+        day_of = {f"{change.table}/{add.path}": day.day for day in change.days for add in day.adds}
+        doomed = {path for file in head.state.reclaiming.values() for path in self.log.intended(file)} & day_of.keys()
+        for path in doomed:  # carried out by whoever meets it, so that nobody adopts the file again
+            self.storage.delete(path)
+        gone = doomed | set(self.storage.missing(day_of))
+        reasons += [f"the staged file {path} was reclaimed or is gone" for path in sorted(gone)[:3]]
+        return {day_of[path] for path in gone}
+
+    def _withdrawn(self, read: InputRead, head: Head, states: States, reasons: list[str]) -> set[str]:
+        """Input days whose rows were withdrawn or replaced since they were read. Gained rows make us stale, no more."""
+        now = logicals(pinned_files(self.log, head, read.table), states, read.table, read.days)
+        changed = {day for day, logical in read.days.items() if now[day] != logical}
+        withdrawn = changed - (set() if read.exact else self._only_gained(read, head, changed))
+        reasons += [f"{read.table} {day} was replaced after it was read" for day in sorted(withdrawn)[:3]]
+        return withdrawn
+
+    def _only_gained(self, read: InputRead, head: Head, changed: set[str]) -> set[str]:
+        if not changed:
+            return set()
+        try:
+            was = files_at(self.storage, read.table, read.version).by_day()
+        except VersionGone:
+            return set()
+        has = pinned_files(self.log, head, read.table).by_day()
+        return {day for day in changed if was.get(day, frozenset()) <= has.get(day, frozenset())}
+
+
+def check_request(publication: Publication) -> None:
+    """Refuse what can never be published, whatever the state of the tables."""
+    _refuse_twice(f"{publication.id}: the table", [change.table for change in publication.tables])
+    for change in publication.tables:
+        _refuse_twice(f"{change.table}: the day", [day.day for day in change.days])
+        _refuse_twice(f"{change.table}: the source position", [position.id for position in change.positions])
+        check_partitions(change.table, ((day.day, add) for day in change.days for add in day.adds))
+        for position in change.positions:
+            if position.after == (position.before or 0) or position.id == publication.id:
+                raise PublicationRefused(
+                    f"{change.table}: the source position {position.id} does not move on from {position.before}.",
+                    hint="Positions count from 1, and have names of their own.",
+                )
+
+
+def _refuse_twice(what: str, names: list[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise PublicationRefused(f"{what} {twice[0]} is listed more than once in one publication.")
+
+
+def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable], active: Mapping[str, LogState]) -> None:
+    """Schema, and all that FINISH will compute: an entry that nobody can finish would lock its tables for good."""
+    for change in prepared.publication.tables:
+        target = prepared.target(change.table)
+        files = of_days(active[change.table], target)
+        mains[change.table].require_writable(target, files)
+        problems = mains[change.table].obstacles(change.table_schema, target, files)
+        if problems:
+            raise PublicationRefused(
+                f"The staged rows do not fit the table {change.table}: " + "; ".join(problems) + ".",
+                hint="A new nullable column is taken in; any other change rebuilds the table's whole history.",
+            )
+    closed_rows(prepared, "done", {}, dict.fromkeys(prepared.publication.writes, 0))
+
+
+def _current(state: HeadState, now: datetime) -> dict[str, datetime]:
+    """The turns that have not expired, oldest first. A clock that is ahead asks for no more than a turn."""
+    return {id: until for id, until in state.turns.items() if now < until <= now + TURN}
+
+
+def _changed_days(change: TableChange, states: States, active: LogState, reasons: list[str]) -> set[str]:
+    """Days of main that are not as they were when they were staged. An append commutes with other appends."""
+    files = active.by_day()
+    moved: set[str] = set()
+    for day in change.days:
+        found = files.get(day.day, frozenset())
+        if change.mode == "append":
+            if found & {add.path for add in day.adds}:
+                moved.add(day.day)
+                reasons.append(f"{change.table} {day.day} already has a file that is to be appended")
+        elif (
+            found != frozenset(day.expected.files) or _publication(states, change, day.day) != day.expected.publication
+        ):
+            moved.add(day.day)
+            reasons.append(f"{change.table} {day.day} was published or written by somebody else since it was staged")
+    return moved
+
+
+def _publication(states: States, change: TableChange, day: str) -> str:
+    state = states.get((change.table, day))
+    return state.publication if state else ""
+
+
+def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> set[str]:
+    """All days of an append whose source position is not where it was read from: its rows may be in main already."""
+    passed = [p for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
+    reasons += [f"{change.table} has already taken in {position.id}" for position in passed[:3]]
+    return {day.day for day in change.days} if passed else set()
+
+
+def _before_images(
+    publication: Publication, states: States, active: Mapping[str, LogState]
+) -> dict[str, dict[str, Before]]:
+    images: dict[str, dict[str, Before]] = {}
+    for change in publication.tables:
+        files = active[change.table].of_days(day.day for day in change.days)
+        images[change.table] = {day: _before(states.get((change.table, day)), found) for day, found in files.items()}
+    return images
+
+
+def _before(state: DayState | None, files: tuple[AddedFile, ...]) -> Before:
+    if state is None:
+        return Before(files=files)
+    known = state.physical == fingerprints.physical(file.path for file in files)
+    return Before(files=files, content=state.content if known else None, publication=state.publication)

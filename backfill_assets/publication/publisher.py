@@ -1,0 +1,116 @@
+"""The publication protocol: prepare, finish, close. Whoever meets an open entry finishes it: nothing waits.
+
+The steps survived an exhaustive exploration of two to three actors with crashes; ``docs/architecture.md`` tells what
+breaks when a rule is dropped, and a committed mutant per rule shows that a test notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.records import Outcome, Publication
+from backfill_assets.lakehouse.retry import warn
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.crash_points import Reached, Step, nowhere
+from backfill_assets.publication.finish import Finish
+from backfill_assets.publication.pin import Pin, capture
+from backfill_assets.publication.prepare import Moved, Preparation
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+
+__all__ = ["Moved", "Pin", "Published", "Publisher", "Step"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A publication that is in the tables; ``versions`` are the commits it made."""
+
+    publication: str
+    versions: Mapping[str, int]
+
+
+class Publisher:
+    """Brings staged days into main, and undoes it. Safe with any number of other publishers, alive or dead."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        retention_days: int = 30,
+        now: Callable[[], datetime] = utc_now,
+        reached: Reached = nowhere,
+    ) -> None:
+        self.storage = storage
+        self.retention_days = retention_days
+        self.now = now
+        self.log = PublicationLog(storage, now)
+        self.reached = reached
+
+    def pin(
+        self,
+        writes: Mapping[str, Iterable[str]],
+        reads: Mapping[str, Iterable[str]],
+        exact: Iterable[str] = (),
+        also: Iterable[str] = (),
+    ) -> Pin:
+        """Capture the expected state of the days to write and the versions of the days to read.
+
+        Inputs are read at the version of the last closed entry, so that a half-published table is never read.
+        ``exact`` inputs may not even gain rows until publishing; of tables in ``also`` only the states are wanted.
+        """
+        return capture(self.log, self.storage, writes, reads, frozenset(exact), also)
+
+    def publish(self, publication: Publication) -> Published | Moved:
+        """Prepare, commit to each table, close. Refused days come back as :class:`Moved`; nothing is half done.
+
+        An id is used for one attempt: publishing it again gives the outcome that the log has for it, so what was
+        :class:`Moved` because it was aborted needs a new one. Raises :class:`PublicationRefused` when the staged rows
+        can never be published (schema, partition).
+        """
+        preparation = Preparation(self.storage, self.log, self.retention_days, self.now, self.reached, self.finish)
+        moved = preparation.prepare(publication)
+        return self._outcome(publication, self.finish(publication.id)) if moved is None else moved
+
+    def finish(self, publication: str) -> Outcome:
+        """Bring an open entry to its end, forward or back, from wherever anybody left it."""
+        return self._finish().finish(publication)
+
+    def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
+        """Give an open entry up, for a person who says so; the tables that could not be put back, and why.
+
+        Raises :class:`InvalidRequest` when it is not open.
+        """
+        return self._finish().abort(publication, by, reason)
+
+    def recover(self, tables: Collection[str] = ()) -> dict[str, Outcome]:
+        """Finish every open entry: what a new process does first, and all that recovery is.
+
+        An entry that cannot be finished is named and left open; it is an error only if it writes one of ``tables``.
+        """
+        outcomes: dict[str, Outcome] = {}
+        for publication, entry in self.log.head().state.open.items():
+            try:
+                outcomes[publication] = self.finish(publication)
+            except (BackfillError, DeltaError, OSError) as error:
+                if entry.writes & set(tables):
+                    raise
+                warn(
+                    f"{publication} is open and cannot be finished, so its tables ({', '.join(sorted(entry.writes))})"
+                    f" wait; others go on. {error}"
+                )
+        return outcomes
+
+    def _finish(self) -> Finish:
+        return Finish(self.storage, self.log, self.now, self.reached)
+
+    def _outcome(self, publication: Publication, outcome: Outcome) -> Published | Moved:
+        if outcome == "done":
+            versions = self.log.versions_of(publication.id)
+            return Published(publication.id, {table: versions[table] for table in publication.writes})
+        days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
+        reason = f"somebody wrote to the table while {publication.id} was under way, so it was aborted"
+        return Moved(days=days, reasons=(reason,))

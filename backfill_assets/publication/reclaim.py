@@ -1,0 +1,189 @@
+"""Reclaiming: delete data files that nothing retained refers to any more. Intent on the log first, then delete.
+
+Published data lives in ``_timelines/`` for good, so files go by reference. A timeline whose last data file goes takes
+its log and its folder with it. Protected are: what main's
+retained versions and the version of the last closed map name, what the publication log names within the retention
+window (adds and before-images), open entries, open timelines, the versions that open plans, and plans of the window,
+were made from, and whatever was written within the window. The window is that of the setting, or a longer one that was
+promised with a publication and is not over yet.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.plans import pinned_versions
+from backfill_assets.lakehouse.records import Prepared
+from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.storage import Storage, StoredFile
+from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
+from backfill_assets.publication.pin import files_at
+from backfill_assets.publication.publisher import Publisher, Step
+from backfill_assets.publication_log.files import LOG_TABLE
+from backfill_assets.publication_log.fold import left_behind
+from backfill_assets.publication_log.log import Head, HeadState
+from backfill_assets.publication_log.pinned import pinned_files
+
+
+def reclaim(publisher: Publisher, table: str) -> list[str]:
+    """Delete the reclaimable files of ``table`` and return their paths below the lakehouse root.
+
+    Finishes intents that a dead process left, first. A publication that is prepared after the intent refuses files it
+    names; one prepared before it makes this append fail, and what is reclaimable is looked up again.
+    """
+    return _reclaim(publisher, table, lambda: reclaimable(publisher, table))
+
+
+def reclaim_log(publisher: Publisher) -> list[str]:
+    """Delete what folding left behind of the publication log itself, in the same way."""
+    return _reclaim(publisher, LOG_TABLE, lambda: left_behind(publisher.log, publisher.now()))
+
+
+def _reclaim(publisher: Publisher, table: str, find: Callable[[], list[str]]) -> list[str]:
+    finish_reclaiming(publisher)
+    retry = Retry(f"Reclaiming files of {table}")
+    while True:
+        publisher.recover([table])
+        head = publisher.log.head()
+        doomed = find()
+        if not doomed:
+            return []
+        intent = f"{publisher.now():%Y%m%dt%H%M%S}-reclaim-{uuid.uuid4().hex[:16]}"
+        rows = [
+            {
+                "event": "reclaiming",
+                "publication": intent,
+                "table": table,
+                "detail": path,
+            }
+            for path in doomed
+        ]
+        if publisher.log.append(head, rows, _intending(head, intent)):
+            publisher.reached(Step.RECLAIM_INTENDED, intent)
+            finish_reclaiming(publisher)
+            return doomed
+        retry.lost("other writers append to the log")
+
+
+def finish_reclaiming(publisher: Publisher) -> None:
+    """Carry out every open intent and close it on the log."""
+    while intents := publisher.log.head().state.reclaiming:
+        intent, file = next(iter(intents.items()))
+        paths = publisher.log.intended(file)
+        for path in paths:
+            publisher.storage.delete(path)
+            publisher.reached(Step.RECLAIM_DELETED, intent)
+        for folder in {_timeline_folder(path, path.partition("/")[0]) for path in paths} - {None}:
+            publisher.storage.delete_empty_folder(str(folder))
+        _close_intent(publisher, intent)
+
+
+def _close_intent(publisher: Publisher, intent: str) -> None:
+    retry = Retry(f"Closing the reclaim intent {intent}")
+    while True:
+        head = publisher.log.head()
+        if intent not in head.state.reclaiming:
+            return
+        rest = {key: file for key, file in head.state.reclaiming.items() if key != intent}
+        state = head.state.model_copy(update={"reclaiming": rest})
+        rows = [{"event": "reclaimed", "publication": intent}]
+        if publisher.log.append(head, rows, _unchanged(state)):
+            return
+        retry.lost("other writers append to the log")
+
+
+def _intending(head: Head, intent: str) -> Callable[[str], HeadState]:
+    def state(file: str) -> HeadState:
+        reclaiming = {**head.state.reclaiming, intent: file}
+        return head.state.model_copy(update={"reclaiming": reclaiming, "reclaimed": intent})
+
+    return state
+
+
+def _unchanged(state: HeadState) -> Callable[[str], HeadState]:
+    return lambda file: state
+
+
+def reclaimable(publisher: Publisher, table: str, closing: Collection[str] = ()) -> list[str]:
+    """Paths of data files of ``table`` that are older than the window and that nothing retained refers to.
+
+    Of timelines in ``closing`` as if they were closed.
+    """
+    head = publisher.log.head()
+    since = publisher.now() - timedelta(days=head.state.window_days(publisher.retention_days, publisher.now()))
+    oldest_ms = since.timestamp() * 1000
+    files = _unwanted_files(publisher, table, closing)
+    old = [file.path for file in files if _is_data(file) and file.modified_ms < oldest_ms]
+    referred = _by_main(publisher, head, table, oldest_ms) | _by_log(publisher, table, since)
+    doomed = set(old) - referred - _by_plans(publisher.storage, table, since)
+    return sorted(doomed | _dead_timelines(files, table, doomed, oldest_ms))
+
+
+def _unwanted_files(publisher: Publisher, table: str, closing: Collection[str]) -> list[StoredFile]:
+    """Every file below ``table``, without those of timelines whose staged days a later run may want."""
+    wanted = tuple(f"{each.path}/" for each in open_timelines(publisher.storage, table) if each.name not in closing)
+    return [file for file in publisher.storage.files(table, recursive=True) if not file.path.startswith(wanted)]
+
+
+def _is_data(file: StoredFile) -> bool:
+    return file.path.endswith(".parquet") and "/_delta_log/" not in file.path
+
+
+def _dead_timelines(files: Iterable[StoredFile], table: str, doomed: Collection[str], oldest_ms: float) -> set[str]:
+    """All files of timelines that have no data any more, once ``doomed`` is deleted: their logs describe nothing."""
+    by_timeline: dict[str, list[StoredFile]] = {}
+    for file in files:
+        if (folder := _timeline_folder(file.path, table)) is not None:
+            by_timeline.setdefault(folder, []).append(file)
+    dead = [
+        found
+        for found in by_timeline.values()
+        if all(file.modified_ms < oldest_ms and (file.path in doomed or not _is_data(file)) for file in found)
+    ]
+    return {file.path for found in dead for file in found}
+
+
+def _timeline_folder(path: str, table: str) -> str | None:
+    """The folder of the timeline that a file lies in; None for one that lies in none."""
+    below = f"{table}/{TIMELINES}/"
+    name, slash, _ = path.removeprefix(below).partition("/")
+    return f"{below}{name}" if path.startswith(below) and slash and not name.startswith("_") else None
+
+
+def _by_main(publisher: Publisher, head: Head, table: str, oldest_ms: float) -> set[str]:
+    main = MainTable.open(publisher.storage, table)
+    if main is None:
+        return set()
+    state = main.state()
+    retained = {file.path for file in state.removed.values() if file.removed_ms >= oldest_ms}
+    pinned = pinned_files(publisher.log, head, table).active.keys()
+    return {f"{table}/{path}" for path in state.active.keys() | retained | pinned}
+
+
+def _by_log(publisher: Publisher, table: str, since: datetime) -> set[str]:
+    return {path for prepared in publisher.log.prepared_since(since, table) for path in _named(prepared, table)}
+
+
+def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
+    """What plans were made from: open ones however old they are, others that were kept ``since`` then.
+
+    A version whose log is gone can be read by nobody.
+    """
+    found: set[str] = set()
+    for version in pinned_versions(storage, since).get(table, ()):
+        with suppress(VersionGone):
+            found |= {f"{table}/{path}" for path in files_at(storage, table, version).active}
+    return found
+
+
+def _named(prepared: Prepared, table: str) -> Iterable[str]:
+    if table in prepared.publication.writes:
+        for day in prepared.change(table).days:
+            yield from (f"{table}/{add.path}" for add in day.adds)
+        for before in prepared.before[table].values():
+            yield from (f"{table}/{file.path}" for file in before.files)

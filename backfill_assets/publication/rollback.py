@@ -1,0 +1,214 @@
+"""Rollback: publish the files that the days had before a publication, by the same protocol as any publication."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import (
+    DayChange,
+    Expected,
+    InputRead,
+    Notice,
+    Position,
+    Prepared,
+    Provenance,
+    Publication,
+    TableChange,
+)
+from backfill_assets.publication.pin import States
+from backfill_assets.publication.publisher import Moved, Published, Publisher
+
+FindPrepared = Callable[[str], tuple[Prepared, datetime] | None]
+
+
+def roll_back(
+    publisher: Publisher,
+    publication: str,
+    *,
+    id: str,
+    provenance: Provenance | None = None,
+    inputs: tuple[InputRead, ...] = (),
+) -> Published:
+    """Undo ``publication``: its days get the files and the content they had before, in all its tables at once.
+
+    ``inputs`` is what was looked at to decide that it may be undone; if that has moved, it is refused.
+
+    A rollback is a publication and can be rolled back itself. Raises :class:`InvalidRequest` for an unknown or
+    aborted publication, :class:`PublicationRefused` when a day was published again since, when the files are no
+    longer there, or when the rollback window is over.
+    """
+    publisher.recover()
+    prepared = undoable(publisher, publication)
+    request = _request(
+        publisher,
+        prepared,
+        id,
+        provenance or Provenance(reason=f"rollback of {publication}"),
+    )
+    result = publisher.publish(request.model_copy(update={"inputs": inputs}))
+    if isinstance(result, Moved):
+        raise PublicationRefused(
+            f"{publication} cannot be rolled back as it is: " + "; ".join(result.reasons) + ".",
+            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
+        )
+    return result
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The last publication of a campaign, and whether it took away what the campaign had brought."""
+
+    publication: str
+    undoes: bool
+
+
+def newest(publisher: Publisher, campaign: str) -> Newest | None:
+    """What the log says of ``campaign``; None when it has published nothing."""
+    found = publisher.log.newest_closed(campaign)
+    return Newest(found, _undoes(publisher, found)) if found else None
+
+
+def newest_of(publisher: Publisher, campaign: str) -> str:
+    """The publication that brought what main has of ``campaign`` now: its cut-over, or the undoing of an undoing.
+
+    Raises :class:`InvalidRequest` when it has published nothing, and when that was undone.
+    """
+    found = newest(publisher, campaign)
+    if found is None:
+        raise InvalidRequest(f"{campaign} has published nothing.", hint="backfill history lists the publications.")
+    if found.undoes:
+        raise InvalidRequest(
+            f"{campaign} is undone already: {found.publication} did it.",
+            hint=f"To bring it back: backfill rollback {found.publication}",
+        )
+    return found.publication
+
+
+def _undoes(publisher: Publisher, publication: str) -> bool:
+    """Is what the campaign brought away by this? Undoing what undid it has brought it back."""
+    found = publisher.log.find_prepared(publication)
+    undone = found[0].publication.provenance.undoes if found else ""
+    return bool(undone) and not _undoes(publisher, undone)
+
+
+def undoable(publisher: Publisher, publication: str) -> Prepared:
+    """The publication with its before-images; raises like :func:`roll_back` when it cannot be undone."""
+    found = publisher.log.find_prepared(publication)
+    if found is None:
+        raise InvalidRequest(
+            f"There is no publication {publication!r}.",
+            hint="backfill history lists the publications.",
+        )
+    if publisher.log.outcome(publisher.log.head(), publication) != "done":
+        raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
+    prepared, at = found
+    age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
+    if age > timedelta(days=window):
+        raise PublicationRefused(
+            f"The rollback window of {publication} is over: it was published {age.days} days ago,"
+            f" and files are kept for {window} days.",
+            hint="Rebuild the days with the version of the code that they had then.",
+        )
+    return prepared
+
+
+def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Provenance) -> Publication:
+    tables = tuple(_undone(publisher, prepared, change) for change in prepared.publication.tables)
+    return undoing(prepared, Publication(id=id, kind="rollback", tables=tables, provenance=provenance))
+
+
+def undoing(prepared: Prepared, request: Publication) -> Publication:
+    """``request`` as one that undoes ``prepared``: people who were told of a campaign are told of its end as well."""
+    undone = prepared.publication
+    made = request.provenance.model_copy(update={"campaign": undone.provenance.campaign, "undoes": undone.id})
+    notice = _notice(undone, request) if undone.provenance.campaign else None
+    return request.model_copy(update={"provenance": made, "notice": notice})
+
+
+def _notice(undone: Publication, request: Publication) -> Notice:
+    days = {change.table: len(change.days) for change in request.tables}
+    told = undone.notice
+    return Notice(
+        title=f"Undone: {told.title if told else undone.provenance.campaign}",
+        lines=tuple(
+            f"{table}: {count} day(s) or periods hold again what they held before." for table, count in days.items()
+        ),
+        reports=told.reports if told else tuple(days),
+        approved_by=request.provenance.launched_by,
+        undo=f"backfill rollback {request.id}",
+    )
+
+
+def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> TableChange:
+    """The before-image as adds and the publication's own result as expected; source positions go back as well.
+
+    The last publication is taken as of now: a later one that was itself rolled back has left our result in place.
+    """
+    before, target = prepared.before[change.table], prepared.target(change.table)
+    states = publisher.log.day_states(publisher.log.head(), {change.table})
+    find = cache(publisher.log.find_prepared)
+    days = tuple(
+        DayChange(
+            day=day.day,
+            adds=before[day.day].files,
+            content=before[day.day].content,
+            expected=Expected(
+                files=tuple(sorted(_compacted(find, change.table, day.day, states, target[day.day]))),
+                publication=states[change.table, day.day].publication,
+            ),
+        )
+        for day in change.days
+    )
+    positions = tuple(Position(id=p.id, before=p.after, after=p.before or 0) for p in change.positions)
+    return TableChange(
+        table=change.table,
+        table_schema=main_schema(publisher, change.table),
+        days=days,
+        positions=positions,
+    )
+
+
+def _compacted(find: FindPrepared, table: str, day: str, states: States, ours: Collection[str]) -> Collection[str]:
+    """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
+
+    Maintenance must not take from anybody the rollback that its window promises.
+    """
+    state = states[table, day]
+    if state.physical == fingerprints.physical(ours):
+        return ours
+    newest: Collection[str] = ()
+    compaction = _last_compaction(find, table, day, state.publication)
+    while compaction is not None:
+        newest = newest or compaction.target(table)[day]
+        before = compaction.before[table][day]
+        if {file.path for file in before.files} == set(ours):
+            return newest
+        compaction = _last_compaction(find, table, day, before.publication)
+    return ours
+
+
+def _last_compaction(find: FindPrepared, table: str, day: str, publication: str) -> Prepared | None:
+    """The compaction that ``publication`` is, or that stands again because what came after it was undone."""
+    while publication and (found := find(publication)) is not None:
+        made = found[0].publication
+        if made.kind == "compact":
+            return found[0]
+        undone = find(made.provenance.undoes) if made.kind == "rollback" else None
+        if undone is None:
+            return None
+        publication = undone[0].before[table][day].publication
+    return None
+
+
+def main_schema(publisher: Publisher, table: str) -> str:
+    """Main's schema of today: columns gained since stay, and read as null in the older files."""
+    main = MainTable.open(publisher.storage, table)
+    if main is None:
+        raise PublicationRefused(f"The table {table} does not exist any more.")
+    return str(main.handle.schema().to_json())

@@ -1,0 +1,1 @@
+"""The publication log: which publication holds each day, and the versions that belong together."""

@@ -1,0 +1,121 @@
+"""Folding the publication log: settled entries lie together, a file a month, and what that leaves behind is deleted.
+
+The log stays as quick as it is young: opening it takes a look at the entries of the last days and at a few files for
+each month before. Rows are only moved, by a commit that changes no data and carries the head on; like every append it
+succeeds on exactly the version it was decided on. What it replaced goes a day later, by an intent, as all files do.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles
+from backfill_assets.publication_log.head import HeadState
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publication_log.rows import ARROW_SCHEMA
+
+SETTLED = timedelta(days=7)
+"""Entries younger than this keep a file of their own."""
+COMMITS_KEPT = timedelta(days=30)
+"""As long as Delta's default: a process that slept longer on an old version of the log would commit into a gap."""
+READABLE = timedelta(days=1)
+"""A replaced file stays that long: a process that opened the log before may still read it."""
+FOLD_FROM_FILES = 64
+"""Fewer settled entries are not worth writing a month again."""
+_MONTHLY = re.compile(r"/month-(\d{4}-\d{2})-[a-z]+-[0-9a-f]+\.parquet$")
+_LOG_FILE = re.compile(r"/_delta_log/(\d{20})\.(json|checkpoint[.\d]*\.parquet)$")
+
+
+def foldable(log: PublicationLog, now: datetime) -> list[str]:
+    """Files of settled entries that do not lie with their month yet; empty if they are too few to be worth it."""
+    head = log.head()
+    return _foldable(LogFiles.of(log.storage, head.handle), head.state, now)
+
+
+def fold(log: PublicationLog, now: datetime) -> int:
+    """Fold what is :func:`foldable`, and return how many files that were; 0 if others appended meanwhile."""
+    head = log.head()
+    files = LogFiles.of(log.storage, head.handle)
+    loose = _foldable(files, head.state, now)
+    if not loose:
+        return 0
+    added = files.only(loose).read(ARROW_SCHEMA.names)
+    months = set(pc.strftime(added.column("at"), "%Y-%m").to_pylist())
+    old = files.only([*loose, *(path for path in files.paths if _month(path) in months)])
+    if not log.replace_files(head, old.sizes, _by_month(old.read(ARROW_SCHEMA.names), now - SETTLED)):
+        return 0
+    log.head().handle.create_checkpoint()
+    return len(loose)
+
+
+def _foldable(files: LogFiles, state: HeadState, now: datetime) -> list[str]:
+    named = set(_named(state))
+    settled = files.between("at", high=now - SETTLED).paths
+    loose = [path for path in settled if path not in named and _month(path) is None]
+    return loose if len(loose) >= FOLD_FROM_FILES else []
+
+
+def _named(state: HeadState) -> Iterable[str]:
+    yield from (state.index, *state.since, *state.reclaiming.values(), *state.due.values())
+    yield from (entry.file for entry in state.open.values())
+
+
+def _month(path: str) -> str | None:
+    found = _MONTHLY.search(path)
+    return found[1] if found else None
+
+
+def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
+    """The rows by the file that they are to lie in.
+
+    Rollbacks and campaigns have files of their own, so that looking for them leaves the daily runs' closed; so has what
+    is no publication. Rows that are not settled are there if an engine's OPTIMIZE put them into one file with older
+    ones: they go on together.
+    """
+    month = pc.strftime(rows.column("at"), "%Y-%m")
+    recent = pc.greater(rows.column("at"), pa.scalar(settled_until))
+    rollback = pc.fill_null(pc.equal(rows.column("kind"), "rollback"), False)
+    campaign = pc.not_equal(pc.fill_null(rows.column("campaign"), ""), "")
+    group = pc.if_else(rollback, "rollbacks", pc.if_else(campaign, "campaigns", "runs"))
+    group = pc.if_else(pc.is_null(rows.column("kind")), "notes", group)
+    name = pc.binary_join_element_wise(month, group, "-")
+    name = pc.if_else(recent, None, name)
+    found: dict[str, pa.Table] = {}
+    for each in pc.unique(name).to_pylist():
+        chosen = rows.filter(pc.is_null(name) if each is None else pc.fill_null(pc.equal(name, each), False))
+        found[f"{ENTRIES}/{f'month-{each}' if each else 'unsettled'}-{uuid.uuid4().hex[:12]}.parquet"] = chosen
+    return found
+
+
+def left_behind(log: PublicationLog, now: datetime) -> list[str]:
+    """Files of the log that no version from the last days needs: replaced entries, old indexes, old commits."""
+    head = log.head()
+    state = read_log(log.storage, LOG_TABLE, head.version)
+    young = int((now - READABLE).timestamp() * 1000)
+    kept = {*state.active, *(path for path, file in state.removed.items() if file.removed_ms > young)}
+    needed = {*_named(head.state), *(f"{LOG_TABLE}/{path}" for path in kept)}
+    data = [
+        file.path
+        for file in log.storage.files(LOG_TABLE, recursive=True)
+        if file.path.endswith(".parquet") and "/_delta_log/" not in file.path and file.modified_ms < young
+    ]
+    return sorted({*data} - needed) + _old_commits(log.storage, now)
+
+
+def _old_commits(storage: Storage, now: datetime) -> list[str]:
+    """Commits and checkpoints before the newest checkpoint that is itself older than :data:`COMMITS_KEPT`."""
+    oldest = int((now - COMMITS_KEPT).timestamp() * 1000)
+    found = [
+        (match, file) for file in storage.files(f"{LOG_TABLE}/_delta_log") if (match := _LOG_FILE.search(file.path))
+    ]
+    checkpoints = [int(m[1]) for m, file in found if m[2] != "json" and file.modified_ms < oldest]
+    base = max(checkpoints, default=0)
+    return sorted(file.path for match, file in found if int(match[1]) < base)

@@ -1,0 +1,109 @@
+"""The head of the publication log: what every commit to it carries, so that nothing has to be searched for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import Field as ModelField
+from pydantic import ValidationError
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.records import Outcome, Record
+
+READER, WRITER = 1, 1
+"""The formats of the head that this version knows. A change that older processes would misread raises both numbers."""
+
+
+class OpenEntry(Record):
+    """A publication that was prepared and not yet closed; ``file`` holds it in full."""
+
+    publication: str
+    file: str
+    writes: frozenset[str]
+    reads: frozenset[str]
+    aborting: bool = False
+
+
+class HeadState(Record):
+    """The part of the head that is stored in every commit."""
+
+    open: Mapping[str, OpenEntry] = ModelField(default_factory=dict)
+    versions: Mapping[str, int] = ModelField(default_factory=dict)
+    """The map of the last closed entry: Delta version by table."""
+    index: str = ""
+    """A file with the newest state of every day as of some entry; ``since`` lists the entries after it."""
+    since: tuple[str, ...] = ()
+    outcomes: Mapping[str, Outcome] = ModelField(default_factory=dict)
+    """How the newest publications ended, newest last."""
+    reclaiming: Mapping[str, str] = ModelField(default_factory=dict)
+    """Open reclaim intents: the file that lists what is being deleted, by intent."""
+    promised: Mapping[str, datetime] = ModelField(default_factory=dict)
+    """Until when publications can be rolled back, by the rollback window in days that was promised with them."""
+    due: Mapping[str, str] = ModelField(default_factory=dict)
+    """Publications that are done and of which nobody has been told: the file that holds each in full."""
+    reclaimed: str = ""
+    """The newest reclaim intent, open or carried out."""
+    turns: Mapping[str, datetime] = ModelField(default_factory=dict)
+    """Publications that lost several rounds of PREPARE and ask others to let them pass, until when, oldest first."""
+    reader: int = READER
+    """The oldest version of this format whose processes can read the log."""
+    writer: int = WRITER
+    """The oldest version of this format whose processes may append to it."""
+
+    def news_of(self, tables: Collection[str]) -> tuple[object, ...]:
+        """What entries on the log change for ``tables``: equal values say that no publication touched them since."""
+        touching = {id: entry.aborting for id, entry in self.open.items() if entry.writes & set(tables)}
+        return {table: self.versions.get(table) for table in tables}, touching
+
+    def window_days(self, setting: int, now: datetime) -> int:
+        """For how many days files and versions are kept: the ``setting``, or a longer window that was promised."""
+        return max(setting, *(int(days) for days, until in self.promised.items() if until >= now), 0)
+
+    def promising(self, days: int, now: datetime) -> HeadState:
+        """This head after a window of ``days`` was promised at ``now``."""
+        running = {each: until for each, until in self.promised.items() if until >= now}
+        return self.model_copy(update={"promised": {**running, str(days): now + timedelta(days=days)}})
+
+
+def parse_head(text: str) -> HeadState:
+    """The head as a commit carries it; what a newer writer added is left out if that allows older readers.
+
+    Raises :class:`LakehouseUnusable` if this version cannot read it.
+    """
+    try:
+        state = HeadState.model_validate_json(text)
+    except ValidationError:
+        state = _of_newer_writer(json.loads(text))
+    if state.reader > READER:
+        raise _too_new("read", state.reader, READER)
+    return state
+
+
+def _of_newer_writer(found: dict[str, Any]) -> HeadState:
+    if found.get("reader", READER) > READER:
+        raise _too_new("read", found["reader"], READER)
+    if found.get("writer", WRITER) > WRITER:
+        found = _known(HeadState, found)
+        found["open"] = {id: _known(OpenEntry, entry) for id, entry in found.get("open", {}).items()}
+    return HeadState.model_validate(found)
+
+
+def require_writable(state: HeadState) -> None:
+    """Raise :class:`LakehouseUnusable` if the log was written by a version to which this one may not write."""
+    if state.writer > WRITER:
+        raise _too_new("write to", state.writer, WRITER)
+
+
+def _known(record: type[Record], found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name in record.model_fields}
+
+
+def _too_new(deed: str, needed: int, ours: int) -> LakehouseUnusable:
+    return LakehouseUnusable(
+        f"A newer version of backfill-assets wrote this lakehouse: to {deed} its log takes format {needed},"
+        f" and this process has format {ours}.",
+        hint="Stop this process, install the newer version, and start it again. Nothing was changed.",
+    )

@@ -1,0 +1,33 @@
+"""What each day of a publication was computed from and with, as the publication log keeps it for audits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+
+import pyarrow.compute as pc
+
+from backfill_assets.lakehouse.records import DayLineage
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.files import among, equal
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.rows import PREPARING_DAY
+
+Lineages = Mapping[tuple[str, date], DayLineage]
+"""By table and day."""
+
+
+def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, datetime], Lineages]:
+    """The lineages of the days of ``publications``, by the id and the moment it was prepared.
+
+    A day that was not computed has none, and neither have publications from before it was recorded.
+    """
+    named = set(publications)
+    files = PublicationLog(storage, utc_now).files().holding("publication", named)
+    rows = equal(files.read(["event", "publication", "at", "table", "day", "detail"]), event=PREPARING_DAY)
+    rows = among(rows.filter(pc.is_valid(rows.column("detail"))), "publication", named)
+    found: dict[tuple[str, datetime], dict[tuple[str, date], DayLineage]] = {}
+    for row in rows.to_pylist():
+        days = found.setdefault((row["publication"], row["at"]), {})
+        days[row["table"], date.fromisoformat(row["day"])] = DayLineage.model_validate_json(row["detail"])
+    return dict(found)

@@ -1,0 +1,361 @@
+"""The publication log: journal, audit log, and what consistent readers pin to.
+
+One Delta table, ``_publications``, that is only ever appended to, each append on exactly the version it was decided
+on. Every commit carries the whole head (open entries, the last closed map, where the day states are), so that
+reading it takes one look at the newest commit, however long the log is.
+
+Everything in the head can be computed from the rows: a head that is gone is rebuilt (:mod:`log_rebuild`), and an entry
+whose own file is gone is read through the table. Maintenance by a platform may cost time, and never an entry.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable
+from deltalake._internal import RemoveAction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from backfill_assets.errors import CommitRefused, LakehouseUnusable
+from backfill_assets.lakehouse.delta_log import commits_back
+from backfill_assets.lakehouse.disk import explained
+from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles, among, equal, read_entry, statistics
+from backfill_assets.publication_log.head import HeadState, OpenEntry, parse_head, require_writable
+from backfill_assets.publication_log.rebuild import is_rebuilt, rebuilt_head
+from backfill_assets.publication_log.rows import (
+    ARROW_SCHEMA,
+    DAY_COLUMNS,
+    DELTA_SCHEMA,
+    Row,
+    day_states,
+    newest_days,
+)
+
+__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "remembered", "utc_now"]
+
+HEAD = "backfill.head"
+PROPERTIES: Mapping[str, str] = {
+    "delta.logRetentionDuration": "interval 36500 days",
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.deletedFileRetentionDuration": "interval 30 days",
+}
+"""The log is trimmed by our own maintenance (:mod:`log_fold`), never by an engine's clean-up. What an engine's OPTIMIZE
+replaced may go after a month: its rows are in other files by then, and tombstones are read with every checkpoint."""
+_INDEX = f"{LOG_TABLE}/_index"
+_INDEX_EVERY = 32
+_REMEMBERED_OUTCOMES = 64
+
+
+@dataclass(frozen=True)
+class Head:
+    """The log at one version; everything decided on it can only be appended to that very version."""
+
+    version: int
+    state: HeadState
+    handle: DeltaTable
+
+
+class PublicationLog:
+    """Reads and appends to ``_publications``. Knows nothing of the protocol; :mod:`publish` does."""
+
+    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
+        self.storage = storage
+        self._now = now
+        self._day_tables: dict[str, pa.Table] = {}
+        """What the files of the newest head say of days: a file of the log never changes, and a run asks many times."""
+        self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
+        """The version whose head was rebuilt from the rows, which takes reading all of them."""
+
+    def head(self) -> Head:
+        """The newest state; creates the log the first time."""
+        handle = self._load()
+        for _, commit in commits_back(self.storage, LOG_TABLE, handle.version()):
+            if HEAD in commit:  # the newest, unless others committed to the log: such commits carry no head
+                return Head(handle.version(), parse_head(commit[HEAD]), handle)
+        return Head(handle.version(), self._rebuild(handle) if handle.version() else HeadState(), handle)
+
+    def _rebuild(self, handle: DeltaTable) -> HeadState:
+        if self._rebuilt[0] != handle.version():
+            self._rebuilt = handle.version(), rebuilt_head(LogFiles.of(self.storage, handle), _REMEMBERED_OUTCOMES)
+        return self._rebuilt[1]
+
+    def _load(self) -> DeltaTable:
+        uri = self.storage.uri(LOG_TABLE)
+        try:
+            return DeltaTable(uri, storage_options=dict(self.storage.options))
+        except TableNotFoundError:
+            return self._create(uri)
+
+    def files(self) -> LogFiles:
+        """The files of the newest version, with their bounds."""
+        return LogFiles.of(self.storage, self._load())
+
+    def _create(self, uri: str) -> DeltaTable:
+        configuration: dict[str, str | None] = {
+            "delta.appendOnly": "true",
+            "delta.checkpointInterval": "20",
+            "delta.enableDeletionVectors": "false",
+            **PROPERTIES,
+        }
+        try:
+            DeltaTable.create(
+                uri,
+                DELTA_SCHEMA,
+                mode="ignore",
+                configuration=configuration,
+                storage_options=dict(self.storage.options),
+            )
+        except CommitFailedError:
+            pass  # another process created it in the same moment: theirs is as good
+        except (OSError, DeltaError) as error:
+            raise LakehouseUnusable(
+                f"The lakehouse {self.storage.root} cannot be written: {error}",
+                hint="Check that the folder exists, its owner and permissions, and the free disk space.",
+            ) from error
+        return DeltaTable(uri, storage_options=dict(self.storage.options))
+
+    def append(self, head: Head, rows: Sequence[Row], change: Callable[[str], HeadState]) -> bool:
+        """Append ``rows`` as one entry on exactly ``head``; False when another writer appended first.
+
+        ``change`` gives the new head from the name of the file that holds the entry. Raises :class:`LakehouseUnusable`
+        if the log was written by a newer version, which an older one may not write to.
+        """
+        require_writable(head.state)
+        if self._keep_for_good(head):
+            return False
+        file, entry = entry_file(head.version + 1), self._entry(head.version + 1, rows)
+        size = self.storage.write_parquet(file, entry)
+        added = [self._add(file, size, entry)]
+        return self._commit(head, added, change(file)) or self._landed(head.version + 1, file)
+
+    def _keep_for_good(self, head: Head) -> bool:
+        """Give a log from before they were set the properties that it needs; True if it has moved on by that."""
+        if PROPERTIES.items() <= head.handle.metadata().configuration.items():
+            return False
+        try:
+            head.handle.alter.set_table_properties(dict(PROPERTIES), commit_properties=_carrying(head.state))
+        except CommitFailedError as error:
+            self._require_lost_race(head, error)
+        return True
+
+    def _require_lost_race(self, head: Head, error: CommitFailedError) -> None:
+        """Raise :class:`CommitRefused` unless another writer made the next version."""
+        if self.storage.missing([f"{LOG_TABLE}/_delta_log/{head.version + 1:020d}.json"]):
+            raise CommitRefused(
+                f"The log {self.storage.uri(LOG_TABLE)} refuses an entry, and no other writer was faster: {error}",
+                hint="Take back what was changed on this table (a property, a feature): nothing can be published"
+                " until then.",
+            ) from error
+
+    def replace_files(self, head: Head, old: Sequence[tuple[str, int]], new: Mapping[str, pa.Table]) -> bool:
+        """Put the rows of ``old`` files (path and size) into ``new`` ones, on exactly ``head``, which is carried on.
+
+        The commit changes no data, which a table that is only appended to permits. False when it lost the race; the
+        new files are deleted then.
+        """
+        adds = [
+            self._add(path, self.storage.write_parquet(path, rows), rows, changes=False) for path, rows in new.items()
+        ]
+        moment = int(self._now().timestamp() * 1000)
+        removes = [RemoveAction(_name(path), False, moment, size, {}) for path, size in old]
+        if self._commit(head, [*adds, *removes], head.state):
+            return True
+        landed = [self._landed(head.version + 1, path) for path in new]
+        return all(landed)
+
+    def _landed(self, version: int, file: str) -> bool:
+        """After a refused commit: an object store may have taken it and lost the answer. If not, drop the file."""
+        commit = self.storage.read_json_lines(f"{LOG_TABLE}/_delta_log/{version:020d}.json")
+        if any(f"{LOG_TABLE}/{action['add']['path']}" == file for action in commit if "add" in action):
+            return True
+        self.storage.delete(file)
+        return False
+
+    def _entry(self, sequence: int, rows: Sequence[Row]) -> pa.Table:
+        common = {"sequence": sequence, "at": self._now()}
+        return pa.Table.from_pylist([{**row, **common} for row in rows], schema=ARROW_SCHEMA)
+
+    def _add(self, file: str, size: int, rows: pa.Table, *, changes: bool = True) -> AddAction:
+        return AddAction(_name(file), size, {}, int(self._now().timestamp() * 1000), changes, statistics(rows))
+
+    def _commit(self, head: Head, actions: Sequence[AddAction | RemoveAction], state: HeadState) -> bool:
+        try:
+            with explained(f"No entry can be appended to {self.storage.uri(LOG_TABLE)}"):
+                head.handle.create_write_transaction(
+                    list(actions), "append", DELTA_SCHEMA, commit_properties=_carrying(state)
+                )
+        except CommitFailedError as error:
+            try:
+                self._require_lost_race(head, error)
+            except CommitRefused:
+                for action in actions:
+                    if isinstance(action, AddAction):
+                        self.storage.delete(f"{LOG_TABLE}/{action.path}")
+                raise
+            return False
+        return True
+
+    def prepared(self, entry: OpenEntry) -> Prepared:
+        """The open entry in full, before-images included."""
+        return self.prepared_in(entry.file)
+
+    def prepared_in(self, file: str) -> Prepared:
+        """The prepared entry that ``file`` of the log holds."""
+        details = self._entry_rows(file, ["detail"]).column("detail").to_pylist()
+        return Prepared.model_validate_json(next(detail for detail in details if detail))
+
+    def _entry_rows(self, file: str, columns: Sequence[str]) -> pa.Table:
+        """The rows of the entry that ``file`` was written for; through the table if others have replaced the file."""
+        try:
+            return read_entry(self.storage, file, columns)
+        except FileNotFoundError:
+            sequence = entry_sequence(file)
+            rows = self.files().holding("sequence", [sequence]).read(columns)
+            return rows.filter(pc.equal(rows.column("sequence"), sequence)).select(list(columns))
+
+    def intended(self, file: str) -> list[str]:
+        """The paths that a reclaim intent names, below the lakehouse root."""
+        return [str(path) for path in self._entry_rows(file, ["detail"]).column("detail").to_pylist()]
+
+    def outcome(self, head: Head, publication: str) -> Outcome | None:
+        """How a publication ended, from the log; None while it is open or if it was never prepared."""
+        if publication in head.state.outcomes:
+            return head.state.outcomes[publication]
+        for row in self._of(publication, "closed", ["outcome"]):
+            outcome: Outcome = row["outcome"]
+            return outcome
+        return None
+
+    def versions_of(self, publication: str) -> dict[str, int]:
+        """The map of all tables in the entry that closed a publication: its own tables at the commits that it made."""
+        found: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
+        return found
+
+    def _of(self, publication: str, event: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        rows = self.files().holding("publication", [publication]).read([*columns, "event", "publication"])
+        found: list[dict[str, Any]] = equal(rows, event=event, publication=publication).to_pylist()
+        return found
+
+    def rows(self, *events: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
+        """Entries of the given kinds (all kinds if none is named), oldest first: the whole history, for audits."""
+        table = self.files().read(columns or ARROW_SCHEMA.names)
+        if events:
+            table = among(table, "event", events)
+        rows: list[dict[str, Any]] = (table.select(columns) if columns else table).to_pylist()
+        return rows
+
+    def newest_closed(self, campaign: str) -> str | None:
+        """The publication of ``campaign`` that was closed as done last; looks from the newest entries backwards."""
+        columns = ["event", "publication", "campaign", "outcome"]
+        for rows in self.files().holding("campaign", [campaign]).newest_first(columns):
+            found = equal(rows, event="closed", campaign=campaign, outcome="done").column("publication")
+            if len(found):
+                return str(found[-1])
+        return None
+
+    def prepared_since(self, moment: datetime, table: str = "") -> list[Prepared]:
+        """Every publication (that names ``table``) prepared at or after ``moment``, whatever became of it."""
+        files = self.files().between("at", low=moment)
+        rows = (files.holding("table", [table]) if table else files).read(["event", "at", "detail"])
+        rows = equal(rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment))), event="prepared")
+        details = rows.column("detail").to_pylist()
+        return [Prepared.model_validate_json(detail) for detail in details if detail and table in detail]
+
+    def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
+        """The prepared entries of several publications, in one look at the log."""
+        named = set(publications)
+        rows = self.files().holding("publication", named).read(["event", "publication", "detail"])
+        details = equal(among(rows, "publication", named), event="prepared").column("detail")
+        return [Prepared.model_validate_json(detail) for detail in details.to_pylist() if detail]
+
+    def find_prepared(self, publication: str) -> tuple[Prepared, datetime] | None:
+        """The prepared entry of any publication, also a closed one, and when it was prepared."""
+        for row in self._of(publication, "prepared", ["detail", "at"]):
+            if row["detail"]:
+                return Prepared.model_validate_json(row["detail"]), row["at"]
+        return None
+
+    def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[tuple[str, str], DayState]:
+        """The newest state of every published day (of ``tables``), by table and day."""
+        wanted = None if tables is None else set(tables)
+        states: dict[tuple[str, str], DayState] = {}
+        files = [file for file in (head.state.index, *head.state.since) if file]
+        known = self._day_tables
+        self._day_tables = {file: known[file] if file in known else self._day_rows(file) for file in files}
+        for rows in self._day_tables.values():
+            for state in day_states(rows, wanted):
+                states[state.table, state.day] = state
+        return states
+
+    def _day_rows(self, file: str) -> pa.Table:
+        """Without an expression: PyArrow imports pandas to make one, a fifth of what most commands take."""
+        try:
+            rows = read_entry(self.storage, file, DAY_COLUMNS)
+            return rows.filter(pc.is_valid(rows.column("table")))
+        except FileNotFoundError:
+            return self._day_rows_of_table(file)
+
+    def _day_rows_of_table(self, file: str) -> pa.Table:
+        """What the lost ``file`` held: the days of one entry, or, for an index, of all entries up to it."""
+        last = entry_sequence(file)
+        files = self.files()
+        chosen = files.between("sequence", high=last) if _is_index(file) else files.holding("sequence", [last])
+        rows = equal(chosen.read([*DAY_COLUMNS, "event"]), event="published").select(DAY_COLUMNS)
+        rows = rows.filter(pc.less_equal(rows.column("sequence"), last))
+        return newest_days([rows]) if _is_index(file) else rows.filter(pc.equal(rows.column("sequence"), last))
+
+    def index(self, head: Head, since: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """Fold long ``since`` lists into a new index file: reading day states stays flat."""
+        if len(since) < _INDEX_EVERY and not is_rebuilt(head.state.index):
+            return head.state.index, tuple(since)
+        rows = newest_days([self._day_rows(file) for file in (head.state.index, *since) if file])
+        path = f"{_INDEX}/{head.version + 1:020d}-{uuid.uuid4().hex[:12]}.parquet"
+        self.storage.write_parquet(path, rows)
+        return path, ()
+
+
+def entry_file(version: int) -> str:
+    """A new name for the file that holds the entry of ``version``."""
+    return f"{ENTRIES}/{version:020d}-{uuid.uuid4().hex[:12]}.parquet"
+
+
+def entry_sequence(file: str) -> int:
+    """The version of the log that a file of an entry, or an index, was written for."""
+    return int(file.rsplit("/", 1)[1][:20])
+
+
+def _is_index(file: str) -> bool:
+    return file.startswith(f"{_INDEX}/")
+
+
+def _name(file: str) -> str:
+    """The path of a file of the log as its adds have it."""
+    return file.removeprefix(f"{LOG_TABLE}/")
+
+
+def _carrying(state: HeadState) -> CommitProperties:
+    return CommitProperties(custom_metadata={HEAD: state.model_dump_json()}, max_commit_retries=0)
+
+
+def remembered(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:
+    """The newest outcomes, so that a publisher whose entry somebody else finished learns of it without a search."""
+    newest = [
+        *((key, value) for key, value in outcomes.items() if key != publication),
+        (publication, outcome),
+    ]
+    return dict(newest[-_REMEMBERED_OUTCOMES:])
+
+
+def utc_now() -> datetime:
+    """The wall clock, in UTC: for log entries only, never inside a transform."""
+    return datetime.now(UTC)

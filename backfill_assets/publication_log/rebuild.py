@@ -1,0 +1,101 @@
+"""The head of the publication log, computed from its rows: for a log whose newest own commits were cleaned up.
+
+An engine that writes commits of its own (VACUUM, OPTIMIZE, ALTER) and cleans up old ones takes the head away, never a
+row. Day states are then read from the rows as well, until the next publication writes an index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from backfill_assets.lakehouse.records import Outcome, Prepared
+from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles
+from backfill_assets.publication_log.head import HeadState, OpenEntry
+
+_SUFFIX = "-rebuilt.parquet"
+"""Ends the names of files that never were: what they would hold is read from the rows."""
+_COLUMNS = ["sequence", "event", "publication", "outcome", "detail", "at"]
+_EVENTS = ("prepared", "aborting", "closed", "told", "reclaiming", "reclaimed", "pinned")
+Row = Mapping[str, Any]
+
+
+def is_rebuilt(file: str) -> bool:
+    """True for the name of an index that has yet to be written."""
+    return file.endswith(_SUFFIX)
+
+
+def rebuilt_head(files: LogFiles, outcomes: int) -> HeadState:
+    """The head after the last of all rows, with that many of the newest outcomes; reads the whole log."""
+    table = files.read(_COLUMNS)
+    rows = [row for row in table.to_pylist() if row["event"] in _EVENTS]
+    latest = {event: _latest(rows, event) for event in _EVENTS}
+    closed, told = latest["closed"], latest["told"]
+    prepared = latest["prepared"]
+    newest = sorted(closed.values(), key=_sequence)
+    maps = [row for row in rows if row["event"] in ("closed", "pinned")]
+    return HeadState(
+        open={id: _open(row, latest["aborting"].get(id)) for id, row in _pending(prepared, closed)},
+        versions=json.loads(maps[-1]["detail"]) if maps else {},
+        index=_name(f"{LOG_TABLE}/_index", max(map(_sequence, newest))) if newest else "",
+        outcomes=_outcomes(newest[-outcomes:]),
+        reclaiming={id: _entry(row) for id, row in _pending(latest["reclaiming"], latest["reclaimed"])},
+        promised=_promised(prepared.values()),
+        due={
+            row["publication"]: _entry(prepared[row["publication"]]) for row in newest if _is_due(row, prepared, told)
+        },
+    )
+
+
+def _latest(rows: Iterable[Row], event: str) -> dict[str, Row]:
+    """The last row of that kind by publication: an id that was aborted may be prepared again."""
+    return {row["publication"]: row for row in rows if row["event"] == event and row["publication"]}
+
+
+def _pending(begun: Mapping[str, Row], ended: Mapping[str, Row]) -> list[tuple[str, Row]]:
+    return [(id, row) for id, row in begun.items() if id not in ended or _sequence(ended[id]) < _sequence(row)]
+
+
+def _open(row: Row, aborting: Row | None) -> OpenEntry:
+    publication = Prepared.model_validate_json(row["detail"]).publication
+    return OpenEntry(
+        publication=publication.id,
+        file=_entry(row),
+        writes=publication.writes,
+        reads=publication.reads,
+        aborting=aborting is not None and _sequence(aborting) > _sequence(row),
+    )
+
+
+def _outcomes(closed: Iterable[Row]) -> dict[str, Outcome]:
+    return {row["publication"]: row["outcome"] for row in closed}
+
+
+def _is_due(row: Row, prepared: Mapping[str, Row], told: Mapping[str, Row]) -> bool:
+    id = row["publication"]
+    if row["outcome"] != "done" or id in told or id not in prepared:
+        return False
+    return json.loads(prepared[id]["detail"])["publication"].get("notice") is not None
+
+
+def _promised(prepared: Iterable[Row]) -> dict[str, datetime]:
+    found: dict[str, datetime] = {}
+    for row in sorted(prepared, key=_sequence):
+        days = int(json.loads(row["detail"]).get("window_days", 0))
+        if days:
+            found[str(days)] = row["at"] + timedelta(days=days)
+    return found
+
+
+def _entry(row: Row) -> str:
+    return _name(ENTRIES, _sequence(row))
+
+
+def _name(folder: str, sequence: int) -> str:
+    return f"{folder}/{sequence:020d}{_SUFFIX}"
+
+
+def _sequence(row: Row) -> int:
+    return int(row["sequence"])

@@ -1,0 +1,212 @@
+"""The publications of a lakehouse as a story: what was brought into which days, when, by whom, and in place of what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.records import DayLineage, Environment
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.files import LogFiles, among, equal
+from backfill_assets.publication_log.lineage import lineages
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.rows import PREPARING_DAY
+from backfill_assets.published.reading import anything_published
+
+_COLUMNS = ["sequence", "at", "event", "publication", "kind", "outcome", "run", "launched_by", "git_commit", "campaign"]
+_COLUMNS += ["reason", "table", "day", "table_version", "rows", "code_version", "replaces"]
+
+
+@dataclass
+class TablePart:
+    """What one publication did to one table. ``rows`` is what its days held afterwards."""
+
+    days: list[date] = field(default_factory=list)
+    rows: int = 0
+    version: int | None = None
+    code_versions: set[str] = field(default_factory=set)
+    replaces: set[str] = field(default_factory=set)
+    """The publications whose days these were before."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a publication was made from: tables at a version, and landed files."""
+
+    read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
+    """The days that were read, by table and its Delta version; None for a table that had never been published."""
+    landed: tuple[str, ...] = ()
+    """Files, by their path in the landing zone."""
+    staged: Mapping[str, list[date]] = field(default_factory=dict)
+    """The days that the publication brought itself and made others from, by table."""
+    environments: tuple[Environment, ...] = ()
+    """What computed its days; empty if nothing was computed, or if that was not recorded."""
+
+
+@dataclass
+class Told:
+    """One publication. ``outcome`` is ``done``, ``aborted``, or for those under way ``open`` or ``aborting``."""
+
+    publication: str
+    kind: str
+    prepared_at: datetime
+    outcome: str = "open"
+    closed_at: datetime | None = None
+    run: str = ""
+    launched_by: str = ""
+    git_commit: str = ""
+    campaign: str = ""
+    reason: str = ""
+    tables: dict[str, TablePart] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.tables.values())
+
+
+def history(
+    storage: Storage,
+    table: str | None = None,
+    days: DayRange | None = None,
+    most: int | None = None,
+    campaign: str = "",
+) -> list[Told]:
+    """Publications that touched ``table`` in ``days``, newest first: all of them, or at most ``most``.
+
+    Reads the log's columns, not the before-images that it keeps, and only the files that such publications lie in.
+    """
+    if not anything_published(storage):
+        return []
+    files = PublicationLog(storage, utc_now).files()
+    chosen: dict[str, None] = {}
+    for rows in _touching(files, table, days, campaign).newest_first(
+        ["event", "publication", "table", "day", "campaign"]
+    ):
+        touched = _touched(equal(rows, event=PREPARING_DAY), table, days, campaign)
+        chosen |= dict.fromkeys(touched.column("publication").to_pylist()[::-1])
+        if most is not None and len(chosen) >= most:
+            break
+    ids = list(chosen)[:most]
+    told = _told(among(files.holding("publication", ids).read(_COLUMNS), "publication", ids).to_pylist())[::-1]
+    return [each for each in told if _has_days(each, table, days)][:most]
+
+
+def _touching(files: LogFiles, table: str | None, days: DayRange | None, campaign: str) -> LogFiles:
+    if table is not None:
+        files = files.holding("table", [table])
+    if days is not None:
+        files = files.between("day", str(days.first), str(days.last))
+    return files.holding("campaign", [campaign]) if campaign else files
+
+
+def _touched(rows: pa.Table, table: str | None, days: DayRange | None, campaign: str) -> pa.Table:
+    if table is not None:
+        rows = equal(rows, table=table)
+    if campaign:
+        rows = equal(rows, campaign=campaign)
+    if days is not None:
+        day = rows.column("day")
+        within = pc.and_(pc.greater_equal(day, str(days.first)), pc.less_equal(day, str(days.last)))
+        rows = rows.filter(within)
+    return rows
+
+
+def _has_days(told: Told, table: str | None, days: DayRange | None) -> bool:
+    """An id that was aborted may have been prepared again, for other days."""
+    parts = [part for name, part in told.tables.items() if table in (None, name)]
+    return any(days is None or any(day in days for day in part.days) for part in parts)
+
+
+def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], Inputs]:
+    """From what each of these publications was made, by its id and the moment it was prepared.
+
+    Only asked for those that are shown: the log keeps it with the before-images.
+    """
+    ids = sorted({told.publication for told in of})
+    if not ids:
+        return {}
+    files = PublicationLog(storage, utc_now).files().holding("publication", ids)
+    found = equal(among(files.read(["event", "publication", "at", "detail"]), "publication", ids), event="prepared")
+    rows = found.to_pylist()
+    made = lineages(storage, ids)
+    return {
+        (row["publication"], row["at"]): _inputs(
+            json.loads(row["detail"])["publication"], made.get((row["publication"], row["at"]), {}).values()
+        )
+        for row in rows
+    }
+
+
+def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> Inputs:
+    read: dict[tuple[str, int | None], list[date]] = {}
+    for each in publication["inputs"]:
+        found = read.setdefault((each["table"], each["version"]), [])
+        found += [day for text in each["days"] if (day := date.fromisoformat(text)) not in found]
+    positions = (position["id"] for table in publication["tables"] for position in table["positions"])
+    landed = (id.split(":", 2)[2] for id in positions if id.startswith("landed:"))
+    staged: dict[str, set[date]] = {}
+    environments: dict[Environment, None] = {}
+    for lineage in made:
+        for each in (each for each in lineage.reads if each.staged):
+            staged.setdefault(each.table, set()).update(each.days)
+        if lineage.environment is not None:
+            environments[lineage.environment] = None
+    return Inputs(
+        {key: sorted(days) for key, days in read.items()},
+        tuple(sorted(landed)),
+        {table: sorted(days) for table, days in sorted(staged.items())},
+        tuple(environments),
+    )
+
+
+def _told(rows: Iterable[Mapping[str, Any]]) -> list[Told]:
+    """Entries come oldest first. An id that was aborted may be prepared again: that is another publication."""
+    told: list[Told] = []
+    latest: dict[str, Told] = {}
+    for row in rows:
+        id = row["publication"]
+        if row["event"] == "prepared":
+            latest[id] = _begun(row)
+            told.append(latest[id])
+        elif id in latest:
+            _add(latest[id], row)
+    return told
+
+
+def _begun(row: Mapping[str, Any]) -> Told:
+    return Told(
+        publication=row["publication"],
+        kind=row["kind"],
+        prepared_at=row["at"],
+        run=row["run"] or "",
+        launched_by=row["launched_by"] or "",
+        git_commit=row["git_commit"] or "",
+        campaign=row["campaign"] or "",
+        reason=row["reason"] or "",
+    )
+
+
+def _add(told: Told, row: Mapping[str, Any]) -> None:
+    match row["event"]:
+        case "preparing day":
+            part = told.tables.setdefault(row["table"], TablePart())
+            part.days.append(date.fromisoformat(row["day"]))
+            part.replaces |= {row["replaces"]} - {"", None}
+        case "published":
+            part = told.tables[row["table"]]
+            part.rows += row["rows"] or 0
+            part.version = row["table_version"]
+            part.code_versions |= {row["code_version"]} - {"", None}
+        case "aborting":
+            told.outcome, told.reason = "aborting", row["reason"] or told.reason
+        case "aborted by hand":
+            told.reason = row["reason"] or told.reason
+        case "closed":
+            told.outcome, told.closed_at = row["outcome"], row["at"]

@@ -1,0 +1,108 @@
+"""What stands in the lakehouse now: the newest state of every day in the log, and the files the days really have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log
+from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.log import Head, PublicationLog, utc_now
+from backfill_assets.publication_log.pinned import ReadLog, pinned_files
+from backfill_assets.published.reading import anything_published
+
+_MOST_LOOKS = 20
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")  # a foreign writer may have left rows without any day
+
+Physicals = Mapping[str, Mapping[str, str]]
+"""Physical fingerprint by table and day, of the days that have files."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """``newest`` is what main holds now; ``pinned`` what a build would read: the last closed entry's versions.
+
+    ``open`` names the publications under way. Tables that they write are observed as of the last closed entry, in
+    ``newest`` too: half of a publication is nobody's foreign write.
+    """
+
+    states: Mapping[tuple[str, str], DayState] = field(default_factory=dict)
+    newest: Physicals = field(default_factory=dict)
+    pinned: Physicals = field(default_factory=dict)
+    open: tuple[str, ...] = ()
+    sequence: int = -1
+    """The log entry that all this is as of."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """The map of the last closed entry: Delta version by table."""
+    writing: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The tables that each open publication writes."""
+
+    def contents(self, table: str) -> dict[str, DayContent | None]:
+        """What the days of ``table`` hold that a build would find; None for a foreign write."""
+        files = self.pinned.get(table, {})
+        published = {day: state for (name, day), state in self.states.items() if name == table and state.content}
+        known = {
+            day: state.content
+            for day, state in published.items()
+            if state.physical == files.get(day, fingerprints.EMPTY_DAY)
+        }
+        return {**dict.fromkeys(files), **known}
+
+
+def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -> Observed:
+    """Look at ``tables``; reads logs only, never data, and writes nothing. ``read`` gives the files of a version.
+
+    Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile, which would look
+    like a foreign write. Publications of other tables do not matter.
+    """
+    wanted = list(tables)
+    if not anything_published(storage):
+        return Observed(newest={table: _newest(storage, table, read) for table in wanted})
+    log = PublicationLog(storage, utc_now)
+    retry = Retry(f"Looking at {', '.join(wanted)}", most=_MOST_LOOKS)
+    while True:
+        head = log.head()
+        found = _observe(storage, log, head, wanted, read)
+        if log.head().state.news_of(wanted) == head.state.news_of(wanted):
+            return found
+        retry.lost("they were published to at every look")
+
+
+def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str], read: ReadLog) -> Observed:
+    files = {table: pinned_files(log, head, table, read) for table in wanted}
+    pinned = {table: _by_day(found) for table, found in files.items()}
+    versions = {table: found.version for table, found in files.items() if found.version >= 0}
+    return Observed(
+        states=log.day_states(head, wanted),
+        newest={table: _now(storage, table, head, files[table].version, pinned[table], read) for table in wanted},
+        pinned=pinned,
+        open=tuple(head.state.open),
+        sequence=head.version,
+        versions={**head.state.versions, **versions},
+        writing={name: entry.writes for name, entry in head.state.open.items()},
+    )
+
+
+def _now(
+    storage: Storage, table: str, head: Head, pinned_version: int, pinned: Mapping[str, str], read: ReadLog
+) -> Mapping[str, str]:
+    """What main holds now; ``pinned`` is what it holds at ``pinned_version``, and is not made again if that is it."""
+    if any(table in entry.writes for entry in head.state.open.values()):
+        return pinned
+    if newest_version(storage, table) == pinned_version:
+        return pinned
+    return _newest(storage, table, read)
+
+
+def _newest(storage: Storage, table: str, read: ReadLog) -> Mapping[str, str]:
+    version = newest_version(storage, table)
+    return {} if version is None else _by_day(read(storage, table, version))
+
+
+def _by_day(state: LogState) -> Mapping[str, str]:
+    files = state.by_day()
+    return {day: fingerprints.physical(paths) for day, paths in files.items() if _DAY.fullmatch(day)}

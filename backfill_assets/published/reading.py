@@ -1,0 +1,145 @@
+"""Reading what is published, without a JVM: pinned, so that several tables belong together.
+
+Every closed entry of the publication log keeps a map of Delta versions by table. Whoever reads all tables at the
+versions of one such map sees all of each publication's tables or none of them, also while another one is under way::
+
+    revenue = read_published(storage, "fact_daily_revenue")
+    revenue.dataset().to_table(filter=pc.field("day") == date(2017, 3, 1))          # pyarrow
+    duckdb.connect().register("revenue", revenue.dataset())                         # DuckDB: select ... from revenue
+
+Spark reads the same version by time travel, with ``uri`` and ``version`` of what :func:`read_published` gives::
+
+    SELECT * FROM delta.`<uri>` VERSION AS OF <version>
+    spark.read.format("delta").option("versionAsOf", version).load(uri)
+
+Take the map once (:func:`published_versions`) and read every table at it. A reader who opens a table's folder without
+the map sees each publication of that one table whole or not at all, and no promise beyond it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
+from backfill_assets.lakehouse.records import DayState
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.files import LOG_TABLE, equal
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.pinned import pinned_versions
+from backfill_assets.publication_log.rows import DAY_COLUMNS, day_state
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One table at one version: ``uri`` and ``version`` are what any Delta reader is given."""
+
+    table: str
+    uri: str
+    version: int
+    storage: Storage
+
+    def dataset(self) -> ds.Dataset:
+        """The rows of that version, read when they are asked for; filters on ``day`` leave other days' files closed."""
+        try:
+            return arrow_dataset(self.storage, self.table, self.version)
+        except (DeltaError, TableNotFoundError) as error:
+            raise LakehouseUnusable(
+                f"{self.table} cannot be read at version {self.version}: {error}",
+                hint="Versions are kept for the rollback window. Pin a newer publication (backfill history).",
+            ) from error
+
+
+def anything_published(storage: Storage) -> bool:
+    """Is there a publication log? Asking must not create one: a mistyped path would become a lakehouse."""
+    return storage.exists(f"{LOG_TABLE}/_delta_log")
+
+
+def published_versions(storage: Storage, publication: str | None = None) -> Mapping[str, int]:
+    """Delta version by table as of the last closed entry, or of the entry that closed ``publication``.
+
+    Raises :class:`InvalidRequest` for a publication that is unknown or was not closed yet.
+    """
+    if publication is None:
+        if not anything_published(storage):
+            return {}
+        log = PublicationLog(storage, utc_now)
+        head = log.head()
+        return pinned_versions(log, head, head.state.versions)
+    versions: Mapping[str, int] = json.loads(closing_entry(storage, publication)["detail"])
+    return versions
+
+
+def read_published(storage: Storage, table: str, publication: str | None = None) -> PublishedTable:
+    """``table`` as of the last closed entry of the log, or of the entry that closed ``publication``.
+
+    Raises :class:`InvalidRequest` when nothing was published to the table by then.
+    """
+    version = (
+        pinned_version(storage, table) if publication is None else published_versions(storage, publication).get(table)
+    )
+    if version is None:
+        then = f" when {publication} was published" if publication else ""
+        raise InvalidRequest(f"Nothing was published to {table}{then}.", hint="backfill status shows what there is.")
+    return PublishedTable(table, storage.uri(table), version, storage)
+
+
+def pinned_version(storage: Storage, table: str) -> int | None:
+    """The version of ``table`` as of the last closed entry; None if nothing was published to it."""
+    if not anything_published(storage):
+        return None
+    log = PublicationLog(storage, utc_now)
+    return pinned_versions(log, log.head(), [table]).get(table)
+
+
+def closing_entry(storage: Storage, publication: str) -> Mapping[str, Any]:
+    """The ``sequence``, ``outcome`` and ``detail`` (the map of versions, as JSON) of the entry that closed it."""
+    rows = _rows_of(storage, publication)
+    closed = [row for row in rows if row["event"] == "closed"]
+    if closed:
+        return max(closed, key=lambda row: int(row["sequence"]))
+    if rows:
+        raise InvalidRequest(f"{publication} is still under way.", hint="Pin one that is closed: backfill history")
+    raise unknown_publication(storage, publication)
+
+
+def _rows_of(storage: Storage, publication: str) -> list[dict[str, Any]]:
+    if not anything_published(storage):
+        return []
+    columns = ["event", "publication", "sequence", "outcome", "detail"]
+    files = PublicationLog(storage, utc_now).files().holding("publication", [publication])
+    rows: list[dict[str, Any]] = equal(files.read(columns), publication=publication).to_pylist()
+    return rows
+
+
+def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
+    """The error for a publication that the log does not know, with the nearest one that it does."""
+    known: set[str] = set()
+    if anything_published(storage):
+        rows = PublicationLog(storage, utc_now).files().read(["event", "publication"])
+        known |= set(equal(rows, event="prepared").column("publication").to_pylist())
+    near = get_close_matches(publication, sorted(known), n=1)
+    hint = f"Did you mean {near[0]}?" if near else "backfill history lists the publications."
+    return InvalidRequest(f"There is no publication {publication!r}.", hint=hint)
+
+
+def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:
+    """What the log says the day holds: now, or as it was when ``publication`` was closed; None if never published."""
+    closed = int(closing_entry(storage, publication)["sequence"]) if publication else None
+    if not anything_published(storage):
+        return None
+    files = PublicationLog(storage, utc_now).files().between("sequence", high=closed)
+    rows = files.holding("table", [table]).holding("day", [str(day)]).read([*DAY_COLUMNS, "event"])
+    found = equal(rows, event="published", table=table, day=str(day)).to_pylist()
+    until = [row for row in found if closed is None or int(row["sequence"]) <= closed]
+    return day_state(until[-1]) if until else None

@@ -1,0 +1,67 @@
+"""Which publication a day is from, and what the log says about it: when, by whom, by which code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow.compute as pc
+
+from backfill_assets.lakehouse.records import DayLineage
+from backfill_assets.publication_log.files import among, equal
+from backfill_assets.publication_log.lineage import lineages
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.published.snapshot import Snapshot
+
+_COLUMNS = ["sequence", "at", "publication", "kind", "run", "launched_by", "git_commit"]
+_COLUMNS += ["table", "day", "table_version", "code_version"]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """The publication that a day of a table holds."""
+
+    publication: str
+    published_at: datetime
+    kind: str
+    table_version: int
+    code_version: str
+    run: str
+    launched_by: str
+    git_commit: str
+    lineage: DayLineage | None = None
+    """What the publication computed the day from and with; None if it computed nothing, or that was not recorded."""
+
+
+def stamps(snapshot: Snapshot, of: Collection[tuple[str, date]]) -> dict[tuple[str, date], Stamp]:
+    """The stamp of each of these tables and days, as of the log entry of ``snapshot``."""
+    if not of:
+        return {}
+    tables, days = {table for table, _ in of}, {str(day) for _, day in of}
+    files = PublicationLog(snapshot.storage, utc_now).files().between("sequence", high=snapshot.sequence)
+    found_rows = equal(
+        files.holding("table", tables).holding("day", days).read([*_COLUMNS, "event"]), event="published"
+    )
+    found_rows = among(among(found_rows, "table", tables), "day", days)
+    rows = found_rows.filter(pc.less_equal(found_rows.column("sequence"), snapshot.sequence)).to_pylist()
+    newest = {(row["table"], date.fromisoformat(row["day"])): row for row in rows}
+    found = {each: newest[each] for each in of if each in newest}
+    made = lineages(snapshot.storage, {row["publication"] for row in found.values()})
+    by_id = {publication: days for (publication, _), days in made.items()}
+    return {each: _stamp(row, by_id.get(row["publication"], {}).get(each)) for each, row in found.items()}
+
+
+def _stamp(row: dict[str, Any], lineage: DayLineage | None) -> Stamp:
+    return Stamp(
+        publication=row["publication"],
+        published_at=row["at"],
+        kind=row["kind"],
+        table_version=row["table_version"],
+        code_version=row["code_version"] or "",
+        run=row["run"] or "",
+        launched_by=row["launched_by"] or "",
+        git_commit=row["git_commit"] or "",
+        lineage=lineage,
+    )

@@ -1,0 +1,1 @@
+"""Stages days, judges them, and publishes them."""

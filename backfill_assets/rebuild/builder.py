@@ -1,0 +1,105 @@
+"""The front door of building: one call for a step and its days, whoever asks and for whichever timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.placement import INGEST
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.rebuild.arrivals import ArrivalBuild
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.reproduce import Reproduction, reproduce
+from backfill_assets.rebuild.step_build import StepBuild
+from backfill_assets.settings import Settings
+from backfill_assets.spark.session import naming_a_lost_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def silent(message: str) -> None:
+    """Progress for those who do not want to be told."""
+
+
+class Builder:
+    """Builds steps. Stateless between calls: everything it knows is in the lakehouse and the landing zone."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+
+    @classmethod
+    def from_settings(cls, settings: Settings, spark: Callable[[], SparkSession]) -> Builder:
+        """``spark`` is only called when a day has to be computed."""
+        storage = Storage(str(settings.lakehouse))
+        publisher = Publisher(storage, retention_days=settings.rollback_window_days)
+        landing = LandingZone(settings.landing)
+        key_file, refuse = str(settings.token_key_file), settings.refuse_dirty_tree
+        return cls(Lake(storage, publisher, landing, spark, key_file, refuse_dirty_tree=refuse))
+
+    def build(
+        self,
+        step: Step,
+        days: Sequence[date],
+        *,
+        run: RunInfo,
+        version: str | None = None,
+        force: bool = False,
+        later: Collection[date] = (),
+        progress: Progress = silent,
+    ) -> BuildResult:
+        """Build ``days`` of ``step`` and publish all of them together, or nothing.
+
+        ``version`` names a version, or is :data:`AS_PUBLISHED`: then each day is built with the one that it was
+        published with. Days that are published already from the same inputs by the same code come back as reused;
+        ``force`` computes them anyway. ``later`` are those of ``days`` that only look back to the others: they are
+        built as they were published, and never forced.
+
+        Raises :class:`DaysFailed` when a gate holds a day back (the good days stay staged and are used by the next
+        run), :class:`InvalidRequest` for days that have not ended and for a version that is not declared,
+        :class:`SourceUnreadable` for landed files that cannot be taken in, :class:`PublicationRefused` for a dirty tree
+        if the settings refuse it.
+        """
+        self.lake.require_clean_tree()
+        wanted = sorted(set(days))
+        self._refuse_future(step, wanted)
+        self.lake.publisher.recover(_touched(step))
+        with naming_a_lost_server(f"{step.name} was built"):
+            if step.source is not None:
+                self._refuse_version(step, version)
+                return ArrivalBuild(self.lake, step, run, progress).run_days(wanted)
+            as_published = wanted if version == AS_PUBLISHED else later
+            chosen = step.version(None if version == AS_PUBLISHED else version)
+            forced = set(wanted) - set(later) if force else set()
+            build = StepBuild(self.lake, step, chosen, run, progress, frozenset(as_published), forced)
+            return build.run_days(wanted)
+
+    def _refuse_version(self, step: Step, version: str | None) -> None:
+        if version not in (None, INGEST, AS_PUBLISHED):
+            raise InvalidRequest(f"{step.name} has no version {version!r}.", hint=f"Versions: {INGEST}.")
+
+    def reproduce(self, publication: str) -> Reproduction:
+        """Stage all days of a publication again from the inputs it recorded, and compare the checksums."""
+        return reproduce(self.lake, publication)
+
+    def _refuse_future(self, step: Step, days: Sequence[date]) -> None:
+        today = self.lake.publisher.now().date()
+        late = [day for day in days if day >= today]
+        if late:
+            raise InvalidRequest(
+                f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
+                hint="End the range with yesterday at the latest.",
+            )
+
+
+def _touched(step: Step) -> set[str]:
+    """The tables that a build of ``step`` writes or reads, in any of its versions."""
+    read = {read.table for version in step.versions for read in version.reads}
+    return read | {table.name for table in step.tables}

@@ -1,0 +1,207 @@
+"""Pure decisions of a build: which days need no work, and how the rest is cut into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from backfill_assets.days import DayRange, contiguous
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayState, Expected
+from backfill_assets.model.declaration import RuleOutcome, Step, Version
+from backfill_assets.published.rolled_back import Rollbacks
+
+_CHUNK_BYTES = 512 * 1024 * 1024
+_MOST_DAYS = 45
+"""A chunk ends at least this often, so that progress is seen and a killed run has little to repeat."""
+AS_PUBLISHED = "as published"
+"""In the place of a version's name: each day is built with the version that it was published with."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a day would be built from now: fingerprints of its inputs, and of inputs, code and parameters together."""
+
+    inputs: str
+    input_fingerprint: str
+
+
+Logicals = Mapping[str, Mapping[str, str]]
+"""The logical fingerprint of input days, by table and day."""
+
+
+def wanted(step: Step, version: Version, days: Sequence[date], logicals: Logicals) -> dict[date, Wanted]:
+    """The input fingerprint of every day, from the logical fingerprints of the tables that ``version`` reads."""
+    return {day: _wanted(version, step.cadence.period(day), logicals) for day in days}
+
+
+def _wanted(version: Version, period: DayRange, logicals: Logicals) -> Wanted:
+    reads = {read.table: {str(d): logicals[read.table][str(d)] for d in read.days(period)} for read in version.reads}
+    inputs = fingerprints.inputs(reads)
+    return Wanted(inputs, fingerprints.input_fingerprint(version.name, "", inputs))
+
+
+def unchanged(
+    tables: Sequence[str],
+    day: date,
+    wanted: Wanted,
+    states: Mapping[tuple[str, str], DayState],
+    expected: Mapping[tuple[str, str], Expected],
+) -> bool:
+    """Is every table of the step already published for ``day`` from just these inputs, and untouched since?"""
+    for table in tables:
+        state = states.get((table, str(day)))
+        if state is None or state.content is None:
+            return False
+        if state.content.input_fingerprint != wanted.input_fingerprint:
+            return False
+        if state.physical != fingerprints.physical(expected[table, str(day)].files):
+            return False
+    return True
+
+
+def rolled_back(
+    days: Iterable[tuple[str, date]],
+    states: Mapping[tuple[str, str], DayState],
+    rollbacks: Callable[[], Rollbacks],
+) -> dict[tuple[str, date], str]:
+    """The rollback by which each of ``days`` (table and day) is as it is, of those that a person rolled back.
+
+    ``rollbacks`` reads the log, so it is called only when it matters.
+    """
+    last = {(table, day): states[table, str(day)].publication for table, day in days if (table, str(day)) in states}
+    found = rollbacks() if last else Rollbacks()
+    by = {key: found.of(key[0], str(key[1]), publication) for key, publication in last.items()}
+    return {key: rollback for key, rollback in by.items() if rollback}
+
+
+def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, list[str]]:
+    """The days of every input table that building ``days`` reads, sorted."""
+    needed: dict[str, set[date]] = {}
+    for read in version.reads:
+        found = needed.setdefault(read.table, set())
+        for day in days:
+            found.update(read.days(step.cadence.period(day)))
+    return {table: [str(day) for day in sorted(found)] for table, found in needed.items()}
+
+
+def days_reading(step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[str]]) -> set[date]:
+    """Those of ``days`` that read one of the ``moved`` input days."""
+    return {
+        day
+        for day in days
+        for read in version.reads
+        for input_day in read.days(step.cadence.period(day))
+        if str(input_day) in moved.get(read.table, frozenset())
+    }
+
+
+def without_inputs(
+    step: Step, version: Version, days: Sequence[date], published: Collection[tuple[str, str]]
+) -> dict[date, list[str]]:
+    """The input days that are needed and were never published, by day.
+
+    Reference data has a beginning: days before a table's first published day are not demanded in a look back. Of what
+    is read in part, one published day in the period is enough.
+    """
+    first: dict[str, str] = {}
+    for table, published_day in published:
+        first[table] = min(published_day, first.get(table, published_day))
+    found: dict[date, list[str]] = {}
+    for day in days:
+        period = step.cadence.period(day)
+        for read in version.reads:
+            absent = [str(d) for d in read.days(period) if (read.table, str(d)) not in published]
+            if read.partial and len(absent) < len(read.days(period)):
+                continue
+            needed = [d for d in absent if not (d < str(day) and d < first.get(read.table, ""))]
+            if needed:
+                found.setdefault(day, []).extend(f"{read.table} {input_day}" for input_day in needed)
+    return found
+
+
+@dataclass(frozen=True)
+class PeriodDays:
+    """How much of a period that is read in part there is."""
+
+    period: DayRange
+    published: tuple[date, ...]
+
+    @property
+    def complete(self) -> bool:
+        return len(self.published) == len(self.period)
+
+    def __str__(self) -> str:
+        absent = contiguous(set(self.period) - set(self.published))
+        named = ", ".join(str(part.first) if len(part) == 1 else str(part) for part in absent)
+        missing = f"; not published: {named}" if absent else ""
+        return f"{len(self.published)} of {len(self.period)} days{missing}"
+
+
+def period_days(step: Step, version: Version, day: date, logicals: Logicals) -> PeriodDays | None:
+    """What there is of the period that starts on ``day``; None for a step that reads nothing in part."""
+    partial = [read for read in version.reads if read.partial]
+    if not partial:
+        return None
+    period = step.cadence.period(day)
+    never = fingerprints.NEVER_PUBLISHED
+    there = (d for d in period if all(logicals[read.table].get(str(d), never) != never for read in partial))
+    return PeriodDays(period, tuple(there))
+
+
+def inputs_published(missing: Sequence[str]) -> RuleOutcome:
+    """The outcome for a day that cannot be built because of ``missing`` input days."""
+    named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    return RuleOutcome(
+        rule="inputs_published",
+        dimension="completeness",
+        passed=False,
+        observed=f"{named} never published",
+        expected="every input day published, if only as an empty day",
+        next_step="Build the missing input days first, or launch the range over the whole chain.",
+    )
+
+
+def published_version(step: Step, day: date, states: Mapping[tuple[str, str], DayState]) -> str | None:
+    """The version that ``day`` of ``step`` was published with; None for a day that is not published."""
+    for table in step.tables:
+        state = states.get((table.name, day.isoformat()))
+        if state is not None and state.content is not None:
+            content = state.content
+            # With parameters it is other code than the declared version of that name.
+            return f"{content.code_version} {content.parameters}" if content.parameters else content.code_version
+    return None
+
+
+def versions_as_published(
+    step: Step, days: Sequence[date], states: Mapping[tuple[str, str], DayState]
+) -> dict[date, str]:
+    """The version that builds each day as it was published; the current one for a day that is not published.
+
+    Raises :class:`InvalidRequest` for days whose version is not declared any more.
+    """
+    found = {day: published_version(step, day, states) or step.current for day in days}
+    declared = {version.name for version in step.versions}
+    gone = sorted(day for day, version in found.items() if version not in declared)
+    if gone:
+        version = found[gone[0]]
+        raise InvalidRequest(
+            f"{step.name} {gone[0]} was published with {version}, which is not declared any more"
+            f" ({len(gone)} day(s) in all).",
+            hint=f"Declare {version} again, or build the days with {step.current} if that is to count: "
+            f"backfill run {step.name} --downstream --days {gone[0]}..{gone[-1]}",
+        )
+    return found
+
+
+def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:
+    """Cut ``days`` into chunks whose input fits ``budget`` bytes: memory stays flat however long the range is."""
+    length = max(1, min(_MOST_DAYS, budget // max(1, bytes_of_day)))
+    return [list(days[start : start + length]) for start in range(0, len(days), length)]
+
+
+def eta(done: int, total: int, seconds: float) -> timedelta:
+    """Time left if the remaining days take as long as those that are done."""
+    return timedelta(seconds=round(seconds / max(1, done) * (total - done)))

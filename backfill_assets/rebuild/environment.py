@@ -1,0 +1,116 @@
+"""What computes days here: commit, packages, Spark and Java. Publications record it, ``reproduce`` compares it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache, lru_cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.lakehouse.records import Environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+import os
+import subprocess
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.records import DIRTY
+
+_LOCK = Path(__file__).resolve().parents[2] / "uv.lock"
+_HASH = 16
+# SQL, because a Connect client has no JVM to ask: the answer is that of the Java which computes rows.
+_JAVA = "SELECT java_method('java.lang.System', 'getProperty', 'java.version') AS java"
+_NAMES = {"git_commit": "commit", "packages": "packages", "spark": "Spark", "java": "Java"}
+
+
+@lru_cache(maxsize=1)
+def environment_of(spark: SparkSession) -> Environment:
+    """What computes days in the session ``spark``. Runs one job of one row, once for each session."""
+    java = str(spark.sql(_JAVA).collect()[0]["java"])
+    return Environment(git_commit=git_commit(), packages=packages(_LOCK), spark=spark.version, java=java)
+
+
+@cache
+def packages(lock: Path) -> str:
+    """The hash of the lock file; that of the names and versions of what is installed where there is none."""
+    if lock.is_file():
+        return f"{lock.name} {_hash(lock.read_bytes())}"
+    return f"installed {_hash(chr(10).join(_installed()).encode())}"
+
+
+def _installed() -> list[str]:
+    found = {f"{re.sub('[-_.]+', '-', each.name).lower()}=={each.version}" for each in distributions()}
+    return sorted(found)
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_HASH]
+
+
+def differences(made: Environment, here: Environment) -> str:
+    """In what ``here`` differs from the environment a day was made with, as a clause; empty if in nothing.
+
+    What was not recorded is no difference.
+    """
+    fields = [name for name in _NAMES if getattr(made, name) and getattr(made, name) != getattr(here, name)]
+    if not fields:
+        return ""
+    return f"made with {_named(made, fields)}; here {_named(here, fields)}"
+
+
+def _named(environment: Environment, fields: list[str]) -> str:
+    return ", ".join(f"{_NAMES[name]} {getattr(environment, name) or 'unknown'}" for name in fields)
+
+
+UNKNOWN_COMMIT = "unknown"
+_PACKAGE = Path(__file__).resolve().parents[1]
+_SHORT = 10
+
+
+@cache
+def git_commit() -> str:
+    """The commit of the running code, with ``+dirty`` if files of the package differ from it; asked once a process.
+
+    ``BACKFILL_GIT_COMMIT`` says it where there is no repository, as in an image.
+    """
+    return os.environ.get("BACKFILL_GIT_COMMIT", "").strip() or commit_of(_PACKAGE)
+
+
+def commit_of(package: Path) -> str:
+    """The commit that is checked out where ``package`` is tracked, or ``unknown``.
+
+    ``+dirty`` is appended if a file of ``package`` was changed, added or deleted since.
+    """
+    # Installed below another project's repository, the package is not of that repository's commit.
+    if _ask_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return UNKNOWN_COMMIT
+    commit = _ask_git(package, "rev-parse", "HEAD")
+    changes = _ask_git(package, "status", "--porcelain", "--untracked-files=normal", "--", ".")
+    if commit is None or changes is None:
+        return UNKNOWN_COMMIT
+    return f"{commit}{DIRTY}" if changes else commit
+
+
+def _ask_git(folder: Path, *words: str) -> str | None:
+    """What git answers; None where there is no git or it has no answer."""
+    command = ("git", "--no-optional-locks", *words)
+    try:
+        asked = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return asked.stdout.strip()
+
+
+def require_clean_tree(commit: str, *, refuse: bool) -> None:
+    """Raise :class:`PublicationRefused` if ``commit`` is dirty and such code is to ``refuse``. Unknown is not dirty."""
+    if refuse and commit.endswith(DIRTY):
+        raise PublicationRefused(
+            f"The running code is not in the commit {commit[:_SHORT]}: the working tree has changes (git status).",
+            hint="Commit or stash them and start again (a Dagster that is running, too), "
+            "or set BACKFILL_DIRTY_TREE=allow.",
+        )

@@ -1,0 +1,91 @@
+"""Takes in again, into a timeline of its own, the landed files that a publication took in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.datasets import registry
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.records import DayContent, InputRead, Position, Prepared, TableChange
+from backfill_assets.landing.zone import LandedFile, LandingZone
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.placement import recorded_placement
+from backfill_assets.publication.publisher import Pin
+from backfill_assets.quality.measures import zero_metrics
+from backfill_assets.rebuild.arrivals import ArrivalBuild
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.recorded_inputs import Readable, RecordedInput
+from backfill_assets.rebuild.stage import content_of
+
+Contents = Mapping[tuple[str, str], DayContent]
+"""What was taken in, by table and day."""
+
+
+def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
+    """The rows that the landed files of ``made_by`` give today; in words why they cannot be taken in again."""
+    (change,) = made_by.publication.tables
+    try:
+        step = registry.step(change.table)
+    except InvalidRequest:
+        return f"the table {change.table} is not declared any more"
+    build = ArrivalBuild(lake, _as_declared_then(step, change), RunInfo(""), _silent)
+    files = _landed_again(lake.landing, build.source.name, change.positions)
+    if isinstance(files, str):
+        return files
+    lost = Readable(lake.storage).first_lost(map(_recorded, made_by.publication.inputs), {})
+    if lost:
+        return lost
+    if build.source.personal_fields and not Path(lake.token_key_file).exists():
+        return f"the token key {lake.token_key_file} is gone"
+    return _taken_in(build, files, made_by)
+
+
+def _as_declared_then(step: Step, change: TableChange) -> Step:
+    """``step`` with the event days that were possible when ``change`` was taken in."""
+    recorded = {day.content.code_version for day in change.days if day.content}
+    if step.source is None or not recorded:
+        return step
+    then = recorded_placement(recorded.pop())
+    return replace(step, source=replace(step.source, earliest_day=then.earliest_day, days_ahead=then.days_ahead))
+
+
+def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -> Contents:
+    table = build.table
+    timeline = build.stage_rows(files)
+    try:
+        pin = Pin({}, {read.table: read for read in made_by.publication.inputs}, {}, -1)
+        measured = build.measured(timeline, pin)
+    finally:
+        timeline.close()
+    days = {day.day for day in made_by.change(table.name).days} | {str(day) for day in measured}
+    nothing = zero_metrics(table)
+    return {
+        (table.name, day): content_of(measured.get(date.fromisoformat(day), nothing), "", "", {})
+        for day in sorted(days)
+    }
+
+
+def _landed_again(landing: LandingZone, source: str, positions: tuple[Position, ...]) -> list[LandedFile] | str:
+    """The files of ``positions`` as they are in the landing zone, in words which of them is not as it was."""
+    paths = [position.id.split(":", 2)[2] for position in positions]
+    there = {path for found in landing.paths(source).values() for path in found}
+    if gone := sorted(set(paths) - there):
+        return f"the landed file {gone[0]} is gone" + (f", and {len(gone) - 1} more" if len(gone) > 1 else "")
+    days = {date.fromisoformat(path.split("/")[1]) for path in paths}
+    found = {file.position[0]: file for file in landing.files(source, days)} if days else {}
+    for position in positions:
+        if found[position.id].position[1] != position.after:
+            return f"the landed file {found[position.id].path} is not what it was"
+    return [found[position.id] for position in positions]
+
+
+def _recorded(read: InputRead) -> RecordedInput:
+    return RecordedInput(read.table, read.version, read.days)
+
+
+def _silent(message: str) -> None:
+    """Progress of what nobody waits for."""

@@ -1,0 +1,131 @@
+"""What every build works with: the lakehouse, the landing zone, and a Spark session that starts when first needed."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.lakehouse.records import DayState, Environment, Provenance
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Step
+from backfill_assets.publication.holds import DaysOf, wait_for_holds
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.published.rolled_back import rollbacks
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.environment import git_commit, require_clean_tree
+from backfill_assets.rebuild.outcome import BuiltDay, RunInfo
+from backfill_assets.rebuild.stage import StagedTableDay
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Lake:
+    """``spark`` is called only when a day really has to be computed."""
+
+    storage: Storage
+    publisher: Publisher
+    landing: LandingZone
+    spark: Callable[[], SparkSession]
+    token_key_file: str
+    sleep: Callable[[float], None] = time.sleep
+    refuse_dirty_tree: bool = False
+
+    def wait_for_holds(self, days: DaysOf, progress: Progress) -> None:
+        """Let a campaign that is cutting over ``days`` (by table) pass, for a bounded time, before publishing them."""
+        wait_for_holds(self.storage, "", days, now=self.publisher.now, sleep=self.sleep, progress=progress)
+
+    def require_clean_tree(self) -> None:
+        """Raise :class:`PublicationRefused` if the code is in no commit and the settings refuse such code."""
+        require_clean_tree(git_commit(), refuse=self.refuse_dirty_tree)
+
+    def may_adopt(self, made_with: Environment | None) -> bool:
+        """Days that a dirty tree has staged are computed again where the settings refuse such code."""
+        return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
+
+    def new_id(self, what: str) -> str:
+        """A name for a publication or a timeline that sorts by time and that nobody else has."""
+        return f"{self.publisher.now():%Y%m%dt%H%M%S}-{what.replace('_', '-')}-{secrets.token_hex(4)}"
+
+    def timelines(self, step: Step, campaign: str = "") -> dict[str, Timeline]:
+        """A fresh timeline for each table of ``step``, marked as one whose days are still wanted.
+
+        A later run may adopt from it; from those of a ``campaign``, only that campaign.
+        """
+        name = f"{campaign}-{self.new_id(step.name)}" if campaign else self.new_id(step.name)
+        found = {table.name: Timeline(self.storage, table.name, name) for table in step.tables}
+        for timeline in found.values():
+            timeline.open()
+        return found
+
+    def rolled_back(
+        self, days: Iterable[tuple[str, date]], states: Mapping[tuple[str, str], DayState]
+    ) -> dict[tuple[str, date], str]:
+        """The rollback by which each of ``days`` (table and day) came to be as ``states`` has it."""
+        return decide.rolled_back(days, states, lambda: rollbacks(self.storage))
+
+    def states(self, step: Step) -> dict[tuple[str, str], DayState]:
+        log = self.publisher.log
+        return log.day_states(log.head(), {table.name for table in step.tables})
+
+
+def provenance(run: RunInfo, timeline: str) -> Provenance:
+    return Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, timeline=timeline)
+
+
+def built_from_log(
+    state: DayState,
+    versions: Mapping[str, int],
+    inputs: Mapping[str, int],
+    *,
+    reused: bool,
+    staged: StagedTableDay | None = None,
+) -> BuiltDay:
+    """One day as the publication log knows it now, with what staging it took if it was staged by this run."""
+    content = state.content
+    return BuiltDay(
+        table=state.table,
+        day=date.fromisoformat(state.day),
+        rows=content.rows if content else 0,
+        checksum=content.checksum if content else "0",
+        publication=state.publication,
+        table_version=versions.get(state.table, -1),
+        code_version=content.code_version if content else "",
+        reused=reused,
+        input_fingerprint=content.input_fingerprint if content else "",
+        inputs=inputs,
+        metrics=dict(content.metrics) if content else {},
+        rules=staged.rules if staged else (),
+        bytes=sum(file.size for file in staged.files) if staged else 0,
+        files=len(staged.files) if staged else 0,
+        seconds=staged.seconds if staged else 0.0,
+    )
+
+
+def failed_day(staged: StagedTableDay) -> BuiltDay:
+    """A staged day that its gates held back."""
+    return BuiltDay(
+        table=staged.table,
+        day=staged.day,
+        rows=staged.content.rows,
+        checksum=staged.content.checksum,
+        publication="",
+        table_version=-1,
+        code_version=staged.content.code_version,
+        reused=False,
+        input_fingerprint=staged.content.input_fingerprint,
+        metrics=dict(staged.content.metrics),
+        rules=staged.rules,
+        bytes=sum(file.size for file in staged.files),
+        files=len(staged.files),
+        seconds=staged.seconds,
+    )

@@ -1,0 +1,78 @@
+"""What a build gives back: one record a day, whether it was published now or found to be unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.errors import GateFailed
+from backfill_assets.model.declaration import Metric, RuleOutcome
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """Who builds, and with which code: recorded with each publication, part of no fingerprint."""
+
+    run_id: str
+    git_commit: str = ""
+    launched_by: str = ""
+
+
+@dataclass(frozen=True)
+class BuiltDay:
+    """One day of one table after a build; ``publication`` is empty when its gates failed."""
+
+    table: str
+    day: date
+    rows: int
+    checksum: str
+    publication: str
+    table_version: int
+    code_version: str
+    reused: bool
+    """Published before from just these inputs by this code: nothing was computed."""
+    input_fingerprint: str
+    inputs: Mapping[str, int] = field(default_factory=dict)
+    """Delta version by table, of what was read."""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    rules: tuple[RuleOutcome, ...] = ()
+    bytes: int = 0
+    files: int = 0
+    seconds: float = 0.0
+    """The day's share of the time it took to stage its chunk."""
+    rolled_back_by: str = ""
+    """The rollback that the day was published by before; this build has published over it."""
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """Everything that was asked for, by table and day, and where late rows went."""
+
+    days: tuple[BuiltDay, ...]
+    publications: tuple[str, ...] = ()
+    appended_elsewhere: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
+
+
+class DaysFailed(GateFailed):
+    """Some staged days did not pass their gates; nothing was published, and the good days stay staged."""
+
+    def __init__(self, failed: Sequence[BuiltDay], staged: int) -> None:
+        self.failed = tuple(failed)
+        self.staged = staged
+        super().__init__(_message(self.failed), hint=_hint(self.failed, staged))
+
+
+def _message(failed: Sequence[BuiltDay]) -> str:
+    days = sorted({day.day for day in failed})
+    lines = [f"{failed[0].table}: {len(days)} day(s) did not pass their gates, nothing was published:"]
+    for day in failed[:10]:
+        broken = [rule for rule in day.rules if rule.holds_back]
+        lines += [f"  {day.table} {day.day} {r.rule}: {r.observed}, expected {r.expected}" for r in broken]
+    return "\n".join(lines)
+
+
+def _hint(failed: Sequence[BuiltDay], staged: int) -> str:
+    steps = {rule.next_step for day in failed for rule in day.rules if rule.holds_back and rule.next_step}
+    kept = f" {staged} staged days passed; the next run uses them without computing them again." if staged else ""
+    return " ".join(sorted(steps)) + kept

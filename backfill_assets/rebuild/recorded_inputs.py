@@ -1,0 +1,225 @@
+"""Finds what a published day was computed from, in what its publication recorded, and whether it can still be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+
+from backfill_assets.days import parse_day
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.lakehouse.records import Before, DayChange, DayContent, InputRead, Prepared
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Step, Version
+from backfill_assets.publication.pin import files_at
+from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.overlay import DayBefore, Overlay
+
+
+@dataclass(frozen=True)
+class RecordedInput:
+    """The days of one table that a day was computed from: from main at ``version``, or ``own``."""
+
+    table: str
+    version: int | None
+    logicals: Mapping[str, str]
+    """The logical fingerprint of each day."""
+    own: frozenset[str] = frozenset()
+    """Days that the same publication brought: these were read as it brought them."""
+
+
+Inputs = tuple[RecordedInput, ...]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one publication recorded of what its days were computed from. ``versions`` of main are those it made."""
+
+    made_by: Prepared
+    versions: Mapping[str, int]
+
+    @cached_property
+    def own(self) -> dict[str, dict[str, DayBefore]]:
+        """The days that the publication brought, as they are read at the version that it made."""
+        return {
+            change.table: {day.day: _brought(day, self.versions.get(change.table)) for day in change.days}
+            for change in self.made_by.publication.tables
+        }
+
+    def inputs_of(self, step: Step, version: Version, day: str, content: DayContent) -> Inputs | None:
+        """What ``content`` of ``day`` was computed from; None if the log does not say.
+
+        It keeps the fingerprint of all inputs of a day together: of several versions of a table that were read, these
+        are the ones that it fits.
+        """
+        own_day = parse_day(day)
+        needed = decide.read_days(step, version, [own_day])
+        for inputs in product(*(list(self._candidates(table, days)) for table, days in needed.items())):
+            logicals = {each.table: each.logicals for each in inputs}
+            if decide.wanted(step, version, [own_day], logicals)[own_day].inputs == content.inputs:
+                return inputs
+        return None
+
+    def _candidates(self, table: str, needed: list[str]) -> Iterable[RecordedInput]:
+        held = self.own.get(table, {})
+        own = {day: held[day].logical for day in needed if day in held}
+        for brought in (own, {}) if own else ({},):
+            rest = [day for day in needed if day not in brought]
+            if not rest:
+                yield RecordedInput(table, None, brought, frozenset(brought))
+            for read in self.made_by.publication.inputs:
+                if rest and read.table == table and read.days.keys() >= set(rest):
+                    logicals = {**{day: read.days[day] for day in rest}, **brought}
+                    yield RecordedInput(table, read.version, logicals, frozenset(brought))
+
+    def overlay(self, inputs: Iterable[RecordedInput]) -> Overlay:
+        """The days of ``inputs`` that the publication brought itself."""
+        days: dict[str, dict[str, DayBefore]] = {}
+        for each in inputs:
+            days.setdefault(each.table, {}).update({day: self.own[each.table][day] for day in each.own})
+        return Overlay(before=days)
+
+
+def _brought(day: DayChange, version: int | None) -> DayBefore:
+    if not day.adds:
+        return DayBefore(day.content)
+    foreign = "" if day.content else fingerprints.physical(file.path for file in day.adds)
+    return DayBefore(day.content, version, foreign=foreign)
+
+
+def merged(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
+    """The inputs of several days that were read at the same versions, by table."""
+    versions: dict[str, int | None] = {}
+    days: dict[str, dict[str, str]] = {}
+    for each in inputs:
+        versions[each.table] = each.version
+        days.setdefault(each.table, {}).update(each.logicals)
+    return {table: InputRead(table=table, version=versions[table], days=found) for table, found in days.items()}
+
+
+@dataclass
+class Readable:
+    """Says whether days of tables can still be read at a version. Each version and each day is looked at once."""
+
+    storage: Storage
+    _files: dict[tuple[str, int], dict[str, list[str]] | None] = field(default_factory=dict)
+    """Paths by day, by table and version; None if the version itself is gone."""
+    _lost: dict[tuple[str, int, str], bool] = field(default_factory=dict)
+
+    def first_lost(self, inputs: Iterable[RecordedInput], versions: Mapping[str, int]) -> str:
+        """In words the first of ``inputs`` that cannot be read any more; empty if all can.
+
+        ``versions`` are those at which days that the publication brought itself are read.
+        """
+        for each in inputs:
+            main = each.logicals.keys() - each.own
+            for version, days in ((each.version, main), (versions.get(each.table), each.own)):
+                if version is not None and days and (lost := self._first(each.table, version, sorted(days))):
+                    return lost
+        return ""
+
+    def _first(self, table: str, version: int, days: list[str]) -> str:
+        files = self._files_of(table, version)
+        if files is None:
+            return f"{table} cannot be read at version {version} any more"
+        new = {path: day for day in days if (table, version, day) not in self._lost for path in files.get(day, ())}
+        gone = {new[path] for path in self.storage.missing(new)}
+        self._lost.update({(table, version, day): day in gone for day in new.values()})
+        lost = (day for day in days if self._lost.get((table, version, day)))
+        return next((f"files of {table} {day} at version {version} are gone" for day in lost), "")
+
+    def _files_of(self, table: str, version: int) -> dict[str, list[str]] | None:
+        if (table, version) not in self._files:
+            self._files[table, version] = _paths_by_day(self.storage, table, version)
+        return self._files[table, version]
+
+
+def _paths_by_day(storage: Storage, table: str, version: int) -> dict[str, list[str]] | None:
+    try:
+        found = files_at(storage, table, version).by_day()
+    except VersionGone:
+        return None
+    return {day: [f"{table}/{path}" for path in sorted(paths)] for day, paths in found.items()}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A day of a table as a publication has it, and the publication that computed it, or took its rows in."""
+
+    table: str
+    day: str
+    content: DayContent | None
+    made_by: Prepared | None
+    """None for a day that nothing computed; ``reason`` says why."""
+    reason: str = ""
+
+    @property
+    def withdrawn(self) -> bool:
+        """Does the publication leave nothing of the day, as if it had never been published?"""
+        return self.made_by is None and not self.reason
+
+
+def origins(log: PublicationLog, prepared: Prepared) -> list[Origin]:
+    """The origin of every day of ``prepared``, in its order."""
+    found = _Origins(log)
+    return [found.of(prepared, change.table, day) for change in prepared.publication.tables for day in change.days]
+
+
+@dataclass
+class _Origins:
+    """Follows days back through the log; each publication is read once."""
+
+    log: PublicationLog
+    known: dict[str, Prepared | None] = field(default_factory=dict)
+    changes: dict[tuple[str, str], dict[str, DayChange]] = field(default_factory=dict)
+
+    def of(self, prepared: Prepared, table: str, day: DayChange) -> Origin:
+        if day.content is None:
+            reason = "somebody who bypassed the log wrote it" if day.adds else ""
+            return Origin(table, day.day, None, None, reason)
+        made_by = self.maker(prepared, table, day)
+        if isinstance(made_by, str):
+            return Origin(table, day.day, day.content, None, made_by)
+        if made_by is not prepared and made_by.publication.kind == "append":
+            reason = f"its rows were taken in by several publications, the last one {made_by.publication.id}"
+            return Origin(table, day.day, day.content, None, reason)
+        return Origin(table, day.day, day.content, made_by)
+
+    def maker(self, prepared: Prepared, table: str, day: DayChange) -> Prepared | str:
+        """The publication whose result the day is; in words why there is none to be found."""
+        before = self.moved(prepared, table, day)
+        if before is None:
+            return prepared
+        earlier = self.find(before.publication)
+        if earlier is None:
+            return f"the publication log does not say which publication brought what {prepared.publication.id} moved"
+        return self.maker(earlier, table, self.change(earlier, table, day.day))
+
+    def moved(self, prepared: Prepared, table: str, day: DayChange) -> Before | None:
+        """The state that ``prepared`` gave the day without computing it; None if it computed it."""
+        publication = prepared.publication
+        if publication.kind == "compact":
+            return prepared.before[table][day.day]
+        if publication.kind != "rollback":
+            return None
+        undone = self.find(publication.provenance.undoes)
+        if undone is None:
+            return Before()
+        before = undone.before[table][day.day]
+        # An undo stages days again that moved since: these have files of their own.
+        return before if (day.adds, day.content) == (before.files, before.content) else None
+
+    def find(self, publication: str) -> Prepared | None:
+        if publication not in self.known:
+            found = self.log.find_prepared(publication) if publication else None
+            self.known[publication] = found[0] if found else None
+        return self.known[publication]
+
+    def change(self, prepared: Prepared, table: str, day: str) -> DayChange:
+        key = (prepared.publication.id, table)
+        if key not in self.changes:
+            self.changes[key] = {each.day: each for each in prepared.change(table).days}
+        return self.changes[key][day]

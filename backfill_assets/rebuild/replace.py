@@ -1,0 +1,312 @@
+"""Rebuilds whole days of a step by one version: reuse the unchanged, adopt the staged, and compute the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.records import (
+    TOTAL,
+    DayChange,
+    DayContent,
+    DayLineage,
+    InputRead,
+    Publication,
+    TableChange,
+)
+from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, timelines_of
+from backfill_assets.model.declaration import Step, Version
+from backfill_assets.publication.publisher import Moved, Pin, Published
+from backfill_assets.quality import gates, measures
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.decide import Wanted
+from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance
+from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
+from backfill_assets.rebuild.stage import Chunk, StagedTableDay, recorded_upstream, stage_chunk
+from backfill_assets.rebuild.waiting import waiting
+
+_EXPANSION = 5
+"""Rows in memory take about this many times their size in Parquet."""
+
+
+@dataclass
+class ReplaceBuild:
+    """Days of one replacing step that are built by one version of its logic: staged, and ready to be published."""
+
+    lake: Lake
+    step: Step
+    version: Version
+    run: RunInfo
+    force: bool
+    progress: Progress
+    staged: dict[date, list[StagedTableDay]] = field(default_factory=dict)
+    reused: dict[date, Pin] = field(default_factory=dict)
+    timelines: dict[str, Timeline] = field(default_factory=dict)
+    overlay: Overlay = NOTHING_STAGED
+    """What a campaign has staged of the inputs; without a campaign, everything is read from main."""
+    campaign: str = ""
+    computed: set[date] = field(default_factory=set)
+    """Days that this build has staged itself; others were adopted."""
+
+    @property
+    def tables(self) -> list[str]:
+        return [table.name for table in self.step.tables]
+
+    # ------------------------------------------------------------------ stage
+
+    def stage(self, days: Sequence[date]) -> None:
+        """Pin, then decide for each day: unchanged, staged before, or to be computed."""
+        pin = self.pin(days)
+        wanted = decide.wanted(self.step, self.version, days, {name: read.days for name, read in pin.inputs.items()})
+        self.forget(days)
+        for day in days:
+            if not self.force and decide.unchanged(self.tables, day, wanted[day], pin.states, pin.expected):
+                self.reused[day] = pin
+        self.hold_back_without_inputs(days, wanted, pin)
+        self.tell_cut_periods([day for day in days if day not in self.reused], pin)
+        if not self.force:
+            self.adopt([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
+        self.compute([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
+
+    def pin(self, days: Sequence[date]) -> Pin:
+        written = [str(day) for day in days]
+        pin = self.lake.publisher.pin(
+            writes=dict.fromkeys(self.tables, written),
+            reads=decide.read_days(self.step, self.version, days),
+            also={name for table in self.step.tables for name in gates.metrics_needed(table)},
+        )
+        return self.overlay.over(pin)
+
+    def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+        """A day whose inputs were never published is not an empty day: it fails before anything is computed."""
+        published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
+        for day, missing in decide.without_inputs(self.step, self.version, days, published).items():
+            content = DayContent(rows=0, checksum="0", code_version=self.version.name, inputs=wanted[day].inputs)
+            rules = (decide.inputs_published(missing),)
+            self.reused.pop(day, None)
+            self.staged[day] = [StagedTableDay(name, day, (), content, rules, pin, "") for name in self.tables]
+
+    def tell_cut_periods(self, days: Sequence[date], pin: Pin) -> None:
+        """A range that cuts a period gives a report of what there is of it, and says so."""
+        logicals = {name: read.days for name, read in pin.inputs.items()}
+        for day in days:
+            found = decide.period_days(self.step, self.version, day, logicals)
+            if found is not None and not found.complete:
+                self.progress(f"{self.step.name} {found.period} is cut: {found}. It is flagged incomplete")
+
+    def adopt(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+        """Take over what a failed or killed run staged from just these inputs, without copying it."""
+        fingerprints = {str(day): wanted[day].input_fingerprint for day in days}
+        found = {
+            table: adoptable(timelines_of(self.lake.storage, table, self.campaign), fingerprints)
+            for table in self.tables
+        }
+        adopted = {
+            day: [found[table][str(day)] for table in self.tables]
+            for day in days
+            if all(str(day) in held and self.lake.may_adopt(held[str(day)][1].environment) for held in found.values())
+        }
+        timelines = {timeline.path: timeline for held in adopted.values() for timeline, _ in held}
+        self.use(timelines.values())
+        schemas = {path: timeline.schema() for path, timeline in timelines.items()}
+        for day, held in adopted.items():
+            self.staged[day] = [
+                _adopted(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
+            ]
+        if self.staged:
+            self.progress(f"{self.step.name}: {len(self.staged)} staged day(s) of an earlier run are used as they are")
+
+    def compute(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+        if not days:
+            return
+        with waiting(self.progress, f"{self.step.name}: Spark starts"):
+            spark = self.lake.spark()
+        timelines = self.lake.timelines(self.step, self.campaign)
+        self.use(timelines.values())
+        started, done = time.monotonic(), 0
+        for part in decide.chunks(days, self.bytes_of_day(pin, days)):
+            chunk = Chunk(
+                self.step,
+                self.version,
+                part,
+                wanted,
+                pin,
+                upstream=lambda day: self.upstream(pin, day),
+                overlay=self.overlay,
+            )
+            with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
+                found = stage_chunk(spark, self.lake.storage, chunk, timelines)
+            for staged in found:
+                self.staged.setdefault(staged.day, []).append(staged)
+            self.computed.update(part)
+            done += len(part)
+            left = decide.eta(done, len(days), time.monotonic() - started)
+            self.progress(f"{self.step.name}: {done}/{len(days)} days staged, ETA {left.seconds} s")
+
+    def use(self, timelines: Iterable[Timeline]) -> None:
+        self.timelines.update({timeline.path: timeline for timeline in timelines})
+
+    def bytes_of_day(self, pin: Pin, days: Sequence[date]) -> int:
+        total = 0
+        for read in pin.inputs.values():
+            if read.version is not None:
+                files = read_log(self.lake.storage, read.table, read.version).active.values()
+                total += sum(file.size for file in files if file.day in read.days)
+        return total * _EXPANSION // len(days)
+
+    def upstream(self, pin: Pin, day: date) -> dict[str, DayContent]:
+        """What the rules look at besides the step's own tables, as it was when the inputs were built from it."""
+        period = self.step.cadence.period(day)
+        direct = {name: _content_of_period(pin, name, period) for name in pin.inputs}
+        found = {}
+        for table in self.step.tables:
+            for name in gates.metrics_needed(table):
+                if name not in self.tables:
+                    recorded = [r for c in direct.values() if (r := recorded_upstream(c, name)) is not None]
+                    observed = recorded[0] if recorded else _content_of_period(pin, name, period)
+                    found[name] = direct.get(name, observed)
+        return found
+
+    # ---------------------------------------------------------------- publish
+
+    def refuse_failed(self) -> None:
+        refuse_failed(self.staged)
+
+    def request(self) -> Publication:
+        days = [day for held in self.staged.values() for day in held]
+        tables = tuple(self.table_change(name, [day for day in days if day.table == name]) for name in self.tables)
+        pins = list({id(held[0].pin): held[0].pin for held in self.staged.values()}.values())
+        inputs = tuple(read for pin in pins for read in self.inputs_read(pin))
+        timeline = max(timeline.name for timeline in self.timelines.values())
+        return Publication(
+            id=self.lake.new_id(self.step.name),
+            kind="replace",
+            tables=tables,
+            inputs=inputs,
+            provenance=provenance(self.run, timeline),
+        )
+
+    def table_change(self, table: str, days: list[StagedTableDay]) -> TableChange:
+        changes = tuple(
+            DayChange(
+                day=str(day.day),
+                adds=day.files,
+                content=day.content,
+                expected=day.pin.expected[table, str(day.day)],
+                lineage=self.lineage(day),
+            )
+            for day in sorted(days, key=lambda day: day.day)
+        )
+        return TableChange(table=table, table_schema=days[0].table_schema, days=changes)
+
+    def lineage(self, staged: StagedTableDay) -> DayLineage:
+        """What a day was computed from, also what a campaign stages itself; and with what."""
+        period = self.step.cadence.period(staged.day)
+        reads = (
+            self.overlay.day_reads(staged.pin.inputs[read.table], read.days(period)) for read in self.version.reads
+        )
+        return DayLineage(reads=tuple(found for each in reads for found in each), environment=staged.environment)
+
+    def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
+        days = [day for day, held in self.staged.items() if held[0].pin is pin]
+        for table, read in decide.read_days(self.step, self.version, days).items():
+            days_read = {day: pin.inputs[table].days[day] for day in read}
+            yield self.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
+
+    def moved_days(self, moved: Moved) -> list[date]:
+        days = {date.fromisoformat(day) for found in moved.days.values() for day in found}
+        return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
+
+    def close_timelines(self) -> None:
+        """Timelines that hold nothing more worth adopting; others keep their other days for a later run."""
+        published = {str(day) for day in self.staged}
+        for timeline in self.timelines.values():
+            passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
+            if passed <= published:
+                timeline.close()
+
+    def forget(self, days: Iterable[date]) -> None:
+        """Take what was decided of ``days`` back: they are staged again, perhaps by another version."""
+        for day in days:
+            self.staged.pop(day, None)
+            self.reused.pop(day, None)
+
+    def pin_of(self, day: date) -> Pin:
+        """The state of main that ``day`` was staged, or found unchanged, against."""
+        return self.staged[day][0].pin if day in self.staged else self.reused[day]
+
+    def built(self, published: Published | None) -> list[BuiltDay]:
+        """Every day that was staged or found unchanged, as the log knows it now."""
+        states = self.lake.states(self.step)
+        versions = published.versions if published else {}
+        built: list[BuiltDay] = []
+        back = self.rolled_back()
+        for day in (*self.staged, *self.reused):
+            held = {staged.table: staged for staged in self.staged.get(day, [])}
+            inputs = {name: read.version for name, read in self.pin_of(day).inputs.items() if read.version is not None}
+            for table in self.tables:
+                state = states[table, str(day)]
+                found = built_from_log(state, versions, inputs, reused=not held, staged=held.get(table))
+                built.append(replace(found, rolled_back_by=back.get((table, day), "")))
+        return built
+
+    def rolled_back(self) -> dict[tuple[str, date], str]:
+        """The rollback that each staged day was published by when it was staged."""
+        staged = {(day.table, day.day): day.pin for held in self.staged.values() for day in held}
+        states = {
+            (table, str(day)): pin.states[table, str(day)]
+            for (table, day), pin in staged.items()
+            if (table, str(day)) in pin.states
+        }
+        return self.lake.rolled_back(staged, states)
+
+
+def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
+    """Raise :class:`DaysFailed` if a gate holds one of the ``staged`` days back."""
+    failed = [day for days in staged.values() for day in days if not day.passed]
+    if failed:
+        bad = {day.day for day in failed}
+        raise DaysFailed([failed_day(day) for day in failed], staged=len(staged.keys() - bad))
+
+
+def _adopted(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
+    if staged.verdict is None or staged.verdict.content is None:
+        raise PublicationRefused(f"{timeline.table} {day} in the timeline {timeline.name} was never judged.")
+    return StagedTableDay(
+        table=timeline.table,
+        day=day,
+        files=staged.files,
+        content=staged.verdict.content,
+        rules=staged.verdict.rules,
+        pin=pin,
+        table_schema=schema,
+        environment=staged.environment,
+    )
+
+
+def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
+    """What the days of ``period`` hold together; days that were never published hold nothing."""
+    states = (pin.states.get((table, str(day))) for day in period)
+    contents = [state.content for state in states if state is not None and state.content is not None]
+    if len(contents) == 1:
+        return contents[0]
+    return DayContent(
+        rows=sum(content.rows for content in contents),
+        checksum=str(sum(int(content.checksum) for content in contents)),
+        metrics=_metrics_together(contents),
+    )
+
+
+def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | None]:
+    """A day without rows adds nothing to a total, also to one that was declared after the day was published."""
+    totals = {name for content in contents for name in content.metrics if name.startswith(TOTAL)}
+    nothing = dict.fromkeys(totals, 0)
+    return measures.added_up(
+        [content.metrics if content.rows else {**nothing, **content.metrics} for content in contents]
+    )

@@ -1,0 +1,144 @@
+"""Judges quarantined rows again by the contract and the code of now, and says what has to be rebuilt for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.rows import published_rows
+from backfill_assets.landing.quarantine import GENERAL_FORMS, Rejects
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Step
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from backfill_assets.publication.publisher import Pin
+
+_PLACE = ("day", "source_file", "source_line")
+_ALL_REASONS = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Quarantined rows of one day: how many the code of now would accept, and how many it would reject again."""
+
+    table: str
+    day: date
+    reason: str | None
+    """Of freed rows the reason they were rejected for, of the others the one they are rejected for now; in general
+    form. None counts each row once, whatever its reasons."""
+    freed: int
+    still_bad: int
+
+
+def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[Judged]:
+    """What would become of the published quarantine rows of ``days`` if their days were rebuilt; publishes nothing.
+
+    One Spark job, and none if nothing is quarantined. Rows whose raw rows were withdrawn since are not counted.
+    """
+    filled = quarantined_days(lake, rejects, days)
+    if not filled:
+        return []
+    pin = _pinned(lake, rejects, filled)
+    counted = _verdicts(lake, rejects, pin, filled).collect()
+    found = [
+        Judged(rejects.table, row["day"], row["reason"] or None, int(row["freed"]), int(row["still_bad"]))
+        for row in counted
+    ]
+    return sorted(found, key=lambda judged: (judged.day, judged.reason or ""))
+
+
+def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[date]:
+    """The days that have quarantined rows, from the log alone."""
+    found = (
+        date.fromisoformat(day)
+        for (table, day), state in lake.states(rejects.step).items()
+        if table == rejects.table and state.content is not None and state.content.rows
+    )
+    return sorted(day for day in found if days is None or day in days)
+
+
+def published_days(lake: Lake, step: Step) -> list[date]:
+    """The days of ``step`` that were ever published and not withdrawn."""
+    states = lake.states(step).items()
+    return sorted(date.fromisoformat(day) for (table, day), s in states if table == step.name and s.content is not None)
+
+
+def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Sequence[date]]) -> dict[str, list[date]]:
+    """The days to build, by step in build order: those with freed rows, and what was published from them downstream.
+
+    ``freed`` is by bronze step; ``published`` has the days (the first days of periods) of every step.
+    """
+    moved: dict[str, frozenset[str]] = {}
+    found: dict[str, list[date]] = {}
+    for step in registry.steps():
+        days = set(freed.get(step.name, ()))
+        if step.source is None:
+            for version in step.versions:
+                days |= decide.days_reading(step, version, published.get(step.name, ()), moved)
+        if days:
+            found[step.name] = sorted(days)
+            moved |= {table.name: frozenset(map(str, days)) for table in step.tables}
+    return found
+
+
+def rebuild(
+    builder: Builder, freed: Mapping[str, Sequence[date]], run: RunInfo, progress: Progress
+) -> Iterator[tuple[Step, BuildResult]]:
+    """Build the days with freed rows and what was made of them, step by step, as any build does: gates decide.
+
+    The steps in ``freed`` compute their days although no input changed, by the current version, which accepts the
+    rows. What is made of them keeps the version that each day was published with. What a step raises comes through;
+    steps before it are published then.
+    """
+    published = {step.name: published_days(builder.lake, step) for step in registry.steps()}
+    for name, days in to_rebuild(freed, published).items():
+        step = registry.step(name)
+        version = None if name in freed else AS_PUBLISHED
+        yield step, builder.build(step, days, run=run, version=version, force=name in freed, progress=progress)
+
+
+def _pinned(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
+    reads = decide.read_days(rejects.step, rejects.step.version(), days)
+    return lake.publisher.pin(writes={}, reads={**reads, rejects.table: [str(day) for day in days]})
+
+
+def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) -> DataFrame:
+    """``day, reason, freed, still_bad``, with a line of no reason that has each row once."""
+    inputs = {name: _read(lake, pin, name) for name in pin.inputs if name != rejects.table}
+    then = _read(lake, pin, rejects.table).select(*_PLACE, F.col("reasons").alias("then"))
+    raw = inputs[rejects.raw]
+    again = {**inputs, rejects.raw: raw.join(then.select(*_PLACE), list(_PLACE), "left_semi").select(*raw.columns)}
+    now = rejects.step.version().transform(again)[rejects.table].select(*_PLACE, F.col("reasons").alias("now"))
+    judged = then.join(raw.select(*_PLACE), list(_PLACE), "left_semi").join(now, list(_PLACE), "left")
+    reasons = F.array_distinct(F.transform(F.coalesce("now", "then"), _general))
+    each = judged.select("day", "now", F.explode(F.concat(F.array(F.lit(_ALL_REASONS)), reasons)).alias("reason"))
+    return each.groupBy("day", "reason").agg(
+        F.count(F.when(F.col("now").isNull(), True)).alias("freed"), F.count("now").alias("still_bad")
+    )
+
+
+def _read(lake: Lake, pin: Pin, table: str) -> DataFrame:
+    return published_rows(lake.spark(), lake.storage, pin.inputs[table], struct_type(registry.table(table).contract))
+
+
+def _general(reason: Column) -> Column:
+    """:func:`dead_letters.general` as a column."""
+    found = F.lit(None).cast("string")
+    for pattern, replacement in reversed(GENERAL_FORMS):
+        to = replacement.replace("\\", "$")
+        found = F.when(reason.rlike(pattern), F.regexp_replace(reason, pattern, to)).otherwise(found)
+    return F.coalesce(found, reason)

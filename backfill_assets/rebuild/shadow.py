@@ -1,0 +1,218 @@
+"""Stages the steps of a campaign on its own timelines: each step reads what the ones before it have staged.
+
+Nothing is published, and readers of main see nothing of it. Done again, it keeps every day that is staged from just
+the inputs there are now, and computes only those that moved: that is how a killed campaign goes on, and how days that
+main has moved under are staged again before a cut-over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import HELD_BACK, logical_of
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, timelines_of
+from backfill_assets.model.declaration import RuleOutcome, Step, Version
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.narrow import narrowed
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay, Overlay
+from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.stage import StagedTableDay
+
+_LONGEST_ERROR = 300
+
+
+@dataclass(frozen=True)
+class ShadowStep:
+    """The days of one step that a campaign rebuilds, and by which version of its logic."""
+
+    step: Step
+    version: Version
+    days: tuple[date, ...]
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """A day that is not staged for publishing, and why: its gates, a day it is computed from, or an error."""
+
+    table: str
+    day: date
+    rules: tuple[RuleOutcome, ...] = ()
+    because_of: str = ""
+    error: str = ""
+
+    @property
+    def why(self) -> str:
+        gates = "; ".join(f"{rule.rule}: {rule.observed}, expected {rule.expected}" for rule in self.rules)
+        return self.error or self.because_of or gates
+
+
+@dataclass(frozen=True)
+class ShadowedStep:
+    """What became of the days of one step. ``build`` holds what a cut-over publishes."""
+
+    build: ReplaceBuild
+    staged: tuple[date, ...]
+    unchanged: tuple[date, ...]
+    held_back: tuple[HeldBack, ...]
+
+
+def shadow(
+    lake: Lake, campaign: str, steps: Sequence[ShadowStep], run: RunInfo, progress: Progress
+) -> list[ShadowedStep]:
+    """Stage ``steps``, which are in build order. A day that fails its gates is held back with all that reads it.
+
+    So is a day that cannot be computed at all: the range is halved until it stands alone. A dirty tree is refused with
+    :class:`PublicationRefused` if the settings say so.
+    """
+    _require_name(campaign)
+    lake.require_clean_tree()
+    overlay = NOTHING_STAGED
+    out: dict[str, frozenset[str]] = {}
+    found = []
+    for each in steps:
+        done = _shadow_step(lake, campaign, each, run, progress, overlay, out)
+        for table in done.build.tables:
+            overlay = overlay.with_days(table, _passed(done, table))
+            out[table] = frozenset(str(held.day) for held in done.held_back)
+        found.append(done)
+    return found
+
+
+@dataclass(frozen=True)
+class StagedDays:
+    """What publishing a campaign would bring, and by table the days that failed their gates."""
+
+    overlay: Overlay
+    failed: Mapping[str, frozenset[date]]
+
+
+def staged_by(done: Sequence[ShadowedStep]) -> StagedDays:
+    """Just what a cut-over of ``done`` publishes."""
+    overlay = NOTHING_STAGED
+    failed: dict[str, frozenset[date]] = {}
+    for each in done:
+        for table in each.build.tables:
+            overlay = overlay.with_days(table, _passed(each, table))
+            failed[table] = frozenset(held.day for held in each.held_back if held.table == table and held.rules)
+    return StagedDays(overlay, failed)
+
+
+def sides_of(done: Sequence[ShadowedStep]) -> dict[tuple[str, date], tuple[str, str]]:
+    """Of each day that a cut-over of ``done`` publishes: what compare-and-swap expects in main, and what is staged."""
+    found = {(held.table, held.day): HELD_BACK for each in done for held in each.held_back if held.rules}
+    for staged in (staged for each in done for held in each.build.staged.values() for staged in held):
+        key = (staged.table, str(staged.day))
+        expected = fingerprints.physical(staged.pin.expected[key].files)
+        published = logical_of(staged.pin.states.get(key), expected)
+        found[staged.table, staged.day] = (published, staged.content.logical)
+    return found
+
+
+def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
+    """The same from the timelines of ``campaign`` alone, for those who stage nothing themselves."""
+    failed: dict[str, frozenset[date]] = {}
+    for table in tables:
+        newest: dict[str, bool] = {}
+        for timeline in timelines_of(storage, table, campaign):
+            for day, staged in timeline.days().items():
+                newest.setdefault(day, staged.verdict is not None and not staged.verdict.passed)
+        failed[table] = frozenset(date.fromisoformat(day) for day, bad in newest.items() if bad)
+    return StagedDays(staged_in(storage, campaign, tables), failed)
+
+
+def staged_in(storage: Storage, campaign: str, tables: Iterable[str]) -> Overlay:
+    """What ``campaign`` holds ready now: of each day the newest staging, if its gates passed."""
+    overlay = NOTHING_STAGED
+    for table in tables:
+        newest: dict[str, OverlaidDay | None] = {}
+        for timeline in timelines_of(storage, table, campaign):
+            for day, staged in timeline.days().items():
+                verdict = staged.verdict
+                content = verdict.content if verdict and verdict.passed else None
+                newest.setdefault(day, OverlaidDay(timeline, content) if content else None)
+        overlay = overlay.with_days(table, [(day, held) for day, held in newest.items() if held is not None])
+    return overlay
+
+
+def _shadow_step(
+    lake: Lake,
+    campaign: str,
+    wanted: ShadowStep,
+    run: RunInfo,
+    progress: Progress,
+    overlay: Overlay,
+    out: Mapping[str, frozenset[str]],
+) -> ShadowedStep:
+    blocked = decide.days_reading(wanted.step, wanted.version, wanted.days, out)
+    build = ReplaceBuild(
+        lake, wanted.step, wanted.version, run, force=False, progress=progress, overlay=overlay, campaign=campaign
+    )
+    todo = [day for day in wanted.days if day not in blocked]
+    broken = narrowed(build.stage, todo, _is_about_days, progress)
+    failed = {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
+    for day in (*failed, *broken):
+        build.staged.pop(day, None)
+    return ShadowedStep(
+        build=build,
+        staged=tuple(sorted(build.staged)),
+        unchanged=tuple(sorted(build.reused)),
+        held_back=(*_failed(failed), *_broken(wanted, broken), *_blocked(wanted, blocked, out)),
+    )
+
+
+_SERVER_GONE = {"SparkConnectGrpcException", "RetriesExceeded"}
+
+
+def _is_about_days(error: Exception) -> bool:
+    """Did a computation fail? A server that is gone, a refused request or a full disk says nothing about days."""
+    return isinstance(error, PySparkException | Py4JJavaError) and type(error).__name__ not in _SERVER_GONE
+
+
+def _broken(wanted: ShadowStep, broken: Mapping[date, Exception]) -> Iterable[HeldBack]:
+    for day, error in broken.items():
+        yield HeldBack(wanted.step.name, day, error=str(error).strip().splitlines()[0][:_LONGEST_ERROR])
+
+
+def _failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:
+    for held in failed.values():
+        for staged in held:
+            broken = tuple(rule for rule in staged.rules if rule.holds_back)
+            if broken:
+                yield HeldBack(staged.table, staged.day, broken)
+
+
+def _blocked(wanted: ShadowStep, blocked: set[date], out: Mapping[str, frozenset[str]]) -> Iterable[HeldBack]:
+    for day in sorted(blocked):
+        reads = decide.read_days(wanted.step, wanted.version, [day])
+        cause = next(f"{table} {d}" for table, days in reads.items() for d in days if d in out.get(table, ()))
+        yield HeldBack(wanted.step.name, day, because_of=cause)
+
+
+def _passed(done: ShadowedStep, table: str) -> list[tuple[str, OverlaidDay]]:
+    storage = done.build.lake.storage
+    return [
+        (str(day), OverlaidDay(_timeline(storage, held), held.content))
+        for day, staged in done.build.staged.items()
+        for held in staged
+        if held.table == table
+    ]
+
+
+def _timeline(storage: Storage, held: StagedTableDay) -> Timeline | None:
+    """Where the rows of a staged day are; nowhere if it has none."""
+    return Timeline.holding(storage, held.table, held.files[0].path) if held.files else None
+
+
+def _require_name(campaign: str) -> None:
+    if not campaign.startswith(CAMPAIGN):
+        raise InvalidRequest(f"{campaign!r} does not name a campaign.", hint=f"Its name begins with {CAMPAIGN}.")

@@ -1,0 +1,339 @@
+"""Stages days of a step into a given timeline: read pinned inputs, transform, write, measure, judge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets import registry
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.records import DayContent, Environment
+from backfill_assets.lakehouse.rows import rows_of_files, stage
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
+from backfill_assets.model.rules import FewDuplicates
+from backfill_assets.publication.publisher import Pin
+from backfill_assets.quality import duplicates, gates, measures, summary
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.decide import Wanted
+from backfill_assets.rebuild.environment import environment_of
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
+from backfill_assets.spark.session import is_shared
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Contents = Mapping[str, DayContent]
+"""What the tables hold on one day, by table."""
+UpstreamOf = Callable[[date], Contents]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class StagedTableDay:
+    """A judged day of one table in a timeline, ready to be published if its rules passed."""
+
+    table: str
+    day: date
+    files: tuple[AddedFile, ...]
+    content: DayContent
+    rules: tuple[RuleOutcome, ...]
+    pin: Pin
+    table_schema: str
+    seconds: float = 0.0
+    environment: Environment | None = None
+    """What computed the day; None if that was not recorded."""
+
+    @property
+    def passed(self) -> bool:
+        return not any(rule.holds_back for rule in self.rules)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Days that are computed by one set of Spark jobs, and what each of them is computed from."""
+
+    step: Step
+    version: Version
+    days: Sequence[date]
+    wanted: Mapping[date, Wanted]
+    pin: Pin
+    upstream: UpstreamOf
+    judged: bool = True
+    """False to measure only, when what the gates would look at is not the present state."""
+    overlay: Overlay = NOTHING_STAGED
+
+
+def stage_chunk(
+    spark: SparkSession, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline]
+) -> list[StagedTableDay]:
+    """One write and one pass of measuring a table; verdicts are recorded in the timelines.
+
+    ``timelines`` has one for every table of the step. Nothing that is published is touched. How many tables are written
+    side by side is :func:`tables_at_once`.
+    """
+    started = time.monotonic()
+    staged = {str(day): StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
+    inputs = _inputs(spark, storage, chunk)
+    computed = chunk.version.transform(inputs)
+
+    def written_and_measured(table: Table) -> dict[date, Metrics]:
+        stage(computed[table.name], timelines[table.name], staged)
+        return measured_days(spark, table, timelines[table.name], chunk.days)
+
+    at_once = tables_at_once(len(chunk.step.tables), len(chunk.days), shared=is_shared(spark))
+    work = {table.name: partial(written_and_measured, table) for table in chunk.step.tables}
+    measured: Mapping[str, Mapping[date, Metrics]] = side_by_side(spark, work, at_once)
+    if chunk.judged:
+        measured = with_duplicates(spark, chunk, inputs, measured, timelines)
+    seconds = (time.monotonic() - started) / len(chunk.days)
+    environment = environment_of(spark)
+    return [
+        day
+        for table in chunk.step.tables
+        for day in _judged(chunk, table, measured, timelines[table.name], seconds, environment)
+    ]
+
+
+def with_duplicates(
+    spark: SparkSession,
+    chunk: Chunk,
+    inputs: Mapping[str, DataFrame],
+    measured: Mapping[str, Mapping[date, Metrics]],
+    timelines: Mapping[str, Timeline],
+) -> dict[str, Mapping[date, Metrics]]:
+    """``measured`` with the rows that gave way to an equal version, on days that have too many deduplicated rows.
+
+    Bronze says how many rows each winner stands for, and not which versions they had. So raw is read once more for
+    these days, and only for them.
+    """
+    found = dict(measured)
+    for table in chunk.step.tables:
+        for rule in table.rules:
+            days = _days_to_look_at(chunk, table, rule, measured) if isinstance(rule, FewDuplicates) else []
+            if isinstance(rule, FewDuplicates) and days:
+                timeline, wanted = timelines[rule.quarantine], {str(day) for day in days}
+                files = [file for file in timeline.files() if file.day in wanted]
+                quarantined = rows_of_files(spark, timeline, files) if files else None
+                raw = inputs[rule.raw].where(F.col("day").isin(days))
+                counted = duplicates.measured(raw, quarantined, rule.source, table, days)
+                found[table.name] = {day: {**own, **counted.get(day, {})} for day, own in measured[table.name].items()}
+    return found
+
+
+def _days_to_look_at(
+    chunk: Chunk, table: Table, rule: FewDuplicates, measured: Mapping[str, Mapping[date, Metrics]]
+) -> list[date]:
+    facts = {day: _facts(chunk, table, measured, day) for day in chunk.days}
+    return [day for day in chunk.days if gates.looks_closer(rule, facts[day])]
+
+
+def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
+    """How many tables of a step are written side by side: where one leaves a core idle, another goes on.
+
+    On a Spark that others use, many days are written one table after the other. Jobs take turns there, and with two at
+    once such a step would have two turns for each one of a one-day run beside it, which people wait for.
+    """
+    return 1 if shared and days > 1 else tables
+
+
+def side_by_side(
+    spark: SparkSession, work: Mapping[str, Callable[[], Result]], at_once: int | None = None
+) -> dict[str, Result]:
+    """What each piece of ``work`` gives, in a thread each; their first error, when all have come to an end.
+
+    ``at_once`` of them run at a time, all of them unless it says less.
+    """
+    if len(work) == 1:
+        return {name: piece() for name, piece in work.items()}
+    from pyspark.util import inheritable_thread_target
+
+    with ThreadPoolExecutor(at_once or len(work)) as pool:
+        # Wrapped once for each thread: two threads with one set of properties would tell Spark that they are one query.
+        futures = {name: pool.submit(inheritable_thread_target(spark)(piece)) for name, piece in work.items()}
+    return {name: future.result() for name, future in futures.items()}
+
+
+def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
+    """The metrics of every day, from ``groupBy(day)`` over the staged files; days without rows have zeros."""
+    wanted = {str(day) for day in days}
+    found = measured_files(spark, table, timeline, [file for file in timeline.files() if file.day in wanted])
+    return {day: found[day] if day in found else measures.zero_metrics(table) for day in days}
+
+
+def measured_files(
+    spark: SparkSession, table: Table, timeline: Timeline, files: Sequence[AddedFile]
+) -> dict[date, Metrics]:
+    """The metrics of the days that have rows in ``files`` of ``timeline``.
+
+    No files, no job: a quarantine table is mostly empty.
+    """
+    if not files:
+        return {}
+    return measures.measured(rows_of_files(spark, timeline, files), table, sum(file.rows for file in files))
+
+
+def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:
+    reads = decide.read_days(chunk.step, chunk.version, chunk.days)
+    published = _published_days(spark, chunk, reads)
+    return published | {
+        name: chunk.overlay.rows(
+            spark,
+            storage,
+            chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")}),
+            struct_type(registry.table(name).contract),
+        )
+        for name, days in reads.items()
+    }
+
+
+def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[str]]) -> dict[str, DataFrame]:
+    """The days there are of what is read in part, for the transform to say how much of a period it has seen."""
+    partial = [read.table for read in chunk.version.reads if read.partial]
+    if not partial:
+        return {}
+    never = fingerprints.NEVER_PUBLISHED
+    rows = [
+        (table, date.fromisoformat(day))
+        for table in partial
+        for day in reads[table]
+        if chunk.pin.inputs[table].days.get(day, never) != never
+    ]
+    return {PUBLISHED_DAYS: spark.createDataFrame(rows, "table string, day date")}
+
+
+def _judged(
+    chunk: Chunk,
+    table: Table,
+    measured: Mapping[str, Mapping[date, Metrics]],
+    timeline: Timeline,
+    seconds: float,
+    environment: Environment,
+) -> list[StagedTableDay]:
+    schema = timeline.schema()
+    days = []
+    for day in chunk.days:
+        own, upstream = measured[table.name][day], chunk.upstream(day)
+        facts = _facts(chunk, table, measured, day)
+        rules = gates.judge(table, facts) if chunk.judged else ()
+        measured_and_counted = {**own, **_period_metrics(chunk, day)}
+        measured_content = content_of(measured_and_counted, chunk.version.name, chunk.wanted[day].inputs, upstream)
+        content = with_cost(with_verdict(measured_content, rules), seconds)
+        days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
+    made_of = {day: chunk.wanted[day].input_fingerprint for day in chunk.days}
+    return recorded(timeline, days, made_of, environment)
+
+
+def _facts(chunk: Chunk, table: Table, measured: Mapping[str, Mapping[date, Metrics]], day: date) -> DayFacts:
+    return DayFacts(
+        own=measured[table.name][day],
+        upstream={name: as_facts(content) for name, content in chunk.upstream(day).items()},
+        companions={name: metrics[day] for name, metrics in measured.items() if name != table.name},
+    )
+
+
+def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:
+    logicals = {name: read.days for name, read in chunk.pin.inputs.items()}
+    found = decide.period_days(chunk.step, chunk.version, day, logicals)
+    return {} if found is None else {"period_days": len(found.period), "published_days": len(found.published)}
+
+
+def recorded(
+    timeline: Timeline,
+    days: Sequence[StagedTableDay],
+    input_fingerprints: Mapping[date, str],
+    environment: Environment | None = None,
+) -> list[StagedTableDay]:
+    """Record the verdicts in the timeline, with what computed the days, and give the days their files.
+
+    The days are listed again: Spark makes no commit, and so keeps no list, when a write has no rows at all.
+    """
+    verdicts = {
+        str(day.day): Verdict(
+            input_fingerprint=input_fingerprints[day.day],
+            passed=day.passed,
+            content=day.content,
+            rules=day.rules,
+            replaces=_replaced(day),
+        )
+        for day in days
+    }
+    staged = {day: StagedAs(input_fingerprint=verdict.input_fingerprint) for day, verdict in verdicts.items()}
+    timeline.judge(verdicts, staged, environment)
+    held = timeline.days()
+    return [replace(day, files=held[str(day.day)].files, environment=environment) for day in days]
+
+
+def _replaced(day: StagedTableDay) -> str:
+    expected = day.pin.expected.get((day.table, str(day.day)))
+    return expected.publication if expected else ""
+
+
+def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Contents) -> DayContent:
+    """What a day holds, and the accounting of what it was built from, so that later tables judge by the same state."""
+    own = {name: _stored(value) for name, value in metrics.items() if name not in ("rows", "checksum")}
+    return DayContent(
+        rows=int(str(metrics["rows"])),
+        checksum=str(metrics["checksum"]),
+        code_version=code_version,
+        inputs=inputs,
+        metrics={**own, **_accounting(upstream)},
+    )
+
+
+def with_verdict(content: DayContent, rules: Sequence[RuleOutcome]) -> DayContent:
+    """``content`` with how many rules held: known without judging again when the day is reused."""
+    return replace(content, metrics={**content.metrics, **summary.recorded(rules)})
+
+
+def with_cost(content: DayContent, seconds: float) -> DayContent:
+    """``content`` with what staging it took: plans estimate by it."""
+    return replace(content, staged_ms=round(seconds * 1000))
+
+
+_FROM = "from."
+_ACCOUNTED = (
+    "received",
+    "content_hash_sum",
+    "deduplicated",
+    "deduplicated_hash_sum",
+    "superseded",
+    "superseded_hash_sum",
+)
+
+
+def _accounting(upstream: Contents) -> dict[str, int | str | None]:
+    return {
+        f"{_FROM}{table}.{name}": value
+        for table, content in upstream.items()
+        for name, value in {"rows": content.rows, **content.metrics}.items()
+        if name == "rows" or name in _ACCOUNTED
+    }
+
+
+def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
+    """The accounting of ``table`` as it was when ``content`` was built from it, or None if it was not."""
+    prefix = f"{_FROM}{table}."
+    found = {name.removeprefix(prefix): value for name, value in content.metrics.items() if name.startswith(prefix)}
+    if not found:
+        return None
+    return DayContent(rows=int(str(found["rows"])), checksum="", metrics=found)
+
+
+def as_facts(content: DayContent) -> Metrics:
+    """A published or staged day as the gates look at it."""
+    return {**content.metrics, "rows": content.rows, "checksum": content.checksum}
+
+
+def _stored(value: object) -> int | str | None:
+    return value if value is None or isinstance(value, int) else str(value)

@@ -1,0 +1,1 @@
+"""The engine: sessions, servers, JARs and Java."""

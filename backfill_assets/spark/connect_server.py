@@ -1,0 +1,187 @@
+"""A Spark Connect server on this machine: one warm JVM that all runs share, reachable from here only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.settings import Settings
+from backfill_assets.spark.java import require_java
+from backfill_assets.spark.session import driver_options
+
+LOOPBACK = "127.0.0.1"
+# Nobody is told of a kill -9. The pipe to a dead starter closes, and whoever waits on it ends the server for it; a line
+# on it says that the server has ended. The waiting shell keeps no other file open, so nobody waits for it.
+_ENDED_WITH_ITS_STARTER = """
+exec 3<&0 </dev/null
+(read -r ended <&3 || kill -TERM $$) >/dev/null 2>&1 &
+exec 3<&-
+exec "$@"
+"""
+
+
+CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+"""Makes a Spark driver answer to Connect clients; it stands in the command line of a server."""
+_DRIVER = Path(__file__).parent / "submitted" / "connect_driver.py"
+
+
+@dataclass(frozen=True)
+class ConnectServer:
+    """A server that answers; ``url`` is what ``SPARK_REMOTE`` takes."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def url(self) -> str:
+        return f"sc://{LOOPBACK}:{self.port}"
+
+    def stop(self) -> None:
+        """End it and wait until it is gone; a second call does nothing."""
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        _dismiss_watch(self.process)
+
+
+@contextmanager
+def connect_server(
+    settings: Settings, port: int | None = None, options: Mapping[str, str] | None = None, *, profile: str = "connect"
+) -> Iterator[ConnectServer]:
+    """:func:`start_connect_server`, stopped afterwards."""
+    server = start_connect_server(settings, port, options, profile=profile)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def start_connect_server(
+    settings: Settings,
+    port: int | None = None,
+    options: Mapping[str, str] | None = None,
+    timeout_seconds: float = 120,
+    *,
+    profile: str = "connect",
+    outlives_starter: bool = False,
+) -> ConnectServer:
+    """Start a server with ``profile`` on ``port`` (any free one by default) and wait until it answers.
+
+    It ends with this process, however that ends, unless it ``outlives_starter``. Its output goes to
+    ``<home>/spark-connect.log``; a server that does not come up raises ``LakehouseUnusable``.
+    """
+    require_java()
+    chosen = free_port() if port is None else port
+    if answers(chosen):
+        hint = "Stop the program that does, or choose another port."
+        raise LakehouseUnusable(f"Something answers on {LOOPBACK}:{chosen} already.", hint=hint)
+    profile_of_servers = replace(settings, spark_profile=profile)
+    log = settings.home / "spark-connect.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    process = _launch(profile_of_servers, chosen, options or {}, log, outlives_starter=outlives_starter)
+    server = ConnectServer(chosen, process, log)
+    try:
+        _wait_until_itanswers(server, timeout_seconds)
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def _dismiss_watch(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin and not process.stdin.closed:
+        with suppress(OSError), process.stdin as pipe:
+            pipe.write(b"ended\n")
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on."""
+    with closing(socket.socket()) as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def spark_script(name: str) -> str:
+    """The path of one of Spark's own scripts, such as ``spark-submit``."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return str(Path(_find_spark_home()) / "bin" / name)
+
+
+def daemon_environment(settings: Settings) -> dict[str, str]:
+    """For a process of Spark's: the profile of ``settings``, and nothing that would point it to another Spark."""
+    elsewhere = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
+    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    return environment | {
+        "SPARK_CONF_DIR": str(settings.spark_conf / settings.spark_profile),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+def _launch(
+    settings: Settings, port: int, options: Mapping[str, str], log: Path, *, outlives_starter: bool
+) -> subprocess.Popen[bytes]:
+    serving = {
+        "spark.plugins": CONNECT_PLUGIN,
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    confs = [f"{key}={value}" for key, value in (driver_options(settings, options) | serving).items()]
+    command = [
+        *(() if outlives_starter else ("sh", "-c", _ENDED_WITH_ITS_STARTER, "sh")),
+        spark_script("spark-submit"),
+        *(part for conf in confs for part in ("--conf", conf)),
+        str(_DRIVER),
+    ]
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if outlives_starter else subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=daemon_environment(settings),
+            # Ctrl-C is for the starter, who ends its runs first and then their server.
+            start_new_session=True,
+        )
+
+
+def _wait_until_itanswers(server: ConnectServer, timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not answers(server.port):
+        if server.process.poll() is not None or time.monotonic() > deadline:
+            last_words = "\n".join(server.log.read_text(errors="replace").splitlines()[-8:])
+            hint = f"Everything it said is in {server.log}."
+            raise LakehouseUnusable(f"The Spark Connect server did not come up:\n{last_words}", hint=hint)
+        time.sleep(0.1)
+
+
+def answers(port: int) -> bool:
+    """Whether something listens on a port of the loopback interface."""
+    with closing(socket.socket()) as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _serve() -> None:
+    """Run a server until it is interrupted or terminated."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    with suppress(KeyboardInterrupt), connect_server(Settings.from_environment(), port=15002) as running:
+        print(f"Spark Connect answers: export SPARK_REMOTE={running.url} (Ctrl-C ends it)", flush=True)
+        running.process.wait()
+
+
+if __name__ == "__main__":
+    _serve()

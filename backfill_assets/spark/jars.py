@@ -1,0 +1,138 @@
+"""The JARs that Spark needs for Delta: fetched once at set-up, checked against a committed lock, used from disk."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill_assets.errors import BackfillError, LakehouseUnusable
+from backfill_assets.settings import Settings
+from backfill_assets.spark.java import require_java
+
+_FETCH = "python -m backfill_assets.spark.jars"
+# What Ivy leaves out of what the JARs of a lock ask for. Its patterns also hit what is asked for by name. For
+# Delta, everything that is not locked itself is in pyspark; for S3, the bundle of the whole SDK is 686 MB.
+_LEFT_OUT = {
+    "jars.lock": "com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*",
+    "jars-s3.lock": "software.amazon.awssdk:bundle,software.amazon.awssdk:netty-nio-client,io.netty:*,"
+    "org.wildfly.openssl:*,org.slf4j:*,commons-codec:*,org.apache.httpcomponents:*",
+}
+
+
+@dataclass(frozen=True)
+class LockedJar:
+    """One line of the lock file."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def coordinate(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+    def is_content_of(self, file: Path) -> bool:
+        return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == self.sha256
+
+    def stands_in(self, folder: Path) -> bool:
+        """Whether the file is there with exactly the locked content."""
+        return self.is_content_of(folder / self.file_name)
+
+
+def read_lock(lock: Path) -> tuple[LockedJar, ...]:
+    """The locked JARs, in the order of the file; a missing or damaged file raises ``LakehouseUnusable``."""
+    try:
+        lines = [line.split() for line in lock.read_text().splitlines() if line.strip() and not line.startswith("#")]
+        return tuple(LockedJar(*coordinate.split(":"), sha256) for coordinate, sha256 in lines)  # type: ignore[call-arg]
+    except (OSError, ValueError, TypeError) as error:
+        raise LakehouseUnusable(
+            f"{lock} cannot be read as a list of JARs: {error}", hint="Restore it from git."
+        ) from error
+
+
+def _locks(settings: Settings) -> dict[str, tuple[LockedJar, ...]]:
+    """By file: the JARs for Delta; with a lakehouse in an S3-compatible store, those for ``s3a://`` as well."""
+    names = ["jars.lock", *(["jars-s3.lock"] if settings.lakehouse_on_s3 else [])]
+    return {name: read_lock(settings.spark_conf / name) for name in names}
+
+
+def locked_jars(settings: Settings) -> list[Path]:
+    """The JARs for ``spark.jars``, every one checked; otherwise ``LakehouseUnusable`` names what is wrong."""
+    lock = [jar for jars in _locks(settings).values() for jar in jars]
+    wrong = [jar.file_name for jar in lock if not jar.stands_in(settings.jars)]
+    if wrong:
+        hint = "Run: make setup" if not settings.lakehouse_on_s3 else f"Run: {_FETCH}"
+        raise LakehouseUnusable(f"Missing or damaged in {settings.jars}: {', '.join(wrong)}.", hint=hint)
+    return [settings.jars / jar.file_name for jar in lock]
+
+
+def jars_of_delta(settings: Settings) -> list[Path]:
+    """Those of :func:`locked_jars` that every Spark here has, wherever the lakehouse is."""
+    return [settings.jars / jar.file_name for jar in read_lock(settings.spark_conf / "jars.lock")]
+
+
+def fetch_jars(settings: Settings) -> list[LockedJar]:
+    """Bring the folder in line with the lock, through Spark's own resolver; returns the JARs that were fetched."""
+    fetched = []
+    for name, jars in _locks(settings).items():
+        wanted = [jar for jar in jars if not jar.stands_in(settings.jars)]
+        if wanted:
+            _fetch(wanted, _LEFT_OUT[name], settings)
+        fetched += wanted
+    return fetched
+
+
+def _fetch(wanted: Sequence[LockedJar], left_out: str, settings: Settings) -> None:
+    require_java()
+    ivy = settings.jars.parent / "ivy"
+    _resolve(wanted, left_out, ivy)
+    for jar in wanted:
+        _take_over(ivy / "jars" / f"{jar.group}_{jar.file_name}", jar, settings.jars)
+
+
+def _resolve(jars: Sequence[LockedJar], left_out: str, ivy: Path) -> None:
+    from pyspark.find_spark_home import _find_spark_home
+
+    with tempfile.NamedTemporaryFile(suffix=".py") as nothing_to_run:
+        command = [
+            str(Path(_find_spark_home()) / "bin" / "spark-submit"),
+            *("--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", f"spark.jars.ivy={ivy}"),
+            *("--packages", ",".join(jar.coordinate for jar in jars), "--exclude-packages", left_out),
+            nothing_to_run.name,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        last_words = "\n".join(done.stderr.strip().splitlines()[-12:])
+        raise LakehouseUnusable(
+            f"Spark could not fetch its JARs:\n{last_words}", hint="Check the network, then: make setup"
+        )
+
+
+def _take_over(fetched: Path, jar: LockedJar, folder: Path) -> None:
+    if not jar.is_content_of(fetched):
+        raise LakehouseUnusable(
+            f"{fetched} is not the JAR that was locked.", hint="Remove .cache/ivy, then: make setup"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    half_written = folder / f".{jar.file_name}"
+    shutil.copyfile(fetched, half_written)
+    half_written.replace(folder / jar.file_name)
+
+
+if __name__ == "__main__":
+    try:
+        fetched = fetch_jars(Settings.from_environment())
+    except BackfillError as failure:
+        sys.exit(str(failure))
+    print(f"{len(fetched)} JARs fetched" if fetched else "JARs are complete")

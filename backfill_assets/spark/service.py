@@ -1,0 +1,170 @@
+"""The Spark server of a home that outlives the command that started it: noted in a file, found again, and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import CONNECT_PLUGIN, answers, start_connect_server
+from backfill_assets.spark.session import run_a_job
+from backfill_assets.spark.standalone_cluster import start_standalone_cluster
+
+if TYPE_CHECKING:
+    from backfill_assets.spark.standalone_cluster import StandaloneCluster
+
+STANDALONE = "standalone"
+_PATIENCE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class SparkProcess:
+    """``java_class`` stands in its command line, by which it is told from a later process with the same number."""
+
+    pid: int
+    java_class: str
+
+    def runs(self) -> bool:
+        return self.java_class in command_line(self.pid)
+
+
+@dataclass(frozen=True)
+class SparkService:
+    """A server and, behind it, the cluster that was started with it; in the order in which they are stopped."""
+
+    url: str
+    profile: str
+    log: str
+    started: str
+    processes: tuple[SparkProcess, ...]
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def record_file(settings: Settings) -> Path:
+    """Where the server of a home is noted."""
+    return settings.home / "spark-connect.json"
+
+
+def running_service(settings: Settings) -> SparkService | None:
+    """The server of this home if its process is alive; a note of one that is gone counts for nothing."""
+    noted = _noted(settings)
+    return noted if noted and noted.processes[0].runs() else None
+
+
+def start_service(
+    settings: Settings, *, port: int | None, profile: str = "connect", options: Mapping[str, str] | None = None
+) -> SparkService:
+    """Start a server in the background and wait until it has run a job; one already running raises, with its address.
+
+    Its address is on the loopback interface only. With the profile ``standalone``, a master and two workers are
+    started first, and are stopped with it.
+    """
+    if found := running_service(settings):
+        hint = f"Use it: export SPARK_REMOTE={found.url}. To start another: backfill spark stop"
+        raise LakehouseUnusable(f"A Spark server is running already, at {found.url}.", hint=hint)
+    stop_service(settings)
+    cluster = start_standalone_cluster(settings) if profile == STANDALONE else None
+    try:
+        return _start(settings, port, profile, dict(options or {}), cluster)
+    except BaseException:
+        if cluster:
+            cluster.stop()
+        raise
+
+
+def _start(
+    settings: Settings, port: int | None, profile: str, options: dict[str, str], cluster: StandaloneCluster | None
+) -> SparkService:
+    options |= {"spark.master": cluster.url} if cluster else {}
+    server = start_connect_server(settings, port, options, profile=profile, outlives_starter=True)
+    behind = [SparkProcess(*each) for each in cluster.processes()] if cluster else []
+    service = SparkService(
+        url=server.url,
+        profile=profile,
+        log=str(server.log),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        processes=(SparkProcess(server.process.pid, CONNECT_PLUGIN), *behind),
+    )
+    try:
+        _note(settings, service)
+        run_a_job(replace(settings, spark_remote=service.url, spark_profile=profile))
+    except BaseException:
+        stop_service(settings)
+        raise
+    return service
+
+
+def stop_service(settings: Settings) -> SparkService | None:
+    """Stop what is noted and still runs, wait until its port is free, and forget it; None when there was nothing."""
+    noted = _noted(settings)
+    stopped = [_end(process) for process in noted.processes] if noted else []
+    if noted and any(stopped):
+        # The kernel empties the command line of a process that ends some time before it closes its sockets.
+        _wait_while(lambda: reachable(noted))
+    record_file(settings).unlink(missing_ok=True)
+    return noted if any(stopped) else None
+
+
+def reachable(service: SparkService) -> bool:
+    """Whether its port answers; a process may be there and hang."""
+    return answers(service.port)
+
+
+def _end(process: SparkProcess) -> bool:
+    if not process.runs():
+        return False
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+        _wait_while(process.runs)
+    return True
+
+
+def _wait_while(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while condition() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _note(settings: Settings, service: SparkService) -> None:
+    file = record_file(settings)
+    unfinished = file.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(service.as_json(), indent=2))
+    unfinished.replace(file)
+
+
+def _noted(settings: Settings) -> SparkService | None:
+    try:
+        found = json.loads(record_file(settings).read_text())
+        processes = tuple(SparkProcess(**process) for process in found.pop("processes"))
+        return SparkService(**found, processes=processes) if processes else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def command_line(pid: int) -> str:
+    """Empty for a process that is gone, or that nobody has waited for yet."""
+    of_linux = Path(f"/proc/{pid}/cmdline")
+    if of_linux.parent.parent.joinpath("self").exists():
+        with suppress(OSError):
+            return of_linux.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return ""
+    command = ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -1,0 +1,235 @@
+"""The Spark session: inside this process, or a session of a Spark Connect server; the same code runs on both."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from backfill_assets.errors import LakehouseUnusable, SparkLost
+from backfill_assets.lakehouse.object_store import ObjectStore
+from backfill_assets.settings import Settings
+from backfill_assets.spark.class_archive import start_folder, start_options
+from backfill_assets.spark.driver_memory import driver_memory
+from backfill_assets.spark.jars import jars_of_delta, locked_jars
+from backfill_assets.spark.java import require_java, without_incubator
+from backfill_assets.spark.lookups import remember_lookups
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What rows and files depend on, whoever configured the server; the rest of its settings are its own.
+_SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.sql.parquet.outputTimestampType", "spark.databricks.delta.")
+_DEFAULT_PORT = 15002
+# The client's own patience with a server that does not answer is ten minutes; with these it is half a minute.
+_RETRIES, _LONGEST_WAIT_MS = 8, 5_000
+# As Java reads properties: a key ends at the first blank, equals sign or colon.
+_PROPERTY = re.compile(r"(?P<key>[^\s=:]+)\s*[=:]?\s*(?P<value>.*)")
+RESTART_SECONDS = 120.0
+"""So long a server that a command restarts is waited for."""
+KEPT_BY = "BACKFILL_SPARK_KEPT_BY"
+"""The environment variable by which a command tells its runs that it restarts their Spark server."""
+_ANOTHER_SERVER = ("[NO_ACTIVE_SESSION]", "[INVALID_HANDLE.SESSION_")
+"""What the client says when a new server answers at the address, which does not know its session."""
+_SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
+
+
+@contextmanager
+def spark_session(
+    settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """:func:`open_session`, closed afterwards on a Connect server; the embedded Spark lives as long as its process."""
+    session = open_session(settings, app_name, session_id, options)
+    try:
+        yield session
+    finally:
+        if settings.spark_remote:
+            session.stop()
+
+
+def open_session(
+    settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session with Delta, UTC and the profile's settings, over which ``options`` (Spark settings) have the last word.
+
+    ``session_id`` is a UUID and names a Connect session, so that :func:`end_session` can end what a dead client left
+    running. What keeps Spark from starting raises ``LakehouseUnusable``.
+    """
+    if settings.spark_remote:
+        return _connect(settings, settings.spark_remote, session_id, options or {})
+    return _embedded(settings, app_name, options or {})
+
+
+def is_shared(session: SparkSession) -> bool:
+    """Whether others may be at work on the Spark behind ``session``: it is one of a Connect server's."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def run_a_job(settings: Settings) -> None:
+    """Count ten rows on the Connect server: it answers, and what is behind it works. Raises ``LakehouseUnusable``."""
+    from pyspark.errors import PySparkException
+
+    try:
+        with spark_session(settings, "backfill spark") as session:
+            session.range(10).count()
+    except PySparkException as error:
+        raise LakehouseUnusable(f"{settings.spark_remote} answers, but runs no job: {error}") from error
+
+
+@contextmanager
+def naming_a_lost_server(what: str) -> Iterator[None]:
+    """Raise :class:`SparkLost` when the Connect server goes away while ``what`` is under way."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        if type(error).__name__ not in _SERVER_GONE and not any(each in str(error) for each in _ANOTHER_SERVER):
+            raise
+        raise SparkLost(
+            f"The Spark server went away while {what}: nothing of it was published.",
+            hint=f"{how_to_start()}, then run the same days again: what was staged is used.",
+        ) from error
+
+
+def keeper() -> str:
+    """The command that restarts the Spark server of this process whenever it ends; empty if no command does."""
+    return os.environ.get(KEPT_BY, "").strip()
+
+
+def how_to_start() -> str:
+    """What a person does when no Spark server answers."""
+    restarted_by = keeper()
+    if restarted_by:
+        return f"{restarted_by} starts it again by itself: wait until it says so"
+    return "Start one (backfill spark start)"
+
+
+def answers_within(url: str, seconds: float) -> bool:
+    """Wait until a Connect server listens at ``sc://host:port``; False after ``seconds`` without one."""
+    until = time.monotonic() + seconds
+    while not _listens(url):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def end_session(settings: Settings, session_id: str) -> None:
+    """Interrupt and close a Connect session whose client died: what it still ran would go on and write."""
+    from pyspark.errors import PySparkException
+
+    if not settings.spark_remote:
+        return
+    require_answer(settings.spark_remote)
+    try:
+        session = _remote_session(settings.spark_remote, session_id)
+        session.interruptAll()
+        session.stop()
+    except PySparkException as error:
+        if "SESSION_CLOSED" not in str(error):
+            raise
+
+
+def driver_options(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
+    """What this machine adds to the profile: JARs, memory, an S3 lakehouse, and what the caller asks for."""
+    computed = {"spark.jars": ",".join(str(jar) for jar in locked_jars(settings))}
+    if "spark.driver.memory" not in profile(settings):
+        computed["spark.driver.memory"] = driver_memory()
+    if settings.lakehouse_on_s3:
+        computed |= ObjectStore.from_environment().spark_options()
+    return computed | dict(options)
+
+
+def profile(settings: Settings) -> dict[str, str]:
+    """The settings of the profile's ``spark-defaults.conf``; a missing one raises ``LakehouseUnusable``."""
+    file = settings.spark_conf / settings.spark_profile / "spark-defaults.conf"
+    try:
+        lines = [line.strip() for line in file.read_text().splitlines()]
+    except OSError as error:
+        hint = "Set BACKFILL_SPARK_PROFILE to a folder of spark_conf, and BACKFILL_SPARK_CONF to where those are."
+        raise LakehouseUnusable(f"There is no Spark profile {file}.", hint=hint) from error
+    pairs = [_PROPERTY.fullmatch(line) for line in lines if not line.startswith(("#", "!"))]
+    return {pair["key"]: pair["value"] for pair in pairs if pair}
+
+
+def _embedded(settings: Settings, app_name: str, options: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    require_java()
+    builder = SparkSession.builder.appName(app_name)
+    wanted = profile(settings) | driver_options(settings, options)
+    for key, value in start_options(settings, wanted, jars_of_delta(settings)).items():
+        builder = builder.config(key, value)
+    conf_dir = str(start_folder(settings))
+    # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.
+    elsewhere = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
+    with _environment(SPARK_CONF_DIR=conf_dir, **elsewhere, **without_incubator()):
+        session: SparkSession = builder.getOrCreate()
+    remember_lookups(session)
+    return session
+
+
+def _connect(settings: Settings, url: str, session_id: str | None, options: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException
+
+    require_answer(url)
+    try:
+        session = _remote_session(url, session_id)
+        wanted = {key: value for key, value in profile(settings).items() if key.startswith(_SET_BY_CLIENTS)}
+        for key, value in (wanted | dict(options)).items():
+            session.conf.set(key, value)
+    except PySparkException as error:
+        raise LakehouseUnusable(f"{url} gave no Spark session: {error}") from error
+    return session
+
+
+def require_answer(url: str) -> None:
+    """Raise ``LakehouseUnusable`` when nothing listens at ``sc://host:port``; the client would try for minutes.
+
+    A server that a command restarts is waited for.
+    """
+    if not answers_within(url, RESTART_SECONDS if keeper() else 0):
+        hint = f"{how_to_start()}, or unset SPARK_REMOTE: then Spark runs inside the process."
+        raise LakehouseUnusable(f"Nothing answers at {url}.", hint=hint)
+
+
+def _listens(url: str) -> bool:
+    address = urlsplit(url)
+    with closing(socket.socket()) as probe:
+        probe.settimeout(5)
+        return probe.connect_ex((address.hostname or "localhost", address.port or _DEFAULT_PORT)) == 0
+
+
+def _remote_session(url: str, session_id: str | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    named = f"{url.rstrip('/')}/;session_id={session_id}" if session_id else url
+    session: SparkSession = SparkSession.builder.remote(named).create()
+    patience = DefaultPolicy(max_retries=_RETRIES, max_backoff=_LONGEST_WAIT_MS)
+    session.client.set_retry_policies([patience])
+    return session
+
+
+@contextmanager
+def _environment(**changes: str | None) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    _set(changes)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -1,0 +1,82 @@
+"""Counts, amounts, periods and Markdown for people. Pure."""
+
+from __future__ import annotations
+
+import calendar
+import math
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date
+from decimal import Decimal
+
+from backfill_assets.days import Cadence
+
+_MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
+"""What Markdown would take for itself; an underscore within a word is none of it."""
+
+
+def escaped(text: str) -> str:
+    """``text`` on one line, to be read literally."""
+    found = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return _MARKS.sub(lambda mark: f"\\{mark[0]}", found)
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
+    """A table of literal cells; the columns ``numbers`` are aligned to the right."""
+    under = ["---:" if name in numbers else "---" for name in columns]
+    lines = [columns, under, *([escaped(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """A list of literal lines."""
+    return "\n".join(f"- {escaped(line)}" for line in lines)
+
+
+UNKNOWN = "unknown"
+
+
+_MOST_DIGITS = 6
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun if count == 1 else plural(noun)}"
+
+
+def period(days: Sequence[date], cadence: Cadence = Cadence.DAILY) -> str:
+    """The month that ``days`` lie in, or the range from the first to the last."""
+    first, last = min(days), max(days)
+    if cadence is not Cadence.WEEKLY and len(days) > 1 and (first.year, first.month) == (last.year, last.month):
+        return f"{calendar.month_name[first.month]} {first.year}"
+    if cadence is Cadence.MONTHLY:
+        months = [f"{calendar.month_name[day.month]} {day.year}" for day in (first, last)]
+        return months[0] if first == last else " to ".join(months)
+    whole = cadence.period(last).last
+    return str(first) if first == whole else f"{first}..{whole}"
+
+
+def percent(share: Decimal) -> str:
+    """With at least two digits that say something: ``+12.3 %``, ``-0.41 %``, ``+0.00041 %``."""
+    value = share * 100
+    if not value:
+        return "0 %"
+    size = math.floor(value.copy_abs().log10())
+    digits = 1 if size >= 0 else min(_MOST_DIGITS, 1 - size)
+    text = f"{value:+,.{digits}f} %"
+    return text if any(digit in "123456789" for digit in text) else f"under 0.{'0' * (_MOST_DIGITS - 1)}1 %"
+
+
+def amount(value: Decimal) -> str:
+    """With a comma between thousands, and no digit lost."""
+    return f"{value:,}"
+
+
+def named(column: str) -> str:
+    """A column for people: ``revenue eur``, ``store``."""
+    return column.removesuffix("_id").replace("_", " ")
+
+
+def plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"

@@ -1,0 +1,1 @@
+"""What finds and repairs stale days, and maintains the tables."""

@@ -1,0 +1,152 @@
+"""Where everything that was received went, by table: what the gates proved for each day, added up for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.model.declaration import Step
+
+_FROM = "from."
+
+
+@dataclass(frozen=True)
+class AccountedTable:
+    """One table over a range of days; a count is None where the table cannot know it (a report has no raw rows)."""
+
+    table: str
+    days: int
+    published: int
+    received: int | None
+    quarantined: int | None
+    deduplicated: int | None
+    superseded: int | None
+    reconciled: int
+    """Days on which everything received is accounted for; a report's days once they agree with what they sum."""
+
+
+def account(
+    steps: Sequence[Step], days: Sequence[date], states: Mapping[tuple[str, str], DayState]
+) -> list[AccountedTable]:
+    """One entry for each table that people read; quarantine tables are a column of the table beside them.
+
+    Of weekly and monthly tables the periods count that ``days`` touch.
+    """
+    found = []
+    for step in steps:
+        rejects = next((table.name for table in step.tables if table.layer == "quarantine"), None)
+        read = [table.name for table in step.tables if table.layer != "quarantine"]
+        found += [_account(name, rejects, step.cadence.starts(days), states) for name in read]
+    return found
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows that went one way, and the sum of their content hashes; None where nobody measured it."""
+
+    rows: int
+    content: int | None
+
+
+@dataclass(frozen=True)
+class _Day:
+    published: _Part
+    received: _Part | None
+    quarantined: _Part | None
+    deduplicated: _Part | None
+    superseded: _Part | None
+
+    @property
+    def reconciled(self) -> bool:
+        if self.received is None:
+            return True
+        parts = [p for p in (self.published, self.quarantined, self.deduplicated, self.superseded) if p is not None]
+        contents = [part.content for part in parts if part.content is not None]
+        measured = self.received.content is not None and len(contents) == len(parts)
+        return self.received.rows == sum(part.rows for part in parts) and (
+            not measured or self.received.content == sum(contents)
+        )
+
+
+def _account(
+    table: str, rejects: str | None, days: Sequence[date], states: Mapping[tuple[str, str], DayState]
+) -> AccountedTable:
+    found = []
+    for day in days:
+        content = _content(states, table, day)
+        if content is not None:
+            found.append(_day(content, _content(states, rejects, day) if rejects else None))
+    return AccountedTable(
+        table=table,
+        days=len(found),
+        published=sum(day.published.rows for day in found),
+        received=_total([day.received for day in found]),
+        quarantined=_total([day.quarantined for day in found]),
+        deduplicated=_total([day.deduplicated for day in found]),
+        superseded=_total([day.superseded for day in found]),
+        reconciled=sum(day.reconciled for day in found),
+    )
+
+
+def _content(states: Mapping[tuple[str, str], DayState], table: str, day: date) -> DayContent | None:
+    state = states.get((table, str(day)))
+    return state.content if state else None
+
+
+def _day(content: DayContent, rejected: DayContent | None) -> _Day:
+    """A day as it was built: against what raw held then, not against what has arrived for it since."""
+    received = _from(content, "raw_", "received", "content_hash_sum")
+    superseded = _own(content, "superseded")
+    return _Day(
+        published=_published(content, superseded),
+        received=received or _part(content, "received", "content_hash_sum"),
+        quarantined=_rows(rejected) if rejected else _from(content, "quarantine_", "rows", "content_hash_sum"),
+        deduplicated=_own(content, "deduplicated") or _from_bronze(content, "deduplicated"),
+        superseded=superseded or _from_bronze(content, "superseded"),
+    )
+
+
+def _published(content: DayContent, superseded: _Part | None) -> _Part:
+    """Raw also holds markers, bronze also rows that a newer version on another day supersedes: neither is a fact."""
+    own = content.metrics
+    rows = int(own["received"] or 0) if "received" in own else content.rows - (superseded.rows if superseded else 0)
+    hashes = _number(own.get("recomputed_hash_sum"))
+    taken = superseded.content if superseded else 0
+    return _Part(rows, None if hashes is None or taken is None else hashes - taken)
+
+
+def _rows(content: DayContent) -> _Part:
+    return _Part(content.rows, _number(content.metrics.get("content_hash_sum")))
+
+
+def _own(content: DayContent, name: str) -> _Part | None:
+    return _part(content, name, f"{name}_hash_sum")
+
+
+def _from_bronze(content: DayContent, name: str) -> _Part | None:
+    return _from(content, "bronze_", name, f"{name}_hash_sum")
+
+
+def _from(content: DayContent, layer: str, rows: str, hashes: str) -> _Part | None:
+    """What was recorded with the day of the table of ``layer`` that it was built from."""
+    for name in content.metrics:
+        if name.startswith(f"{_FROM}{layer}") and name.endswith(f".{rows}"):
+            table = name.removesuffix(rows)
+            return _part(content, name, f"{table}{hashes}")
+    return None
+
+
+def _part(content: DayContent, rows: str, hashes: str) -> _Part | None:
+    counted = _number(content.metrics.get(rows))
+    return None if counted is None else _Part(counted, _number(content.metrics.get(hashes)))
+
+
+def _number(value: int | str | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _total(parts: Sequence[_Part | None]) -> int | None:
+    known = [part.rows for part in parts if part is not None]
+    return sum(known) if known else None

@@ -1,0 +1,222 @@
+"""Maintenance of a lakehouse: looks, plans, and carries the plan out.
+
+It publishes and deletes by the rules that everybody else keeps: compaction is a publication that preserves content, and
+files go by an intent on the publication log. What a rollback window, an open plan or a pinned version needs stays.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.plans import open_plan_ids, under_way
+from backfill_assets.lakehouse.records import Provenance
+from backfill_assets.lakehouse.timelines import Timeline, open_since
+from backfill_assets.publication.clock import clock_doubt
+from backfill_assets.publication.compact import compact
+from backfill_assets.publication.holds import all_holds, drop_expired, expired
+from backfill_assets.publication.publisher import Moved, Publisher
+from backfill_assets.publication.reclaim import reclaim, reclaim_log, reclaimable
+from backfill_assets.publication_log.files import LOG_TABLE
+from backfill_assets.publication_log.fold import fold, foldable, left_behind
+from backfill_assets.publication_log.pinned import moved_pins, pin_again
+from backfill_assets.published.reading import anything_published
+from backfill_assets.rebuild.environment import git_commit
+from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.upkeep.maintenance_plan import (
+    Chore,
+    DayFiles,
+    OpenTimeline,
+    Task,
+    days_to_compact,
+    timelines_to_close,
+)
+
+Progress = Callable[[str], None]
+_PROVENANCE = Provenance(launched_by="maintenance", reason="small files")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a task."""
+
+    task: Task
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """Works on ``tables``; timelines that nobody wants are closed after ``timeline_days``."""
+
+    publisher: Publisher
+    tables: Sequence[str]
+    timeline_days: int
+    clock_checked: bool = False
+    """A person has looked at the clock: a long pause in the log is no reason to delete nothing."""
+
+    def plan(self) -> tuple[Task, ...]:
+        """What there is to do now; writes nothing."""
+        if not anything_published(self.publisher.storage):
+            return ()
+        closing = {task.table: task for table in self.tables if (task := self._closing(table)) is not None}
+        return (
+            *closing.values(),
+            *self._releasing(),
+            *self._keeping(),
+            *self._pinning(),
+            *(task for table in self.tables if (task := self._compacting(table)) is not None),
+            *self._reclaiming_all({table: task.items for table, task in closing.items()}),
+            *self._log_tasks(),
+        )
+
+    def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
+        """Do ``tasks`` in their order. Whatever moved since they were planned is looked at again and left alone.
+
+        A task that is refused is told, and its error raised when the others are done.
+        """
+        done, refused = [], []
+        for task in tasks:
+            try:
+                with waiting(progress, f"{task.chore.value} {task.table}"):
+                    found = Done(task, self._do(task))
+            except BackfillError as error:
+                refused.append(error)
+                found = Done(task, f"refused: {error.message}")
+            progress(f"{task.chore.value} {task.table}: {found.outcome}")
+            done.append(found)
+        if refused:
+            raise refused[0]
+        return tuple(done)
+
+    # ------------------------------------------------------------------ look
+
+    def _closing(self, table: str) -> Task | None:
+        storage = self.publisher.storage
+        found = [
+            OpenTimeline(name, datetime.fromtimestamp(since / 1000, UTC))
+            for name, since in sorted(open_since(storage, table).items())
+        ]
+        return timelines_to_close(table, found, open_plan_ids(storage), self.publisher.now(), self.timeline_days)
+
+    def _releasing(self) -> Iterable[Task]:
+        gone = expired(all_holds(self.publisher.storage), self.publisher.now())
+        if gone:
+            yield Task(Chore.RELEASE, "", tuple(hold.name for hold in gone), why="their holders died")
+
+    def _window(self) -> int:
+        publisher = self.publisher
+        return publisher.log.head().state.window_days(publisher.retention_days, publisher.now())
+
+    def _keeping(self) -> Iterable[Task]:
+        days = self._window()
+        for table in self.tables:
+            main = MainTable.open(self.publisher.storage, table)
+            if main is not None and not main.is_kept_for(days):
+                yield Task(Chore.KEEP, table, (str(days),), why="the rollback window was changed")
+
+    def _pinning(self) -> Iterable[Task]:
+        log = self.publisher.log
+        for table, version in moved_pins(log, log.head(), self.tables).items():
+            yield Task(
+                Chore.PIN, table, (str(version),), why="newer versions changed no file, and old ones are cleaned up"
+            )
+
+    def _compacting(self, table: str) -> Task | None:
+        main = MainTable.open(self.publisher.storage, table)
+        if main is None:
+            return None
+        days: dict[str, DayFiles] = {}
+        for file in main.state().active.values():
+            found = days.get(file.day, DayFiles(0, 0))
+            days[file.day] = DayFiles(found.files + 1, found.bytes + file.size)
+        return days_to_compact(table, days, self._changing())
+
+    def _changing(self) -> set[str]:
+        return {table for each in under_way(self.publisher.storage) for table in each.tables}
+
+    def _reclaiming_all(self, closing: Mapping[str, Sequence[str]]) -> tuple[Task, ...]:
+        """By table; or what a person has to check first, if the log does not bear out the clock."""
+        found = [self._reclaiming(table, closing.get(table, ())) for table in self.tables]
+        tasks = tuple(task for task in found if task is not None)
+        why = clock_doubt(self.publisher) if tasks and not self.clock_checked else ""
+        if not why:
+            return tasks
+        files = sum(len(task.items) for task in tasks)
+        told = f"{why}. If the clock is right: backfill maintain --clock-checked"
+        return (
+            Task(Chore.CHECK_CLOCK, "", (), sum(task.bytes for task in tasks), f"{files} file(s) are kept: {told}"),
+        )
+
+    def _reclaiming(self, table: str, closing: Sequence[str]) -> Task | None:
+        paths = reclaimable(self.publisher, table, closing)
+        if not paths:
+            return None
+        sizes = {file.path: file.size for file in self.publisher.storage.files(table, recursive=True)}
+        window = self._window()
+        why = f"older than {window} days; no rollback, open plan, open timeline or pinned version needs them"
+        return Task(Chore.RECLAIM, table, tuple(paths), sum(sizes.get(path, 0) for path in paths), why)
+
+    def _log_tasks(self) -> Iterable[Task]:
+        log, now = self.publisher.log, self.publisher.now()
+        if found := foldable(log, now):
+            yield Task(Chore.FOLD, LOG_TABLE, tuple(found), why=f"{len(found)} settled entries have a file each")
+        if behind := left_behind(log, now):
+            sizes = {file.path: file.size for file in log.storage.files(LOG_TABLE, recursive=True)}
+            total = sum(sizes.get(path, 0) for path in behind)
+            yield Task(
+                Chore.TRIM, LOG_TABLE, tuple(behind), total, "their entries lie with their month, or newer files"
+            )
+
+    # ------------------------------------------------------------------ do
+
+    def _do(self, task: Task) -> str:
+        doing: dict[Chore, Callable[[Task], str]] = {
+            Chore.CLOSE: self._close,
+            Chore.RELEASE: self._release,
+            Chore.KEEP: self._keep,
+            Chore.PIN: self._pin,
+            Chore.COMPACT: self._compact,
+            Chore.RECLAIM: self._reclaim,
+            Chore.FOLD: self._fold,
+            Chore.TRIM: self._trim,
+            Chore.CHECK_CLOCK: lambda _: "nothing was deleted",
+        }
+        return doing[task.chore](task)
+
+    def _release(self, task: Task) -> str:
+        return f"{len(drop_expired(self.publisher.storage, self.publisher.now()))} hold(s) dropped"
+
+    def _reclaim(self, task: Task) -> str:
+        return f"{len(reclaim(self.publisher, task.table))} file(s) deleted"
+
+    def _fold(self, task: Task) -> str:
+        folded = fold(self.publisher.log, self.publisher.now())
+        return f"{folded} entries folded" if folded else "left for the next time: others appended meanwhile"
+
+    def _trim(self, task: Task) -> str:
+        return f"{len(reclaim_log(self.publisher))} file(s) deleted"
+
+    def _keep(self, task: Task) -> str:
+        main, days = MainTable.open(self.publisher.storage, task.table), self._window()
+        return f"{days} days" if main is not None and main.keep_for(days) else "left for the next time"
+
+    def _pin(self, task: Task) -> str:
+        moved = pin_again(self.publisher.log, [task.table])
+        return f"version {moved[task.table]}" if moved else "nothing left to pin"
+
+    def _close(self, task: Task) -> str:
+        for name in task.items:
+            Timeline(self.publisher.storage, task.table, name).close()
+        return f"{len(task.items)} timeline(s) closed"
+
+    def _compact(self, task: Task) -> str:
+        id = f"{self.publisher.now():%Y%m%dt%H%M%S}-{task.table.replace('_', '-')}-{secrets.token_hex(4)}"
+        made = _PROVENANCE.model_copy(update={"git_commit": git_commit()})
+        found = compact(self.publisher, task.table, task.items, id=id, provenance=made)
+        if isinstance(found, Moved):
+            return f"left for the next time: {found.reasons[0]}"
+        return f"{len(task.items)} day(s) compacted" if found else "nothing left to compact"

@@ -1,0 +1,56 @@
+"""Where an orchestrator's partition statuses differ from what is published, and what puts them right. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from backfill_assets.lakehouse.records import DayState
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """What has to be told about days whose newest publication was never told."""
+
+    published: tuple[DayState, ...] = ()
+    withdrawn: tuple[DayState, ...] = ()
+    """Told as published once; a rollback has left nothing there."""
+    settled: int = -1
+    """No entry of the publication log up to this sequence needs to be looked at again."""
+
+
+def statuses_to_put_right(
+    states: Iterable[DayState],
+    told: Mapping[tuple[str, str], str],
+    under_way: Collection[str],
+    *,
+    settled: int = -1,
+    at_most: int = 200,
+) -> Corrections:
+    """Days published after ``settled`` whose newest materialization does not speak about that publication.
+
+    ``told`` is the publication that the newest materialization of each (table, day) names. A failed partition whose
+    publication was told stays failed: its last attempt published nothing. Publications that are ``under_way`` will be
+    told by their own run, and hold ``settled`` back.
+    """
+    newer = [state for state in states if state.sequence > settled]
+    untold = sorted((state for state in newer if _untold(state, told)), key=_in_order)
+    ready = [state for state in untold if state.publication not in under_way]
+    left = [state for state in untold if state.publication in under_way] + ready[at_most:]
+    newest = max((state.sequence for state in newer), default=settled)
+    return Corrections(
+        published=tuple(state for state in ready[:at_most] if state.content is not None),
+        withdrawn=tuple(state for state in ready[:at_most] if state.content is None),
+        settled=min((state.sequence - 1 for state in left), default=newest),
+    )
+
+
+def _untold(state: DayState, told: Mapping[tuple[str, str], str]) -> bool:
+    named = told.get((state.table, state.day))
+    if state.content is None and named is None:
+        return False
+    return named != state.publication
+
+
+def _in_order(state: DayState) -> tuple[int, str, str]:
+    return state.sequence, state.table, state.day

@@ -1,0 +1,271 @@
+"""Which published days have to be built again, why, and what is for a person instead. Pure: no clock, no data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.days import contiguous
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.graph import downstream
+from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
+from backfill_assets.upkeep.trouble import Reason, Seen, Trouble, UnderWay, by_table, digest, troubles
+
+MOST_ATTEMPTS = 3
+_ID = "repair-"
+_LONGEST_TITLE = 100
+_MOST_RANGES = 4
+Busy = Mapping[str, Sequence[UnderWay]]
+"""What is under way, by table."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One backfill: what is wrong, and with it everything downstream. The same evidence gives the same ``id``."""
+
+    id: str
+    title: str
+    troubles: tuple[Trouble, ...]
+    days: Mapping[str, tuple[date, ...]]
+    force: bool
+    """The inputs are those that the days were published from: without it, they would be found unchanged."""
+    versions: Mapping[str, Mapping[str, tuple[date, ...]]] = field(default_factory=dict)
+    """By step, the days that were published with another version than the current one: that one builds them again."""
+
+    @property
+    def description(self) -> str:
+        """Each day with its evidence, by which attempts are counted, and the versions that are not the current ones."""
+        older = "; ".join(
+            f"{step} {named(days)} by {version}"
+            for step, found in self.versions.items()
+            for version, days in found.items()
+        )
+        told = [f"By the version that they were published with: {older}."] if older else []
+        return "\n".join([*map(str, self.troubles), *told])
+
+
+@dataclass(frozen=True)
+class ForPeople:
+    """Days that no backfill puts right by itself, and what a person does about them."""
+
+    table: str
+    days: tuple[date, ...]
+    why: str
+    next_step: str
+
+    def __str__(self) -> str:
+        return f"{self.table} {named(self.days)}: {self.why} -> {self.next_step}"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to launch now, what waits for something that is under way, and what waits for a person."""
+
+    launch: tuple[Repair, ...] = ()
+    waiting: tuple[str, ...] = ()
+    for_people: tuple[ForPeople, ...] = ()
+
+
+def repairs_needed(seen: Seen) -> Decision:
+    """One backfill for all days with the same reason; what touches days that something under way may write waits
+    for the next look.
+
+    Days that somebody wrote past the protocol into raw, that failed :data:`MOST_ATTEMPTS` times, that a person has
+    rolled back, or whose version is not declared any more, are for people. What is made of a day that waits for a
+    person waits with it. A repair builds each day with the version that it was published with.
+    """
+    statuses = day_statuses(seen.steps, seen.observed, as_published=True)
+    raw, found = troubles(seen, statuses)
+    if not raw and not found:
+        return Decision(for_people=tuple(_other_code(seen, statuses)))
+    nowhere = [trouble for trouble in found if not seen.has_partition(trouble.table, trouble.day)]
+    back = [trouble for trouble in found if seen.is_rolled_back(trouble.table, trouble.day)]
+    free_to_build = [trouble for trouble in found if trouble not in nowhere and trouble not in back]
+    gone = [trouble for trouble in free_to_build if seen.version(trouble.table, trouble.day) is None]
+    there = [trouble for trouble in free_to_build if trouble not in gone]
+    held = downstream(seen.steps, seen.observed, by_table(raw), seen.may_build)
+    free = [trouble for trouble in there if trouble.day not in held.get(trouble.table, ())]
+    tried = [trouble for trouble in free if seen.attempts.get(trouble.evidence, 0) >= MOST_ATTEMPTS]
+    launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in free if trouble not in tried]))
+    if len(free) < len(there):
+        waiting += (f"{len(there) - len(free)} day(s) made of raw days that wait for a person",)
+    people = (*_raw(raw), *_exhausted(tried), *_nowhere(nowhere), *_rolled_back(back), *_gone(seen, gone))
+    return Decision(launch, waiting, (*people, *_other_code(seen, statuses)))
+
+
+def named(days: Iterable[date]) -> str:
+    """Days as ranges, the first few of them: ``2017-03-04..2017-03-05, 2017-03-09..2017-03-09``."""
+    ranges = contiguous(days)
+    texts = [str(part.first) if len(part) == 1 else str(part) for part in ranges[:_MOST_RANGES]]
+    return ", ".join(texts) + (f" and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else "")
+
+
+# ---------------------------------------------------------------- what is launched
+
+
+def _roots(seen: Seen, troubles: Sequence[Trouble]) -> list[Trouble]:
+    """Those that no other one's rebuild comes by anyway."""
+    reached = downstream(seen.steps, seen.observed, by_table(troubles), seen.may_build, strictly=True)
+    return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
+
+
+def _launches(seen: Seen, roots: Sequence[Trouble]) -> tuple[tuple[Repair, ...], tuple[str, ...]]:
+    launch: list[Repair] = []
+    waiting: list[str] = []
+    busy = {table: list(found) for table, found in seen.busy.items()}
+    for group in _groups(seen, roots):
+        for part in _apart(seen, group, busy):
+            repair = _repair(seen, part)
+            if first := _met(busy, repair):
+                waiting.append(f"{repair.title}: waits for {first.name}")
+            else:
+                launch.append(repair)
+                for table, days in repair.days.items():
+                    busy.setdefault(table, []).append(UnderWay(f"the repair {repair.id}", frozenset(days)))
+    return tuple(launch), tuple(waiting)
+
+
+def _apart(seen: Seen, group: list[Trouble], busy: Busy) -> list[list[Trouble]]:
+    """``group``, or its days that need not wait and then those that must."""
+    if not _met(busy, _repair(seen, group)):
+        return [group]
+    must_wait = {trouble for trouble in group if _met(busy, _repair(seen, [trouble]))}
+    parts = ([each for each in group if each not in must_wait], [each for each in group if each in must_wait])
+    return [part for part in parts if part]
+
+
+def _met(busy: Busy, repair: Repair) -> UnderWay | None:
+    """The first of what is under way that may write days of ``repair``."""
+    found = (
+        each for table in sorted(repair.days) for each in busy.get(table, ()) if each.may_write(repair.days[table])
+    )
+    return next(found, None)
+
+
+def _groups(seen: Seen, roots: Sequence[Trouble]) -> list[list[Trouble]]:
+    """By reason; on a second attempt, the days that failed their gates go by themselves, after the others."""
+    groups: dict[tuple[Reason, bool], list[Trouble]] = {}
+    for root in roots:
+        again = seen.attempts.get(root.evidence, 0) > 0
+        groups.setdefault((root.reason, again and (root.table, root.day) in seen.failed_gates), []).append(root)
+    order = list(Reason)
+    return [groups[key] for key in sorted(groups, key=lambda key: (order.index(key[0]), key[1]))]
+
+
+def _repair(seen: Seen, group: Sequence[Trouble]) -> Repair:
+    days = downstream(seen.steps, seen.observed, by_table(group), seen.may_build)
+    attempts = sorted((trouble.evidence, seen.attempts.get(trouble.evidence, 0)) for trouble in group)
+    again = max(attempt for _, attempt in attempts)
+    return Repair(
+        id=_ID + digest(attempts, 20),
+        title=_title(group, again + 1),
+        troubles=tuple(group),
+        days={table: tuple(sorted(found)) for table, found in days.items()},
+        force=group[0].reason is Reason.WATCHDOG,
+        versions=_older_versions(seen, days),
+    )
+
+
+def _older_versions(seen: Seen, days: Mapping[str, Iterable[date]]) -> dict[str, dict[str, tuple[date, ...]]]:
+    found: dict[str, dict[str, tuple[date, ...]]] = {}
+    for step in (step for step in seen.steps if step.name in days):
+        for day in sorted(days[step.name]):
+            version = seen.version_name(step.name, day)
+            if version != step.current:
+                of_step = found.setdefault(step.name, {})
+                of_step[version] = (*of_step.get(version, ()), day)
+    return found
+
+
+def _title(group: Sequence[Trouble], attempt: int) -> str:
+    """Every range if there is room for it; else from the first day to the last, of the first table."""
+    days = by_table(group)
+    listed = "; ".join(f"{table} {named(found)}" for table, found in days.items())
+    first, *others = days
+    spanned = f"{min(each.day for each in group)}..{max(each.day for each in group)}"
+    counted = f"{first}{f' and {len(others)} more' if others else ''}, {len(group)} days of {spanned}"
+    reason = group[0].reason.value + (f" (attempt {attempt})" if attempt > 1 else "")
+    title = f"Repair: {listed}: {reason}"
+    return title if len(title) <= _LONGEST_TITLE else f"Repair: {counted}: {reason}"
+
+
+# ---------------------------------------------------------------- what is for people
+
+
+def _raw(troubles: Sequence[Trouble]) -> list[ForPeople]:
+    next_step = (
+        "landed files count once, so it cannot be built again: put the published files back, see `foreign write` in "
+        "docs/runbook.md"
+    )
+    return _told(troubles, "raw is not what was published", next_step)
+
+
+def _exhausted(troubles: Sequence[Trouble]) -> list[ForPeople]:
+    next_step = "read the gates of these partitions, mend the cause (data, code or threshold), and launch them by hand"
+    return _told(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
+
+
+def _nowhere(troubles: Sequence[Trouble]) -> list[ForPeople]:
+    next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
+    return _told(troubles, "Dagster has no such partition", next_step)
+
+
+def _rolled_back(troubles: Sequence[Trouble]) -> list[ForPeople]:
+    return _told(troubles, "a person has rolled it back", "launch it when it is to be built again")
+
+
+def _gone(seen: Seen, troubles: Sequence[Trouble]) -> list[ForPeople]:
+    """The logic that built these days is not there any more; the current one would change what they say."""
+    by_version: dict[tuple[str, Reason, str], list[date]] = {}
+    for trouble in troubles:
+        key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day))
+        by_version.setdefault(key, []).append(trouble.day)
+    return [
+        ForPeople(
+            table,
+            tuple(sorted(days)),
+            f"{reason.value}, and it was published with {version}, which is not declared any more",
+            _declare_or_build(seen.step_of[table], version, days),
+        )
+        for (table, reason, version), days in by_version.items()
+    ]
+
+
+def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
+    ranges = " ".join(
+        f"--days {part.first}" if len(part) == 1 else f"--days {part}" for part in contiguous(days)[:_MOST_RANGES]
+    )
+    return (
+        f"declare {version} again, or build it with {step.current} if that is to count: "
+        f"backfill run {step.name} --downstream {ranges}"
+    )
+
+
+def _told(troubles: Sequence[Trouble], why: str, next_step: str) -> list[ForPeople]:
+    return [ForPeople(table, tuple(sorted(days)), why, next_step) for table, days in by_table(troubles).items()]
+
+
+def _other_code(seen: Seen, statuses: Statuses) -> list[ForPeople]:
+    """New logic over history is a decision, not a repair."""
+    found = []
+    for table, days in statuses.items():
+        gone = tuple(day for day, status in days.items() if status is DayStatus.CODE_CHANGED)
+        older = tuple(_of_older_version(seen, table, days))
+        launch = "launch these days if they are to have the current version"
+        if older:
+            found.append(ForPeople(table, older, "built by other code", f"repairs keep that version; {launch}"))
+        if gone and seen.step_of[table].source:
+            found.append(ForPeople(table, gone, "other event days are possible now", "launch these days to move rows"))
+        elif gone:
+            found.append(ForPeople(table, gone, "built by code that is not declared any more", launch))
+    return found
+
+
+def _of_older_version(seen: Seen, table: str, statuses: Mapping[date, DayStatus]) -> Iterable[date]:
+    step = seen.step_of[table]
+    for day, status in () if step.source else statuses.items():
+        if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):
+            state = seen.observed.states.get((table, day.isoformat()))
+            if state is not None and state.content is not None and state.content.code_version != step.current:
+                yield day

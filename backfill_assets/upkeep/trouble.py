@@ -1,0 +1,200 @@
+"""What is not as it must be, by step and day, from the logs and from the watchdogs. Pure: no clock, no data."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import logical_of
+from backfill_assets.model.declaration import Step, Version
+from backfill_assets.plan.graph import buildable, published_days
+from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.published.observed import Observed
+from backfill_assets.published.rolled_back import Rollbacks
+from backfill_assets.rebuild import decide
+
+
+class Reason(enum.StrEnum):
+    """Why a day is not as it must be, gravest first."""
+
+    FOREIGN_WRITE = "foreign write"
+    WATCHDOG = "watchdog failed"
+    LATE_ROWS = "late rows arrived"
+    INPUT_CHANGED = "input changed"
+    MISSING = "never built"
+
+
+@dataclass(frozen=True)
+class FailedWatch:
+    """A watchdog that failed, and what it looked at: it says nothing about what was published since."""
+
+    table: str
+    day: date
+    publication: str
+    physical: str
+
+
+@dataclass(frozen=True, order=True)
+class Trouble:
+    """One day of one step that is not as it must be. ``evidence`` is the state that it is in, as 12 hex digits."""
+
+    table: str
+    day: date
+    reason: Reason
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.day}: {self.reason.value} [{self.evidence}]"
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """A run, backfill or repair that may write ``days`` of a table; None for all of them."""
+
+    name: str
+    days: Collection[date] | None = None
+
+    def may_write(self, days: Iterable[date]) -> bool:
+        return self.days is None or any(day in self.days for day in days)
+
+
+def _anywhere(table: str, day: date) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Seen:
+    """All that the decision about repairs is made from. ``steps`` are in build order and contain whatever they read."""
+
+    steps: Sequence[Step]
+    observed: Observed
+    failed_watches: Collection[FailedWatch] = ()
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """How many repairs were launched before, by evidence."""
+    busy: Mapping[str, Sequence[UnderWay]] = field(default_factory=dict)
+    """What is under way, by the tables that it may write."""
+    failed_gates: Collection[tuple[str, date]] = ()
+    """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
+    has_partition: Callable[[str, date], bool] = _anywhere
+    today: date = date.max
+    """Days that have not ended have rows already if a source is ahead of time; they are nobody's trouble yet."""
+    rollbacks: Callable[[], Rollbacks] = Rollbacks
+    """Which days a person has rolled back; only asked for when something is wrong."""
+
+    def is_rolled_back(self, table: str, day: date) -> bool:
+        """Has a person put back a table of this step on that day? It stays as it is until a person launches it."""
+        found = ((each.name, self.observed.states.get((each.name, str(day)))) for each in self.step_of[table].tables)
+        return any(state and self._rollbacks.of(name, str(day), state.publication) for name, state in found)
+
+    @cached_property
+    def _rollbacks(self) -> Rollbacks:
+        return self.rollbacks()
+
+    @cached_property
+    def step_of(self) -> Mapping[str, Step]:
+        """The step of each table."""
+        return {table.name: step for step in self.steps for table in step.tables}
+
+    def version_name(self, table: str, day: date) -> str:
+        """The version that the day was published with; the current one of a day that is not published."""
+        step = self.step_of[table]
+        return decide.published_version(step, day, self.observed.states) or step.current
+
+    def version(self, table: str, day: date) -> Version | None:
+        """The version that a repair builds the day with; None for raw, and for one that is not declared any more."""
+        wanted = self.version_name(table, day)
+        return next((version for version in self.step_of[table].versions if version.name == wanted), None)
+
+    def may_build(self, table: str, day: date) -> bool:
+        free = self.has_partition(table, day) and not self.is_rolled_back(table, day)
+        return free and (self.step_of[table].source is not None or self.version(table, day) is not None)
+
+    @cached_property
+    def published(self) -> set[tuple[str, str]]:
+        return published_days(self.observed)
+
+
+def troubles(seen: Seen, statuses: Statuses) -> tuple[list[Trouble], list[Trouble]]:
+    """Those of raw tables, which nothing can build again, and all others; a day of a step is named once.
+
+    ``statuses`` are by the version that each day was published with: that it is an older one is no trouble.
+    """
+    watched = {(watch.table, watch.day) for watch in seen.failed_watches if _still_speaks(watch, seen.observed)}
+    raw: list[Trouble] = []
+    others: list[Trouble] = []
+    for step in seen.steps:
+        for day in sorted({day for table in step.tables for day in statuses.get(table.name, {})}):
+            found = [
+                (reason, table.name)
+                for table in step.tables
+                if (reason := _reason(seen, step, table.name, day, statuses, watched))
+            ]
+            if found and day < seen.today:
+                reason, table = min(found, key=lambda each: list(Reason).index(each[0]))
+                trouble = Trouble(table, day, reason, _evidence(seen, step, day, reason))
+                (raw if step.source else others).append(trouble)
+    return raw, others
+
+
+def _reason(
+    seen: Seen, step: Step, table: str, day: date, statuses: Statuses, watched: Collection[tuple[str, date]]
+) -> Reason | None:
+    status = statuses[table].get(day, DayStatus.FRESH)
+    if status is DayStatus.FOREIGN_WRITE:
+        return Reason.FOREIGN_WRITE
+    if (table, day) in watched:
+        return Reason.WATCHDOG
+    if status is DayStatus.INPUT_CHANGED:
+        sources = {each.name for other in seen.steps if other.source for each in other.tables}
+        version = seen.version(table, day) or step.version()
+        from_raw = {read.table for read in version.reads} & sources
+        return Reason.LATE_ROWS if from_raw else Reason.INPUT_CHANGED
+    if status is DayStatus.MISSING and step.source is None and buildable(step, day, seen.published):
+        return Reason.MISSING
+    return None
+
+
+def _still_speaks(watch: FailedWatch, observed: Observed) -> bool:
+    state = observed.states.get((watch.table, str(watch.day)))
+    physical = observed.newest.get(watch.table, {}).get(str(watch.day), fingerprints.EMPTY_DAY)
+    return state is not None and (state.publication, physical) == (watch.publication, watch.physical)
+
+
+def _evidence(seen: Seen, step: Step, day: date, reason: Reason) -> str:
+    """The state that a day and its inputs are in; a repair that changes nothing leaves it as it was."""
+    own = [_of_day(seen.observed, table.name, day) for table in step.tables]
+    version = seen.version(step.name, day)
+    reads = version.reads if version else ()
+    period = step.cadence.period(day)
+    inputs = [(read.table, str(d), _logical(seen.observed, read.table, d)) for read in reads for d in read.days(period)]
+    return digest([step.name, str(day), reason.name, own, inputs], 12)
+
+
+def _of_day(observed: Observed, table: str, day: date) -> tuple[str, str]:
+    state = observed.states.get((table, str(day)))
+    physical = observed.newest.get(table, {}).get(str(day), fingerprints.EMPTY_DAY)
+    return (state.publication if state else "", physical)
+
+
+def _logical(observed: Observed, table: str, day: date) -> str:
+    physical = observed.pinned.get(table, {}).get(str(day), fingerprints.EMPTY_DAY)
+    return logical_of(observed.states.get((table, str(day))), physical)
+
+
+def by_table(troubles: Iterable[Trouble]) -> dict[str, set[date]]:
+    """The days of each table."""
+    found: dict[str, set[date]] = {}
+    for trouble in troubles:
+        found.setdefault(trouble.table, set()).add(trouble.day)
+    return found
+
+
+def digest(value: object, length: int) -> str:
+    """The first hex digits of a hash of ``value``."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:length]

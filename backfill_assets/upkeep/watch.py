@@ -1,0 +1,215 @@
+"""Reads published days afresh and compares them with the publication log and with each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from backfill_assets.datasets import registry
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import LogState, read_log
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import DayContent, DayState, InputRead
+from backfill_assets.lakehouse.retry import Retry
+from backfill_assets.lakehouse.rows import published_rows
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
+from backfill_assets.publication_log.log import Head, PublicationLog
+from backfill_assets.publication_log.pinned import pinned_files
+from backfill_assets.quality import measures, watchdogs
+from backfill_assets.quality.watchdogs import Recorded
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_LOOKS = 20
+_DAMAGED = "FAILED_READ_FILE"
+"""The condition by which Spark says that a file cannot be read; whatever else fails says nothing about a day."""
+_LONGEST_WORDS = 200
+
+
+@dataclass(frozen=True)
+class WatchedDay:
+    """The verdict on one published day of one table, and what was looked at."""
+
+    table: str
+    day: date
+    publication: str
+    physical: str
+    """Fingerprint of the files that the day had."""
+    rows: int
+    rules: tuple[RuleOutcome, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(rule.passed for rule in self.rules)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """All tables as they stood at one moment: what the log knows, and the files each of them had."""
+
+    states: Mapping[tuple[str, str], DayState]
+    logs: Mapping[str, LogState]
+
+    def files(self, table: str, day: str) -> list[str]:
+        return sorted(file.path for file in self.logs[table].active.values() if file.day == day)
+
+
+@dataclass
+class Watch:
+    """Looks at tables. Each is read once a look, in one pass over all the days that any of them is judged by."""
+
+    storage: Storage
+    log: PublicationLog
+    spark: Callable[[], SparkSession]
+    _measured: dict[tuple[str, date], Metrics] = field(default_factory=dict)
+    _damaged: dict[tuple[str, date], str] = field(default_factory=dict)
+
+    def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
+        """The verdict on each of ``days`` that is published; a day that is missing is nobody's failure.
+
+        Days of a weekly or monthly table are the first days of its periods.
+        """
+        asked = sorted(set(days))
+        self._measured, self._damaged = {}, {}
+        needed = {table.name: table for table in tables}
+        needed |= {name: registry.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
+        sight = self._sight(needed)
+        watched = {table.name: [day for day in asked if _published(sight, table.name, day)] for table in tables}
+        columns = self._columns_then(sight, watched)
+        self._measure(needed, sight, _days_to_measure(tables, watched))
+        return [self._judge(table, day, sight, columns) for table in tables for day in watched[table.name]]
+
+    def _sight(self, tables: Collection[str]) -> Sight:
+        """Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile."""
+        retry = Retry(f"Looking at {', '.join(tables)}", most=_MOST_LOOKS)
+        while True:
+            head = self.log.head()
+            states = self.log.day_states(head, tables)
+            logs = {table: self._table_log(table, head) for table in tables}
+            if self.log.head().state.news_of(tables) == head.state.news_of(tables):
+                return Sight(states, logs)
+            retry.lost("they were published to at every look")
+
+    def _table_log(self, table: str, head: Head) -> LogState:
+        """As of the last closed entry while a publication is under way: half of one is nobody's foreign write."""
+        main = MainTable.open(self.storage, table)
+        under_way = any(table in entry.writes for entry in head.state.open.values())
+        if under_way:
+            return pinned_files(self.log, head, table)
+        version = main.version if main else None
+        return LogState(-1, {}, {}) if version is None else read_log(self.storage, table, version)
+
+    def _columns_then(self, sight: Sight, watched: Mapping[str, Sequence[date]]) -> dict[tuple[str, str], set[str]]:
+        """The columns that a publication staged, by publication and table."""
+        wanted = {sight.states[table, str(day)].publication for table, days in watched.items() for day in days}
+        return {
+            (prepared.publication.id, change.table): columns_of(change.table_schema)
+            for prepared in self.log.prepared_of(wanted)
+            for change in prepared.publication.tables
+        }
+
+    def _measure(self, tables: Mapping[str, Table], sight: Sight, days: Mapping[str, Collection[date]]) -> None:
+        for name, table in tables.items():
+            wanted = set(days.get(name, ()))
+            gone = {day for day in wanted if self._missing(sight, name, day)}
+            readable = {day: _rows_of(sight, name, day) for day in sorted(wanted - gone)}
+            found = self._readable(table, sight.logs[name].version, readable)
+            zero = measures.zero_metrics(table)
+            self._measured |= {(name, day): found.get(day, zero) for day in wanted}
+
+    def _readable(self, table: Table, version: int, rows: Mapping[date, int]) -> dict[date, Metrics]:
+        """The metrics of all days that can be read: a damaged file is searched for, and does not hide other days."""
+        days = list(rows)
+        try:
+            return self._pass(table, version, days, sum(rows.values()))
+        except (PySparkException, Py4JJavaError) as error:
+            if _DAMAGED not in str(error):
+                raise
+            if len(days) == 1:
+                self._damaged[table.name, days[0]] = _first_line(str(error))
+                return {}
+        half = len(days) // 2
+        parts = ({day: rows[day] for day in part} for part in (days[:half], days[half:]))
+        return {day: found for part in parts for day, found in self._readable(table, version, part).items()}
+
+    def _pass(self, table: Table, version: int, days: Collection[date], count: int) -> dict[date, Metrics]:
+        """The metrics of every day that has rows, from ``groupBy(day)`` over what is published."""
+        if version < 0 or not days:
+            return {}
+        read = InputRead(table=table.name, version=version, days={str(day): "" for day in days})
+        rows = published_rows(self.spark(), self.storage, read, struct_type(table.contract))
+        return measures.measured(rows, table, count)
+
+    def _judge(self, table: Table, day: date, sight: Sight, columns: Mapping[tuple[str, str], set[str]]) -> WatchedDay:
+        state = sight.states.get((table.name, str(day)))
+        publication = state.publication if state else ""
+        physical = fingerprints.physical(sight.files(table.name, str(day)))
+        content = state.content if state and state.content else DayContent(rows=0, checksum="0")
+        same_columns = columns.get((publication, table.name)) == set(struct_type(table.contract).names)
+        recorded = Recorded(
+            rows=content.rows,
+            # Raw is appended to: its parts may have been published with different columns.
+            checksum=content.checksum if same_columns and table.layer != "raw" else None,
+            content_hash_sum=_text(content.metrics.get("content_hash_sum")),
+            files_as_published=bool(state and state.content) and state is not None and state.physical == physical,
+            missing_files=tuple(self._missing(sight, table.name, day)),
+            unreadable=self._damaged.get((table.name, day), ""),
+        )
+        own = self._measured[table.name, day]
+        rules = watchdogs.judge(table, recorded, DayFacts(own, upstream=self._others(table, day)))
+        return WatchedDay(table.name, day, publication, physical, int(str(own["rows"])), rules)
+
+    def _others(self, table: Table, day: date) -> dict[str, Metrics]:
+        """What the tables that the rules look at hold in the period of ``day``, together."""
+        period = registry.step(table.name).cadence.period(day)
+        return {
+            name: measures.added_up([self._measured[name, each] for each in period])
+            for name in watchdogs.metrics_needed(table)
+        }
+
+    def _missing(self, sight: Sight, table: str, day: date) -> list[str]:
+        return self.storage.missing(f"{table}/{path}" for path in sight.files(table, str(day)))
+
+
+def _first_line(error: str) -> str:
+    start = error.find(_DAMAGED)
+    return error[start : start + _LONGEST_WORDS].splitlines()[0]
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def columns_of(schema: str) -> set[str]:
+    """The names of the columns of a schema in Delta's JSON."""
+    return {str(field["name"]) for field in json.loads(schema)["fields"]}
+
+
+def _published(sight: Sight, table: str, day: date) -> bool:
+    """Rows of a day that nobody ever published are a foreign write, and watched."""
+    state = sight.states.get((table, str(day)))
+    return bool(state and state.content) or bool(sight.files(table, str(day)))
+
+
+def _rows_of(sight: Sight, table: str, day: date) -> int:
+    state = sight.states.get((table, str(day)))
+    return state.content.rows if state and state.content else 0
+
+
+def _days_to_measure(tables: Sequence[Table], watched: Mapping[str, Sequence[date]]) -> dict[str, set[date]]:
+    days: dict[str, set[date]] = {}
+    for table in tables:
+        days.setdefault(table.name, set()).update(watched[table.name])
+        cadence = registry.step(table.name).cadence
+        for name in watchdogs.metrics_needed(table):
+            days.setdefault(name, set()).update(d for day in watched[table.name] for d in cadence.period(day))
+    return days

@@ -1,0 +1,86 @@
+"""What an approval covers is decided from what was shown, what is staged now, and what is known of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from backfill_assets.campaign.approval import Attempt, Verdict, decide, moved_sentence, moved_since
+from backfill_assets.campaign.breaker import Exceeded
+from backfill_assets.difference.kept import Difference, difference_of
+from backfill_assets.difference.records import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
+from backfill_assets.lakehouse.records import HELD_BACK
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.records import Asked, Plan
+
+FIRST, LATE = date(2017, 3, 1), date(2017, 3, 7)
+FACT, REPORT = "fact_sales_transactions", "fact_daily_revenue"
+SHOWN: Sides = {(FACT, FIRST): ("1:10", "1:11"), (FACT, LATE): ("1:20", "1:21")}
+MOVED: Sides = {**SHOWN, (FACT, LATE): ("1:20", "2:99")}
+MADE = datetime(2017, 6, 1, tzinfo=UTC)
+OVER = Exceeded("deviation", Decimal("0.2"), Decimal("0.1"), "it differs by 20 %.")
+NEARLY = Exceeded("seconds", Decimal(9), Decimal(10), "it took 9 s.", stops=False)
+
+
+def comparison(contents: Sides, *expected: str) -> Difference:
+    """One row of each day changes."""
+    days = tuple(
+        DayCompared(day=day, how="compared", rows=RowCounts(changed=1), published=published, staged=staged)
+        for (_, day), (published, staged) in contents.items()
+    )
+    asked = Asked(target=FACT, days=f"{FIRST}..{LATE}")
+    plan = Plan(asked=asked, steps=(), expectations=tuple(map(Expectation.parse, expected)), made_at=MADE)
+    return difference_of(plan, [TableCompared(table=FACT, days=days)], log_entry=7, made_at=MADE)
+
+
+AS_EXPECTED, BROKEN = comparison(MOVED, "rows unchanged"), comparison(MOVED, "everything unchanged")
+OF_BEFORE = comparison(SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "verdict", "reason"),
+    [
+        (Attempt(fingerprint_of(SHOWN), SHOWN), Verdict.PUBLISH, "it is what was approved"),
+        (Attempt(fingerprint_of(MOVED), MOVED, None, (OVER,)), Verdict.PUBLISH, "it is what was approved"),
+        (Attempt(fingerprint_of(SHOWN), MOVED), Verdict.COMPARE, ""),
+        (Attempt("", SHOWN), Verdict.COMPARE, ""),
+        (Attempt(fingerprint_of(SHOWN), MOVED, OF_BEFORE), Verdict.STAGE_AGAIN, "main moved"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED), Verdict.PUBLISH, "as expected"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (NEARLY,)), Verdict.PUBLISH, "as expected"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, BROKEN), Verdict.STOP, "Not as expected: everything unchanged"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, BROKEN, (OVER,)), Verdict.STOP, "Not as expected"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (NEARLY, OVER)), Verdict.WAIT, "differs by 20 %"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (), ("a", "b")), Verdict.WAIT, "held back: a, and 1 more"),
+    ],
+)
+def test_what_was_not_approved_as_it_is_is_judged_as_it_is(attempt: Attempt, verdict: Verdict, reason: str) -> None:
+    """Beyond a limit it can be approved again, by somebody who has seen it; an expectation is part of the plan."""
+    decision = decide(attempt)
+    assert decision.verdict is verdict and reason in decision.reason
+    assert decision.as_approved == (fingerprint_of(attempt.staged) == attempt.approved)
+
+
+def test_a_difference_names_the_rows_of_both_sides() -> None:
+    """Main may move as well as what is staged; a day that would stay as it is counts as one that is published."""
+    assert comparison(SHOWN).sides == SHOWN and comparison(SHOWN).fingerprint == fingerprint_of(SHOWN)
+    others = [MOVED, {**SHOWN, (FACT, LATE): ("1:19", "1:21")}, {(FACT, FIRST): ("1:10", "1:11")}]
+    assert len({fingerprint_of(each) for each in (SHOWN, *others)}) == 4
+    assert fingerprint_of({key: SHOWN[key] for key in reversed(list(SHOWN))}) == fingerprint_of(SHOWN)
+    days = (
+        DayCompared(day=FIRST, how="equal", published="1:10", staged="1:10"),
+        DayCompared(day=LATE, how="held back", published="1:20"),
+        DayCompared(day=date(2017, 3, 8), how="not staged", published="1:30"),
+    )
+    tables = [TableCompared(table=FACT, days=days)]
+    found = OF_BEFORE.model_copy(update={"tables": tuple(tables)})
+    assert found.sides == {(FACT, FIRST): ("1:10", "1:10"), (FACT, LATE): HELD_BACK}
+
+
+def test_days_that_moved_are_named() -> None:
+    """Also one that is not published any more, and one that was not to be."""
+    moved = moved_since(SHOWN, {(FACT, FIRST): ("1:10", "1:11"), (REPORT, LATE): ("0:0", "1:1")})
+    assert moved == {REPORT: [str(LATE)], FACT: [str(LATE)]}
+    assert moved_sentence(moved) == f"Moved after the approval: {REPORT} {LATE}; {FACT} {LATE}."
+    assert moved_since(SHOWN, SHOWN) == {}

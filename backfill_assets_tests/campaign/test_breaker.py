@@ -1,0 +1,88 @@
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.campaign.breaker import Limits, Nulls, Seen, Sums, judge
+from backfill_assets.errors import InvalidRequest
+
+WELL = Seen(tried=100, sums=(Sums("revenue", "eur", Decimal(1000), Decimal(1050)),), seconds=Decimal(10))
+
+
+def test_nothing_stops_a_campaign_within_its_limits() -> None:
+    assert judge(Limits(), WELL) == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "seen"),
+    [
+        ("errors", replace(WELL, failed=6)),
+        ("gates", replace(WELL, held_back=11)),
+        ("nulls", replace(WELL, nulls=(Nulls("fact", "rate", Decimal("0.01"), Decimal("0.03")),))),
+        ("deviation", replace(WELL, sums=(Sums("revenue", "eur", Decimal(1000), Decimal(890)),))),
+        ("deviation", replace(WELL, sums=(Sums("revenue", "eur", Decimal(0), Decimal(1)),))),
+    ],
+)
+def test_each_limit_stops_it_and_is_named(limit: str, seen: Seen) -> None:
+    (found,) = judge(Limits(), seen)
+    assert (found.limit, found.stops) == (limit, True)
+    assert found.observed is not None and found.observed > found.allowed
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (
+            replace(WELL, sums=(Sums("fact", "eur", None, Decimal(1050)),)),
+            "fact.eur cannot be compared: what is published is unknown, and at most 10 % may differ.",
+        ),
+        (
+            replace(WELL, nulls=(Nulls("fact", "rate", Decimal(0), None),)),
+            "the nulls of fact.rate cannot be compared: what is staged is unknown, and at most 1 % may differ.",
+        ),
+    ],
+    ids=["sums", "nulls"],
+)
+def test_a_limit_that_cannot_be_computed_stops_it(seen: Seen, told: str) -> None:
+    """An unknown sum is not 0, and does not pass by being unknown; without a limit there is nothing to check."""
+    (found,) = judge(Limits(), seen)
+    assert (found.sentence, found.observed, found.stops) == (told, None, True)
+    assert judge(Limits(deviation=None, nulls=None), seen) == []
+
+
+def test_it_says_by_how_much() -> None:
+    (found,) = judge(Limits(), replace(WELL, sums=(Sums("revenue", "eur", Decimal(1000), Decimal(880)),)))
+    assert found.sentence == "revenue.eur differs by 12 % from what is published, and at most 10 % may."
+
+
+def test_a_budget_warns_at_eighty_percent_and_stops_when_it_is_spent() -> None:
+    limits = Limits.parse("seconds=100,money=2")
+    assert judge(limits, replace(WELL, seconds=Decimal(80), money=Decimal("1.6"))) == []
+    near = judge(limits, replace(WELL, seconds=Decimal(81), money=Decimal("1.7")))
+    assert [(each.limit, each.stops) for each in near] == [("seconds", False), ("money", False)]
+    assert near[0].sentence == "it has taken 81 s: 81 % of the 100 s granted."
+    over = judge(limits, replace(WELL, seconds=Decimal(101), money=Decimal("1.7")))
+    assert [(each.limit, each.stops) for each in over] == [("seconds", True), ("money", False)]
+
+
+def test_a_limit_that_is_none_is_not_judged() -> None:
+    assert judge(Limits.parse("errors=none"), replace(WELL, failed=100)) == []
+
+
+@given(
+    st.builds(
+        Limits,
+        *([st.none() | st.decimals(0, 1, places=4)] * 4),
+        *([st.none() | st.decimals(0, 10**6, places=2)] * 2),
+    )
+)
+def test_limits_read_what_they_write(limits: Limits) -> None:
+    assert Limits.parse(str(limits)) == limits
+
+
+@pytest.mark.parametrize("text", ["speed=1", "errors=5", "seconds=5%", "gates=many", "money=-1", "errors"])
+def test_limits_that_cannot_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        Limits.parse(text)

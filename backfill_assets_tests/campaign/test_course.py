@@ -1,0 +1,169 @@
+"""What a campaign does next follows from its journal alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from backfill_assets.campaign.course import Course, Move, course, next_move, require_beginning
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Kind
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+WINDOW = timedelta(days=30)
+WAVES = ("canary", "pilot", "all")
+
+
+def entry(kind: Kind, step: CampaignStep | None = None, wave: int = -1, **told: object) -> JournalEntry:
+    return JournalEntry(kind=kind, at=NOW, step=step or "", wave=wave, told=told, reason=f"because of {kind}")
+
+
+def until(last: CampaignStep) -> list[JournalEntry]:
+    """Everything up to and with ``last``, approved as soon as that can be."""
+    found = [entry("started")]
+    for step in STEPS[: STEPS.index(last) + 1]:
+        if step is CampaignStep.SHADOW:
+            found += [entry("wave", wave=number) for number in range(len(WAVES))]
+        if step is CampaignStep.CUT_OVER:
+            found.append(entry("approved"))
+        found.append(entry("step", step))
+    return found
+
+
+def after(entries: list[JournalEntry], at: datetime = NOW) -> Move:
+    return next_move(course("campaign-x", entries), WAVES, WINDOW, at)
+
+
+def test_the_nine_steps_follow_each_other_and_the_shadow_goes_in_waves() -> None:
+    entries: list[JournalEntry] = [entry("started")]
+    moves: list[str] = []
+    while len(moves) < 20 and not (move := after(entries, NOW + WINDOW)).reason.startswith("it is finished"):
+        if move.waits:
+            entries.append(entry("approved"))
+        else:
+            moves.append(move.step.value if move.step else f"wave {move.wave}")
+            entries.append(entry("step", move.step) if move.step else entry("wave", wave=move.wave or 0))
+    assert moves == [
+        "announced",
+        "source_verified",
+        "watermarks_pinned",
+        *("wave 0", "wave 1", "wave 2"),
+        "shadow_backfilled",
+        "validated",
+        "cut_over",
+        "downstream_rebuilt",
+        "completion_told",
+        "decommissioned",
+    ]
+
+
+def test_a_run_that_staged_days_moves_nothing_along() -> None:
+    """Its wave is done when it is judged."""
+    begun = [*until(CampaignStep.PIN), entry("staged", wave=0)]
+    assert after(begun).wave == 0
+
+
+def test_nothing_is_cut_over_without_an_approval() -> None:
+    assert after(until(CampaignStep.VALIDATE)) == Move("it waits for approval")
+    assert after([*until(CampaignStep.VALIDATE), entry("approved")]).step is CampaignStep.CUT_OVER
+
+
+def test_it_is_decommissioned_when_nobody_can_roll_it_back_any_more() -> None:
+    told = until(CampaignStep.TELL_AFTER)
+    assert after(told, NOW + WINDOW - timedelta(seconds=1)).reason == (
+        "it can be rolled back until 2026-03-31, and is decommissioned then"
+    )
+    assert after(told, NOW + WINDOW).step is CampaignStep.DECOMMISSION
+
+
+@pytest.mark.parametrize("last", [CampaignStep.PIN, CampaignStep.VALIDATE])
+def test_a_stopped_campaign_waits_and_a_resumed_one_stages_from_the_first_wave_on(last: CampaignStep) -> None:
+    stopped = [*until(last), entry("approved"), entry("stopped", last)]
+    assert after(stopped) == Move("it was stopped: because of stopped")
+    resumed = course("campaign-x", [*stopped, entry("resumed", daemon=True)])
+    assert next_move(resumed, WAVES, WINDOW, NOW).wave == 0
+    assert resumed.approved is None, "what is staged then was not approved"
+    assert (resumed.daemon, resumed.resumes) == (True, 1)
+
+
+def test_what_is_published_is_not_staged_again_by_a_resume() -> None:
+    stopped = [*until(CampaignStep.CUT_OVER), entry("stopped", CampaignStep.DOWNSTREAM), entry("resumed")]
+    assert after(stopped).step is CampaignStep.DOWNSTREAM
+
+
+def test_a_campaign_that_was_rolled_back_can_be_run_again() -> None:
+    back = [*until(CampaignStep.TELL_AFTER), entry("rolled back")]
+    assert after(back).waits
+    assert after([*back, entry("resumed")]).wave == 0
+
+
+def test_a_rollback_that_was_undone_leaves_the_campaign_where_it_was() -> None:
+    back_and_forth = [*until(CampaignStep.TELL_AFTER), entry("rolled back"), entry("restored")]
+    assert after(back_and_forth, NOW + WINDOW).step is CampaignStep.DECOMMISSION
+
+
+def test_a_campaign_that_was_never_started_does_nothing() -> None:
+    assert next_move(Course("campaign-x"), WAVES, WINDOW, NOW).waits
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (CampaignStep.VERIFY_SOURCE, "step 2 of 9: source verified"),
+        (CampaignStep.SHADOW, "wave 1 of 3: canary"),
+        (CampaignStep.VALIDATE, "step 5 of 9: validated"),
+    ],
+)
+def test_it_can_begin_again_at_any_step_that_it_has_reached(first: CampaignStep, then: str) -> None:
+    """What was done before that step stays done; what was staged has to be approved anew."""
+    staged = [*until(CampaignStep.VALIDATE), entry("approved")]
+    require_beginning(course("campaign-x", staged), first)
+    again = course("campaign-x", [*staged, entry("resumed", first)])
+    assert next_move(again, WAVES, WINDOW, NOW).reason == then
+    assert again.approved is None
+
+
+def test_after_the_cut_over_it_can_only_begin_again_behind_it() -> None:
+    told = until(CampaignStep.TELL_AFTER)
+    require_beginning(course("campaign-x", told), CampaignStep.DOWNSTREAM)
+    assert after([*told, entry("resumed", CampaignStep.DOWNSTREAM)]).step is CampaignStep.DOWNSTREAM
+    for step in (CampaignStep.SHADOW, CampaignStep.CUT_OVER):
+        with pytest.raises(InvalidRequest, match="is published"):
+            require_beginning(course("campaign-x", told), step)
+    require_beginning(course("campaign-x", [*told, entry("rolled back")]), CampaignStep.SHADOW)
+
+
+def test_it_cannot_begin_behind_what_was_never_done() -> None:
+    with pytest.raises(InvalidRequest, match="cannot begin at validated: shadow_backfilled is not done yet"):
+        require_beginning(course("campaign-x", until(CampaignStep.PIN)), CampaignStep.VALIDATE)
+
+
+def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> None:
+    """What the withdrawal tells is what is validated now; the days that were left out knowingly are so no more."""
+    validated = entry("step", CampaignStep.VALIDATE, fingerprint="old")
+    knowingly = entry("approved", without_held_back=True, fingerprint="old")
+    given = [*until(CampaignStep.SHADOW), validated, knowingly]
+    assert course("campaign-x", given).options["without_held_back"]
+    withdrawn = [*given, entry("withdrawn", CampaignStep.VALIDATE, fingerprint="new")]
+    assert after(withdrawn) == Move("it waits for approval again: because of withdrawn")
+    now = course("campaign-x", withdrawn)
+    assert now.done[CampaignStep.VALIDATE].told == {"fingerprint": "new"}
+    given_again = [*withdrawn, entry("approved")]
+    assert after(given_again).step is CampaignStep.CUT_OVER
+    assert not course("campaign-x", given_again).options["without_held_back"]
+    assert after([*withdrawn, entry("resumed")]).wave == 0
+    assert course("campaign-x", [*withdrawn, entry("resumed")]).withdrawn is None
+
+
+def test_a_withdrawal_does_not_undo_what_another_process_has_published() -> None:
+    over = until(CampaignStep.CUT_OVER)
+    assert after([*over, entry("withdrawn", CampaignStep.VALIDATE)]).step is CampaignStep.DOWNSTREAM
+    (*begun, cut_over) = over
+    late = [*begun, entry("withdrawn", CampaignStep.VALIDATE), cut_over]
+    assert after(late).step is CampaignStep.DOWNSTREAM
+
+
+def test_approvals_are_counted() -> None:
+    """A run that failed for want of the right approval is asked for again after the next one."""
+    assert course("campaign-x", [*until(CampaignStep.VALIDATE), entry("approved"), entry("approved")]).approvals == 2

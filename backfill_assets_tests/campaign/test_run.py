@@ -1,0 +1,162 @@
+"""What a campaign refuses before it begins and when it is approved, and the days that it holds: no Spark."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.campaign import days as campaign_days_of_log
+from backfill_assets.campaign.breaker import Limits
+from backfill_assets.campaign.days import HELD_BACK_DAYS, campaign_days, held_back_days
+from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.errors import CampaignStopped, InvalidRequest
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
+from backfill_assets.plan.records import Asked, Plan, PlannedStep, Why
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.shadow import HeldBack
+from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.protocol
+MADE = datetime(2017, 6, 1, tzinfo=UTC)
+FIRST, BAD, LAST = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
+FACT = PlannedStep(
+    tables=("fact_daily_revenue",), version="v1", rebuild={Why.CODE_CHANGED: ("2017-03-01..2017-03-03",)}
+)
+PLAN = Plan(asked=Asked(target="fact_daily_revenue", days=f"{FIRST}..{LAST}"), steps=(FACT,), made_at=MADE)
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> CampaignRun:
+    """A campaign that nobody has started; a core hour has no price."""
+    return CampaignRun(Builder.from_settings(Settings.at(tmp_path), _no_spark), PLAN, RunInfo("r"), print)
+
+
+def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
+    """It would never be exceeded."""
+    with pytest.raises(InvalidRequest, match="nobody knows what a core hour costs"):
+        at.start(Options(limits=Limits.parse("money=5")))
+    assert not at.course.started
+    at.price_per_core_second = Decimal("0.0001")
+    at.start(Options(limits=Limits.parse("money=5")))
+    assert at.course.started
+
+
+def test_days_that_are_held_back_have_to_be_left_out_knowingly(at: CampaignRun) -> None:
+    """Not after three failed runs of the cut-over, and not by silence."""
+    at.start(Options())
+    at.done(CampaignStep.VALIDATE, _told())
+    with pytest.raises(InvalidRequest, match=f"held back: fact_daily_revenue {BAD}: a gate") as refused:
+        at.approve()
+    assert "--without-held-back" in str(refused.value.hint) and at.course.approved is None
+    at.approve(without_held_back=True)
+    assert at.options.without_held_back
+
+
+def test_the_days_of_a_campaign_are_staged_held_back_published_or_left(at: CampaignRun) -> None:
+    """Before it is started there are none; what was held back is forgotten when it begins again."""
+    storage = at.builder.lake.storage
+    assert campaign_days(storage, PLAN) == []
+    at.start(Options())
+    (found,) = campaign_days(storage, PLAN)
+    assert (found.table, found.left, found.held_back) == ("fact_daily_revenue", (FIRST, BAD, LAST), ())
+    at.write(JournalEntry(kind="wave", wave=0, told=_told(), at=MADE))
+    (found,) = campaign_days(storage, PLAN)
+    assert (found.held_back, found.left, found.published) == ((BAD,), (FIRST, LAST), ())
+    at.done(CampaignStep.CUT_OVER, {"publication": "p", "days": {"fact_daily_revenue": [f"{FIRST}", f"{LAST}"]}})
+    (found,) = campaign_days(storage, PLAN)
+    assert (found.published, found.held_back, found.left) == ((FIRST, LAST), (BAD,), ())
+    at.write(JournalEntry(kind="rolled back", at=MADE))
+    at.start(Options())
+    (found,) = campaign_days(storage, PLAN)
+    assert found.left == (FIRST, BAD, LAST)
+
+
+def test_a_day_that_passed_before_it_was_held_back_is_not_staged(
+    at: CampaignRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each day is in one place: what it reads was held back after its own gates had passed."""
+    monkeypatch.setattr(campaign_days_of_log, "_newest_verdicts", lambda *_: {FIRST: True, BAD: True, LAST: False})
+    at.start(Options())
+    at.write(JournalEntry(kind="wave", wave=0, told=_told(), at=MADE))
+    (found,) = campaign_days(at.builder.lake.storage, PLAN)
+    assert (found.staged, found.held_back, found.left) == ((FIRST,), (BAD, LAST), ())
+
+
+def test_each_step_records_what_it_took_in_its_process(at: CampaignRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """By a clock that only goes forward, with the start of Spark apart; a try that was stopped counts as well."""
+    clock = _Clock()
+    at.clock = clock
+    at.start(Options())
+    at.begin()
+    clock.now += 3
+    with pytest.raises(CampaignStopped):
+        raise at.stop(CampaignStep.VERIFY_SOURCE, "an input is damaged")
+    at.start(Options())
+    at.begin()
+    at.spark_seconds += 4
+    clock.now += 12
+    at.done(CampaignStep.VERIFY_SOURCE, {})
+    at.done(CampaignStep.PIN, {})
+    spent = [entry.spent for entry in at.entries()]
+    assert [None if each is None else (each.seconds, each.spark_start) for each in spent] == [
+        None,
+        (3, 0),
+        None,
+        (12, 4),
+        None,
+    ], "the last one did not begin in this process"
+    output = capsys.readouterr().out
+    assert "source verified: spent 11 s, estimated unknown" in output and "watermarks" not in output
+
+
+def test_the_time_until_spark_has_started_is_apart(tmp_path: Path) -> None:
+    """The first one to need it waits for it."""
+    clock = _Clock()
+
+    def slow() -> Any:
+        clock.now += 7
+
+    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), slow), PLAN, RunInfo("r"), print, clock=clock)
+    at.begin()
+    at.builder.lake.spark()
+    found = at.spent(CampaignStep.VALIDATE)
+    assert found == Spent(seconds=7, spark_start=7)
+
+
+def test_plans_go_by_the_campaigns_that_were_carried_on_last(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few journals are read, however many there are."""
+    storage = at.builder.lake.storage
+    for number in range(4):
+        journal.write(storage, f"campaign-{number}", JournalEntry(kind="started", at=MADE, by=str(number)))
+        os.utime(storage.uri(f"_campaigns/campaign-{number}/000000.json"), (number, number))
+    assert [entries[0].by for entries in journal.newest(storage, 2)] == ["3", "2"]
+    assert (
+        journal.newest(Builder.from_settings(Settings.at(Path(storage.root) / "none"), _no_spark).lake.storage, 2) == []
+    )
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _told() -> dict[str, object]:
+    held = [HeldBack("fact_daily_revenue", BAD, error="a gate")]
+    return {"held_back": [f"fact_daily_revenue {BAD}: a gate"], HELD_BACK_DAYS: held_back_days(held)}
+
+
+def _no_spark() -> SparkSession:
+    pytest.fail("no Spark is needed for that")

@@ -1,0 +1,255 @@
+"""Undoing a campaign whose days have only to be put back: together, bounded, repeatable, and with nothing lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from backfill_assets.campaign.undo import Undone, plan_undo, undo
+from backfill_assets.campaign.undo_days import Way
+from backfill_assets.campaign.undo_staging import Undoing
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import Provenance
+from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.holds import all_holds
+from backfill_assets.publication.outbox import due_notices
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.rollback import newest_of, roll_back
+from backfill_assets.rebuild import lake as lake_module
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.settings import Settings
+from backfill_assets_tests.small_lakehouse import Crashed, SmallLakehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.protocol
+CAMPAIGN, DAY, NEXT = "campaign-0123456789abcdef", "2017-03-01", "2017-03-02"
+RUN = RunInfo("a-run", launched_by="bob")
+Ids = Mapping[str, Sequence[int]]
+
+
+class Undoable:
+    """Raw days, bronze built from just these by v1, and a campaign that brought other bronze days."""
+
+    def __init__(self, home: Path) -> None:
+        settings = Settings.at(home)
+        self.small = SmallLakehouse(settings.lakehouse)
+        self.lake: Lake = Builder.from_settings(settings, _no_spark).lake
+        self.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
+        self.bronze("old", {DAY: [1], NEXT: [2]})
+
+    def bronze(
+        self, id: str, rows: Ids, campaign: str = "", code: str = "v1", raw: Mapping[str, int] | None = None
+    ) -> None:
+        """``raw`` has the sum of the raw ids that a day was built from, where it is not that of the first ones."""
+        inputs = {day: _from_raw(day, (raw or {}).get(day, {DAY: 1, NEXT: 2}[day])) for day in rows}
+        tables = {"bronze_sales": rows, "quarantine_sales": {day: [] for day in rows}}
+        request = self.small.request(id, tables, code=code, inputs=inputs)
+        made = Provenance(campaign=campaign, launched_by="ana")
+        self.small.publisher.publish(request.model_copy(update={"provenance": made}))
+
+    def cut_over(self) -> None:
+        self.bronze("cut", {DAY: [10], NEXT: [20]}, CAMPAIGN)
+
+    def undo(self, publisher: Publisher | None = None) -> Undone:
+        lake = Lake(self.lake.storage, publisher or self.small.publisher, self.lake.landing, _no_spark, "")
+        return undo(lake, newest_of(self.small.publisher, CAMPAIGN), RUN, print)
+
+    def ways(self, publication: str = "cut") -> dict[str, Way]:
+        lake = Lake(self.lake.storage, self.small.publisher, self.lake.landing, _no_spark, "")
+        return {str(day.day): day.way for day in plan_undo(lake, publication).days}
+
+    def ids(self) -> list[int]:
+        return sorted(self.small.newest("bronze_sales").to_pyarrow_table().column("id").to_pylist())
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("Nothing has to be computed.")
+
+
+def _from_raw(day: str, total: int) -> str:
+    return fingerprints.inputs({"raw_sales": {day: fingerprints.logical(1, total)}})
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Undoable:
+    found = Undoable(tmp_path)
+    found.cut_over()
+    return found
+
+
+def test_it_is_put_back_told_and_can_be_brought_back(campaign: Undoable) -> None:
+    """By its name, again and again; people learn of each."""
+    assert campaign.ways() == {DAY: Way.PUT_BACK, NEXT: Way.PUT_BACK}
+    assert campaign.ids() == [10, 20], "looking does nothing"
+    undone = campaign.undo()
+    assert campaign.ids() == [1, 2] and set(undone.published.versions) == {"bronze_sales", "quarantine_sales"}
+    assert [due.key for due in due_notices(campaign.small.publisher)] == [undone.published.publication]
+    with pytest.raises(InvalidRequest, match=f"undone already: {undone.published.publication} did it"):
+        campaign.undo()
+    lake = Lake(campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
+    undo(lake, undone.published.publication, RUN, print)
+    assert campaign.ids() == [10, 20]
+    campaign.undo()
+    assert campaign.ids() == [1, 2]
+    assert all_holds(campaign.lake.storage) == []
+
+
+def test_a_compaction_does_not_keep_it_from_being_put_back(campaign: Undoable) -> None:
+    """Other files, the same content: nobody has to stage again."""
+    inputs = {DAY: _from_raw(DAY, 1)}
+    request = campaign.small.request("c1", {"bronze_sales": {DAY: [10]}}, inputs=inputs)
+    campaign.small.publisher.publish(request.model_copy(update={"kind": "compact"}))
+    assert campaign.ways() == {DAY: Way.PUT_BACK, NEXT: Way.PUT_BACK}
+    campaign.undo()
+    assert campaign.ids() == [1, 2]
+
+
+def test_what_is_put_back_is_read_by_the_files_that_the_log_names(campaign: Undoable) -> None:
+    """Main's versions from before may be gone: the newest one would give the campaign's own rows for "before"."""
+    clean_up(campaign, "bronze_sales")
+    held = campaign.small.publisher.log.find_prepared("cut")
+    assert held is not None
+    lake = Lake(campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
+    undoing = Undoing(lake, held[0])
+    undoing.look()
+    read = undoing.overlay.before["bronze_sales"]
+    assert {day: each.files for day, each in read.items()} == {
+        day: before.files for day, before in held[0].before["bronze_sales"].items()
+    }
+    assert all(each.version is None for each in read.values())
+    campaign.undo()
+    assert campaign.ids() == [1, 2]
+
+
+def clean_up(campaign: Undoable, table: str) -> None:
+    """Only the newest version of ``table`` can still be read, and others made it."""
+    root = Path(campaign.lake.storage.root) / table
+    DeltaTable(str(root)).alter.set_table_properties({"delta.checkpointInterval": "20"})
+    newest = DeltaTable(str(root))
+    newest.create_checkpoint()
+    for version in range(newest.version()):
+        (root / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
+
+
+def test_days_that_others_rebuilt_since_are_staged_again_by_the_logic_they_had(campaign: Undoable) -> None:
+    """Late rows came to raw, and a nightly run built them by the new logic; other days are put back."""
+    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
+    assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
+    assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
+
+
+def test_days_that_another_campaign_published_since_are_for_a_person(campaign: Undoable) -> None:
+    """A later decision: it must not be replaced by the older logic because a nightly run came on top of it."""
+    other = "campaign-fedcba9876543210"
+    campaign.bronze("other", {DAY: [100]}, other, code="v2")
+    assert campaign.ways() == {DAY: Way.REFUSED, NEXT: Way.PUT_BACK}
+    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
+    campaign.bronze("nightly", {DAY: [100, 700]}, code="v2", raw={DAY: 8})
+    with pytest.raises(PublicationRefused, match=f"{DAY} cannot be put back: {other} has published it since"):
+        campaign.undo()
+    assert campaign.ids() == [20, 100, 700]
+
+
+def test_another_campaign_that_is_undone_itself_is_no_reason(campaign: Undoable) -> None:
+    """The later one first, then this one: what the refusal asks for."""
+    campaign.bronze("other", {DAY: [100]}, "campaign-fedcba9876543210", code="v2")
+    roll_back(campaign.small.publisher, "other", id="undo-other")
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
+    assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
+
+
+def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To put files back computes nothing, and has to work when it is needed."""
+    monkeypatch.setattr(lake_module, "git_commit", lambda: "c0ffee+dirty")
+    campaign.lake = replace(campaign.lake, publisher=campaign.small.publisher, refuse_dirty_tree=True)
+    undone = undo(campaign.lake, "cut", RUN, print)
+    assert campaign.ids() == [1, 2]
+    undo(campaign.lake, undone.published.publication, RUN, print)
+    campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
+    campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
+    with pytest.raises(PublicationRefused, match="BACKFILL_DIRTY_TREE"):
+        undo(campaign.lake, newest_of(campaign.small.publisher, CAMPAIGN), RUN, print)
+    assert campaign.ids() == [10, 20, 70]
+
+
+def test_what_cannot_be_put_back_refuses_all_of_it(tmp_path: Path) -> None:
+    """The campaign brought a first day; somebody has rebuilt it since: nobody knows what it was before."""
+    found = Undoable(tmp_path)
+    found.small.publish("raw-3", {"raw_sales": {"2017-03-03": [3]}})
+    found.small.publish("x", {"bronze_sales": {DAY: [1]}, "quarantine_sales": {DAY: []}})
+    request = found.small.request(
+        "cut", {"bronze_sales": {"2017-03-03": [3], DAY: [10]}, "quarantine_sales": {"2017-03-03": [], DAY: []}}
+    )
+    made = Provenance(campaign=CAMPAIGN)
+    found.small.publisher.publish(request.model_copy(update={"provenance": made}))
+    found.small.publish("since", {"bronze_sales": {"2017-03-03": [33]}, "quarantine_sales": {"2017-03-03": []}})
+    ids = found.ids()
+    with pytest.raises(
+        PublicationRefused, match=r"bronze_sales 2017-03-03 cannot be put back: .* again since by since"
+    ):
+        found.undo()
+    assert found.ids() == ids and all_holds(found.lake.storage) == []
+
+
+def test_after_the_window_it_is_refused_with_the_reason(campaign: Undoable) -> None:
+    """Its files may be reclaimed by now."""
+    campaign.small.minutes += int(timedelta(days=31).total_seconds() / 60)
+    with pytest.raises(PublicationRefused, match="rollback window of cut is over"):
+        campaign.undo()
+
+
+def test_a_campaign_that_published_nothing_is_told_so(campaign: Undoable) -> None:
+    with pytest.raises(InvalidRequest, match="campaign-none has published nothing"):
+        newest_of(campaign.small.publisher, "campaign-none")
+
+
+def test_files_that_are_gone_are_named(campaign: Undoable) -> None:
+    """Somebody deleted them past all rules: nothing is half put back."""
+    held = campaign.small.publisher.log.find_prepared("cut")
+    assert held is not None
+    lost = held[0].before["bronze_sales"][DAY].files[0].path
+    (Path(campaign.lake.storage.root) / "bronze_sales" / lost).unlink()
+    with pytest.raises(PublicationRefused, match="is gone"):
+        campaign.undo()
+    assert campaign.ids() == [10, 20]
+
+
+@pytest.mark.parametrize("step", [Step.PREPARED, Step.TABLE_COMMITTED, Step.CLOSING, Step.CLOSED], ids=str)
+def test_whoever_undoes_it_and_dies_has_undone_it(campaign: Undoable, step: Step) -> None:
+    """Whoever comes next finishes it, for both tables, and people are told once."""
+    campaign.small.crash_at = step
+    with pytest.raises(Crashed):
+        campaign.undo()
+    campaign.small.crash_at = None
+    campaign.small.publisher.recover()
+    assert campaign.ids() == [1, 2]
+    assert len(due_notices(campaign.small.publisher)) == 1
+
+
+def test_a_day_that_moves_in_that_second_is_looked_at_again(
+    campaign: Undoable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody publishes between the look and the publication: what they brought is not overwritten unseen."""
+    once = [True]
+
+    def overtaken(at: Step, about: str) -> None:
+        if at is Step.LOG_READ and "rollback" in about and once:
+            once.clear()
+            Undoable.bronze(campaign, "overtaking", {DAY: [1]})
+
+    publisher = Publisher(campaign.lake.storage, now=campaign.small.now, reached=overtaken)
+    undone = campaign.undo(publisher)
+    assert not once and campaign.ids() == [1, 2]
+    assert {str(day.day): day.way for day in undone.plan.days} == {DAY: Way.STANDS, NEXT: Way.PUT_BACK}

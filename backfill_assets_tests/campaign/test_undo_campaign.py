@@ -1,0 +1,107 @@
+"""The journal of a campaign follows the publication log, also where a process died between the two."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.steps import do_step
+from backfill_assets.campaign.undo_campaign import tell_journal
+from backfill_assets.errors import CampaignStopped
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
+from backfill_assets.lakehouse.records import Provenance
+from backfill_assets.plan.records import Asked, Plan
+from backfill_assets.publication.outbox import DueNotice
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.settings import Settings
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.protocol
+DAY = "2017-03-01"
+MADE = datetime(2017, 6, 1, tzinfo=UTC)
+PLAN = Plan(asked=Asked(target="fact_daily_revenue", days=DAY), steps=(), made_at=MADE)
+CAMPAIGN = campaign_of(PLAN.id)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.at(tmp_path)
+
+
+@pytest.fixture
+def lakehouse(settings: Settings) -> SmallLakehouse:
+    """A campaign that was cut over."""
+    found = SmallLakehouse(Path(settings.lakehouse))
+    found.publish("before", {"fact": {DAY: [1]}})
+    asked = found.request("cut", {"fact": {DAY: [2]}})
+    found.publisher.publish(asked.model_copy(update={"provenance": Provenance(campaign=CAMPAIGN)}))
+    for kind, step in (("started", ""), ("step", CampaignStep.CUT_OVER.value)):
+        entry = journal.JournalEntry.model_validate({"kind": kind, "step": step, "at": MADE})
+        journal.write(found.storage, CAMPAIGN, entry)
+    return found
+
+
+def _undo(lakehouse: SmallLakehouse, publication: str, id: str) -> None:
+    """As an undo publishes, and nothing else: its process died before the journal knew."""
+    roll_back(lakehouse.publisher, publication, id=id, provenance=Provenance(campaign=CAMPAIGN, undoes=publication))
+
+
+def _kinds(lakehouse: SmallLakehouse) -> list[str]:
+    return [str(entry.kind) for entry in journal.entries(lakehouse.storage, CAMPAIGN)][2:]
+
+
+def test_the_journal_is_told_what_the_log_says_and_only_once(lakehouse: SmallLakehouse) -> None:
+    """Undone, brought back, and undone again."""
+    tell_journal(lakehouse.publisher, CAMPAIGN, "me")
+    assert _kinds(lakehouse) == []
+    _undo(lakehouse, "cut", "back")
+    for _ in range(2):
+        tell_journal(lakehouse.publisher, CAMPAIGN, "me")
+        assert _kinds(lakehouse) == ["rolled back"]
+    _undo(lakehouse, "back", "forth")
+    tell_journal(lakehouse.publisher, CAMPAIGN, "me")
+    _undo(lakehouse, "forth", "back-again")
+    tell_journal(lakehouse.publisher, CAMPAIGN, "me")
+    assert _kinds(lakehouse) == ["rolled back", "restored", "rolled back"]
+    assert journal.entries(lakehouse.storage, CAMPAIGN)[-1].reason == "by back-again"
+
+
+def test_other_campaigns_and_unknown_ones_are_left_alone(lakehouse: SmallLakehouse) -> None:
+    """One without a journal, and one that has published nothing."""
+    _undo(lakehouse, "cut", "back")
+    tell_journal(lakehouse.publisher, "campaign-none", "me")
+    assert journal.campaigns(lakehouse.storage) == [CAMPAIGN]
+    assert _kinds(lakehouse) == []
+
+
+def _at(settings: Settings) -> CampaignRun:
+    return CampaignRun(Builder.from_settings(settings, _no_spark), PLAN, RunInfo("r", launched_by="sensor"), print)
+
+
+def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: SmallLakehouse) -> None:
+    """Nobody is told that something was rebuilt which is not there any more."""
+    _undo(lakehouse, "cut", "back")
+    at = _at(settings)
+    with pytest.raises(CampaignStopped, match="was rolled back by back"):
+        do_step(at, CampaignStep.TELL_AFTER, _Nobody(), lambda _: pytest.fail("nothing is planned"))
+    assert _kinds(lakehouse) == ["rolled back"]
+    assert at.next().waits
+
+
+def _no_spark() -> SparkSession:
+    pytest.fail("no Spark is needed to see that")
+
+
+class _Nobody:
+    def send(self, notice: DueNotice) -> None:
+        pytest.fail(f"nobody is told of {notice.key}")

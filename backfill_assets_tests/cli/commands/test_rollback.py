@@ -1,0 +1,143 @@
+"""``backfill rollback`` says what it will do, asks, does it, and can be undone."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.cli import main, output
+from backfill_assets.cli.commands.rollback import new_rollback_id
+from backfill_assets.lakehouse.records import Provenance
+from backfill_assets.publication.publisher import Step
+from backfill_assets_tests.cli.command import Backfill
+
+DAY, NEXT = "2017-03-01", "2017-03-02"
+CAMPAIGN, PLAN = "campaign-0123456789abcdef", "plan-0123456789abcdef"
+
+
+@pytest.fixture
+def two(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+    """Two publications of two tables, within the rollback window whatever the date is."""
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [1]}, "quarantine_sales": {DAY: [10]}})
+    backfill.lakehouse.publish("second", {"bronze_sales": {DAY: [2, 3], NEXT: [4]}, "quarantine_sales": {DAY: [20]}})
+    return backfill
+
+
+def ids(backfill: Backfill, table: str) -> list[int]:
+    return sorted(backfill.lakehouse.newest(table).to_pyarrow_table().column("id").to_pylist())
+
+
+def test_puts_back_all_tables_and_can_be_undone(two: Backfill) -> None:
+    """The plan is shown first; the id to undo it with comes last."""
+    output = two("rollback", "second", "--yes").output
+    assert re.search(r"bronze_sales +│ +2 │ 2017-03-01..2017-03-02 │ +3 │ +1 │ first", output)
+    assert ids(two, "bronze_sales") == [1] and ids(two, "quarantine_sales") == [10]
+    undo = re.search(r"To undo: backfill rollback (rollback-[a-z0-9-]+)", output)
+    assert undo
+    two("rollback", undo[1], "--yes")
+    assert ids(two, "bronze_sales") == [2, 3, 4] and ids(two, "quarantine_sales") == [20]
+    newest = two.json("history")[0]
+    assert newest["kind"] == "rollback" and newest["reason"] == f"rollback of {undo[1]}" and newest["launched_by"]
+
+
+def test_a_first_publication_is_withdrawn(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There was nothing before: the plan says so, and the days are missing again."""
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
+    assert "nothing: never published" in backfill("rollback", "first", "--yes").output
+    assert backfill.json("status", "raw_sales")["tables"]["raw_sales"]["counts"] == {"missing": 1}
+
+
+def test_without_a_terminal_it_wants_yes(two: Backfill) -> None:
+    """A script must say that it means it."""
+    assert "add --yes" in two("rollback", "second", exit_code=2).stderr
+    assert ids(two, "bronze_sales") == [2, 3, 4]
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", [2, 3, 4]), ("y", [1])])
+def test_asks_on_a_terminal(two: Backfill, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[int]) -> None:
+    """After the plan, before anything is done."""
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
+    result = CliRunner().invoke(main, ["rollback", "second"], input=f"{answer}\n")
+    assert "Put this back?" in result.output and result.exit_code == (0 if answer == "y" else 1)
+    assert ids(two, "bronze_sales") == left
+
+
+def test_later_publications_come_first(two: Backfill) -> None:
+    """Rolling back an overwritten publication would undo the later one too."""
+    error = two("rollback", "first", "--yes", exit_code=1).stderr
+    assert "first cannot be rolled back" in error and "Roll back the later publications first" in error
+
+
+def test_unknown_and_aborted_publications_are_refused_before_asking(two: Backfill) -> None:
+    """With the nearest id."""
+    assert "Did you mean second?" in two("rollback", "secnd", "--yes", exit_code=1).stderr
+    two.lakehouse.crash("dead", {"bronze_sales": {DAY: [7]}}, at=Step.PREPARED)
+    two.lakehouse.write_past_the_protocol("bronze_sales", DAY, [9])
+    two.lakehouse.publisher.recover()
+    assert "dead was aborted" in two("rollback", "dead", exit_code=1).stderr
+
+
+def test_the_window_is_told(backfill: Backfill) -> None:
+    """Files are kept for the window only."""
+    backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
+    assert "rollback window of first is over" in backfill("rollback", "first", "--yes", exit_code=1).stderr
+
+
+def test_nothing_is_created_by_a_rollback_in_an_empty_place(backfill: Backfill) -> None:
+    """A mistyped path must not become a lakehouse."""
+    backfill("rollback", "first", "--yes", exit_code=1)
+    assert not (backfill.home / "lakehouse").exists()
+
+
+def test_ids_sort_by_time_and_can_name_a_timeline() -> None:
+    """Lower case letters, digits, hyphens; two in one second differ."""
+    at = datetime(2017, 3, 1, 11, 20, tzinfo=UTC)
+    assert re.fullmatch(r"rollback-20170301t112000-[0-9a-f]{6}", new_rollback_id(at))
+    assert new_rollback_id(at) != new_rollback_id(at)
+
+
+@pytest.fixture
+def campaign(two: Backfill) -> Backfill:
+    """A campaign that brought other rows to both tables."""
+    rows = {"bronze_sales": {DAY: [7]}, "quarantine_sales": {DAY: [70]}}
+    request = two.lakehouse.request("cut", rows, code="v0")
+    two.lakehouse.publisher.publish(request.model_copy(update={"provenance": Provenance(campaign=CAMPAIGN)}))
+    return two
+
+
+def test_a_campaign_is_undone_by_its_plan_and_people_are_told(
+    campaign: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No day has to be staged again; the dry run says how long it takes, and does nothing."""
+    told = campaign.home / "told.jsonl"
+    monkeypatch.setenv("BACKFILL_NOTICES", f"file:{told}")
+    shown = campaign("rollback", PLAN, "--dry-run").output
+    assert re.search(r"bronze_sales +│ put back +│ +1 │ 2017-03-01", shown) and "It takes about a second" in shown
+    assert ids(campaign, "bronze_sales") == [4, 7] and not told.exists()
+    undone = campaign.json("rollback", PLAN, "--yes")
+    assert (undone["campaign"], undone["undoes"], undone["seconds"]) == (CAMPAIGN, "cut", 0)
+    assert ids(campaign, "bronze_sales") == [2, 3, 4] and ids(campaign, "quarantine_sales") == [20]
+    assert [json.loads(line)["key"] for line in told.read_text().splitlines()] == [undone["publication"]]
+    error = campaign("rollback", CAMPAIGN, "--yes", exit_code=1).stderr
+    assert f"To bring it back: backfill rollback {undone['publication']}" in error
+
+
+def test_a_day_that_moved_and_cannot_be_staged_again_is_refused_before_asking(campaign: Backfill) -> None:
+    """With the reason, in the plan and in the error."""
+    campaign.lakehouse.publish("since", {"bronze_sales": {DAY: [8]}, "quarantine_sales": {DAY: []}})
+    assert "again since by since" in campaign("rollback", PLAN, "--dry-run").output
+    error = campaign("rollback", PLAN, exit_code=1).stderr
+    assert "bronze_sales 2017-03-01 cannot be put back: bronze_sales was published again since by since" in error
+    assert ids(campaign, "bronze_sales") == [4, 8]
+
+
+def test_the_dry_run_of_a_plain_publication_does_nothing(two: Backfill) -> None:
+    assert "Nothing was done" in two("rollback", "second", "--dry-run").output
+    assert ids(two, "bronze_sales") == [2, 3, 4]
+    assert "has published nothing" in two("rollback", PLAN, exit_code=1).stderr

@@ -1,0 +1,245 @@
+"""``backfill run``: what a person is told before anything is built, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import click
+import pytest
+
+from backfill_assets.cli.commands.run import _STEPS, _ran, _say_ran
+from backfill_assets.datasets import registry
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.foreground import StepRun
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
+from backfill_assets.rebuild.waiting import WAITING
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.strategies.landed_sales import land
+
+WEEK = "2017-03-01..2017-03-07"
+
+
+def test_a_dry_run_tells_what_would_be_built_and_why(backfill: Backfill) -> None:
+    """From the logs alone: nothing is created, not even the lakehouse."""
+    told = backfill("run", "fact_sales_transactions", "--downstream", "--days", WEEK, "--dry-run")
+    for words in ("fact_sales_transactions", "report_store_ranking", "missing: 2017-02-27, 2017-03-06"):
+        assert words in told.stdout
+    plan = backfill.json("run", "report_monthly_close", "--days", WEEK, "--dry-run")
+    (step,) = plan["steps"]
+    assert step == {
+        "step": "report_monthly_close",
+        "cadence": "monthly",
+        "days": {"2017-03-01": "missing"},
+        "unchanged": [],
+        "later": [],
+        "earlier": [],
+        "to_ingest": {},
+        "rolled_back": {},
+    }
+    assert not (backfill.home / "lakehouse" / "_publications").exists()
+
+
+def test_downstream_reaches_the_published_days_that_look_back(backfill: Backfill) -> None:
+    """A rate is used for a week: those days come along as they were published, and days that nobody built do not."""
+    first, last, far = "2017-03-01", "2017-03-08", "2017-03-09"
+    backfill.lakehouse.publish("rates", {"bronze_fx_rates": {first: [1]}})
+    backfill.lakehouse.publish(
+        "facts", {"fact_sales_transactions": {day: [1] for day in (first, last, far)}}, code="v1"
+    )
+    asked = ("run", "bronze_fx_rates", "--days", first, "--dry-run")
+    steps = {step["step"]: step for step in backfill.json(*asked, "--downstream")["steps"]}
+    later = "2017-03-08..2017-03-09"
+    assert steps["fact_sales_transactions"]["later"] == [last, far], "the old logic looks back a day further"
+    assert steps["fact_sales_transactions"]["days"] == {
+        first: "stale: code changed",
+        last: "stale: input changed",
+        far: "stale: input changed",
+    }
+    told = backfill(*asked, "--downstream").stdout
+    assert f"fact_sales_transactions: {later} look back to these days, and are built as they were published" in told
+    (alone,) = backfill.json(*asked)["steps"]
+    assert alone["later"] == []
+
+
+def test_upstream_brings_the_days_that_are_looked_back_to(backfill: Backfill) -> None:
+    """A range that begins on a Sunday needs the rates of Friday; without them its days fail `rates_found`."""
+    friday, sunday = "2017-03-03", "2017-03-05"
+    rate = {"currency": "USD", "rate_day": friday, "rate": "1.05", "updated_at": f"{friday}T15:00:00Z"}
+    land(backfill.home / "landing", "fx_rates", friday, "rates", [rate])
+    land(backfill.home / "landing", "fx_rates", "2017-03-04", "rates", [])
+    asked = ("run", "fact_sales_transactions", "--days", f"{sunday}..2017-03-07", "--dry-run")
+    steps = {step["step"]: step for step in backfill.json(*asked, "--upstream")["steps"]}
+    assert {name: step["earlier"] for name, step in steps.items() if step["earlier"]} == {
+        "raw_fx_rates": [friday, "2017-03-04"],
+        "bronze_fx_rates": [friday, "2017-03-04"],
+    }
+    assert steps["raw_fx_rates"]["to_ingest"] == {friday: 1, "2017-03-04": 1}
+    assert list(steps["bronze_fx_rates"]["days"]) == [friday, "2017-03-04", sunday, "2017-03-06", "2017-03-07"]
+    told = backfill(*asked, "--upstream").stdout
+    assert f"bronze_fx_rates: {friday}..2017-03-04 come along: the days look back to them" in told
+    (alone,) = backfill.json(*asked)["steps"]
+    assert alone["earlier"] == []
+
+
+def test_as_published_is_asked_of_every_table(backfill: Backfill) -> None:
+    """What a repair does by itself, by hand: no day is stale for its code."""
+    first = "2017-03-01"
+    backfill.lakehouse.publish("facts", {"fact_sales_transactions": {first: [1]}}, code="v1")
+    asked = ("run", "bronze_sales", "--downstream", "--days", first, "--dry-run", "--version", "as published")
+    steps = {step["step"]: step["days"] for step in backfill.json(*asked)["steps"]}
+    assert steps["fact_sales_transactions"] == {first: "stale: input changed"}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["fact_daily_revenu", "--days", WEEK], "Did you mean fact_daily_revenue?"),
+        (["fact_daily_revenue", "--days", "2017-03-07..2017-03-01"], "Did you mean 2017-03-01..2017-03-07?"),
+        (["fact_daily_revenue", "--days", WEEK, "--version", "v9"], "Versions: v1."),
+        (["fact_daily_revenue", "--days", f"2017-03-01..{datetime.now(UTC).date()}"], "End them with yesterday"),
+        (["fact_daily_revenue", "--days", f"{datetime.now(UTC).date() + timedelta(days=400)}"], "which is not over"),
+    ],
+    ids=["typo", "wrong way round", "unknown version", "today", "far future"],
+)
+def test_what_cannot_be_meant_is_refused_with_what_was_probably_meant(
+    backfill: Backfill, words: list[str], says: str
+) -> None:
+    """Before Spark starts, and with exit code 1."""
+    assert says in backfill("run", *words, exit_code=1).stderr
+
+
+def test_tables_and_days_have_to_be_given(backfill: Backfill) -> None:
+    """A range that nobody named is not guessed."""
+    assert "TABLES" in backfill("run", exit_code=2).stderr
+    assert "--days" in backfill("run", "fact_daily_revenue", exit_code=2).stderr
+
+
+def test_files_that_wait_are_told_by_the_days_they_landed_on(backfill: Backfill) -> None:
+    """Late rows of a day arrive on later days: whoever runs the one and not the other would not see them counted."""
+    for day in ("2017-03-01", "2017-03-06", "2017-04-08"):
+        land(backfill.home / "landing", "sales", day, "late", [])
+    plan = ("--days", "2017-03-01..2017-03-03", "--dry-run")
+    told = backfill("run", "raw_sales", "bronze_sales", *plan).stdout
+    assert "raw_sales: landed on 2017-03-06 and not taken in: 1 file(s)" in told and "add --days 2017-03-06" in told
+    told = backfill("run", "bronze_sales", *plan).stdout
+    assert "first backfill run raw_sales --days 2017-03-01 --days 2017-03-06" in told
+    assert backfill.json("run", "raw_sales", *plan)["not_taken_in"] == [
+        {"table": "raw_sales", "files": {"2017-03-06": 1}, "problem": ""}
+    ]
+
+
+def test_the_table_counts_the_files_that_a_run_ingests(backfill: Backfill) -> None:
+    """By the days they landed on; a raw table whose files are all ingested has nothing to do."""
+    land(backfill.home / "landing", "sales", "2017-03-02", "first", [])
+    asked = ("run", "raw_sales", "--days", "2017-03-02", "--dry-run")
+    assert "1 file to ingest: 2017-03-02" in backfill(*asked).stdout
+    assert backfill.json(*asked)["steps"][0]["to_ingest"] == {"2017-03-02": 1}
+    backfill.lakehouse.publish("p1", {"raw_sales": {"2017-03-02": [1]}})
+    (landed,) = (backfill.home / "landing" / "sales" / "2017-03-02").iterdir()
+    landed.unlink()
+    assert "nothing new has landed" in backfill(*asked).stdout
+
+
+def test_the_table_names_days_that_a_person_rolled_back(backfill: Backfill) -> None:
+    """A run that builds them again undoes what that person did."""
+    backfill.lakehouse.publish("p1", {"bronze_sales": {"2017-03-01": [1], "2017-03-02": [2]}})
+    backfill.lakehouse.publish("p2", {"bronze_sales": {"2017-03-02": [3]}})
+    roll_back(backfill.lakehouse.publisher, "p2", id="undo")
+    asked = ("run", "bronze_sales", "--days", "2017-03-01..2017-03-02", "--dry-run")
+    told = backfill(*asked).stdout.replace("\n", " ")
+    assert "rolled back on 2017-06-01 12:02:00Z by undo, would be built again: 2017-03-02" in told
+    assert backfill.json(*asked)["steps"][0]["rolled_back"] == {"2017-03-02": "undo"}
+
+
+def _built(table: str, day: date) -> BuiltDay:
+    return BuiltDay(table, day, 1, "1", "p1", 1, "v1", reused=False, input_fingerprint="")
+
+
+class _Builder:
+    """Has no work, and says on standard error when it is asked."""
+
+    def build(self, step: Step, days: Sequence[date], *, progress: Callable[[str], None], **_: object) -> BuildResult:
+        click.echo(f"now {step.name} is built", err=True)
+        progress("a chunk is done")
+        progress(f"{WAITING}{step.name}: Spark computes a day, 60 s so far")
+        return BuildResult(tuple(_built(table.name, day) for table in step.tables for day in days), ("p1",))
+
+
+def test_without_a_terminal_each_step_has_a_line_before_and_after_it(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On standard error, with the time; standard output keeps the result, and stays JSON if that was asked for."""
+    monkeypatch.setattr("backfill_assets.cli.commands.run.foreground_builder", lambda *_: _Builder())
+    result = backfill("run", "fact_daily_revenue", "report_store_ranking", "--days", "2017-03-01..2017-03-02", "--json")
+    lines = [re.sub(r"\d+\.\d s$", "? s", line) for line in result.stderr.splitlines()]
+    assert [re.sub(r"^\d\d:\d\d:\d\dZ ", "AT ", line) for line in lines] == [
+        "AT fact_daily_revenue: 2 day(s) ...",
+        "now fact_daily_revenue is built",
+        "AT Waiting: fact_daily_revenue: Spark computes a day, 60 s so far",
+        "AT fact_daily_revenue: 2 published, 0 unchanged, in ? s",
+        "AT report_store_ranking: 1 week(s) ...",
+        "now report_store_ranking is built",
+        "AT Waiting: report_store_ranking: Spark computes a day, 60 s so far",
+        "AT report_store_ranking: 1 published, 0 unchanged, in ? s",
+    ]
+    assert [step["step"] for step in json.loads(result.stdout)["steps"]] == [
+        "fact_daily_revenue",
+        "report_store_ranking",
+    ]
+
+
+def test_a_landing_zone_that_cannot_be_listed_is_told_and_stops_nothing(backfill: Backfill) -> None:
+    """What a table is built from is in the lakehouse; what has landed is only news about it."""
+    (backfill.home / "landing" / "sales").mkdir(parents=True)
+    (backfill.home / "landing" / "sales" / "2017-03-01").symlink_to(backfill.home.parent)
+    told = backfill("run", "bronze_sales", "--days", WEEK, "--dry-run").stdout
+    assert "raw_sales: sales/2017-03-01 is a link that leads out of the landing zone." in told
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["plan-0123456789abcdef", "--version", "v1"], "--version cannot be given with a plan"),
+        (["plan-0123456789abcdef", "--days", WEEK], "--days cannot be given with a plan"),
+        (["plan-0123456789abcdef", "--force"], "--force cannot be given with a plan"),
+        (["fact_daily_revenue", "--days", WEEK, "--waves", "100%"], "--waves cannot be given with a table"),
+        (["fact_daily_revenue", "--days", WEEK, "--from", "validated"], "--from cannot be given with a table"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(backfill: Backfill, words: list[str], option: str) -> None:
+    """A kept plan does not change, and a table has no waves."""
+    assert option in backfill("run", *words, exit_code=2).stderr
+
+
+def test_the_steps_that_a_plan_can_begin_again_at_are_those_of_a_campaign() -> None:
+    """They are written down for the help; cutting over needs an approval, and decommissioning its time."""
+    others = {CampaignStep.CUT_OVER, CampaignStep.DECOMMISSION}
+    assert list(_STEPS) == [step.value for step in STEPS if step not in others]
+
+
+def test_the_summary_says_how_many_rows_were_deduplicated(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the step counts them; for others the cell is empty, and so is the field of the JSON."""
+    step = registry.step("bronze_sales")
+    days = [
+        BuiltDay("bronze_sales", date(2017, 3, n), 10, "0", "p", 1, "v1", False, "", metrics={"deduplicated": n})
+        for n in (1, 2)
+    ]
+    revenue_day = BuiltDay("fact_daily_revenue", date(2017, 3, 1), 4, "0", "p", 1, "v1", False, "")
+    run = StepRun(step, {})
+    ran = [
+        _ran(run, BuildResult(tuple(days), ("p",)), 1.0),
+        _ran(replace(run, step=registry.step("fact_daily_revenue")), BuildResult((revenue_day,)), 1.0),
+    ]
+    assert [each.deduplicated for each in ran] == [3, None]
+    _say_ran(ran)
+    head, bronze, revenue = [
+        line for line in capsys.readouterr().out.splitlines() if "─" not in line and "━" not in line
+    ]
+    at = [cell.strip() for cell in head.replace("┃", "│").split("│")].index("deduplicated")
+    assert [line.split("│")[at].strip() for line in (bronze, revenue)] == ["3", ""]

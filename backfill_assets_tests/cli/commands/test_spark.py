@@ -1,0 +1,111 @@
+"""The Spark server that runs share: started once, found again, and never taken for another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import CONNECT_PLUGIN, answers, free_port
+from backfill_assets_tests.cli.command import Backfill
+
+ROOT = Path(__file__).parents[2]
+
+
+def _note(home: Path, pid: int) -> Path:
+    """What ``start`` leaves, of a process with this number."""
+    home.mkdir(parents=True, exist_ok=True)
+    file = home / "spark-connect.json"
+    process = {"pid": pid, "java_class": CONNECT_PLUGIN}
+    told = {"url": "sc://127.0.0.1:1", "profile": "connect", "log": "l", "started": "s", "processes": [process]}
+    file.write_text(json.dumps(told))
+    return file
+
+
+def test_nothing_started_is_said_and_exits_with_1(backfill: Backfill) -> None:
+    """A script waits for it by the exit code; stopping twice is no error."""
+    assert backfill.json("spark", "status", exit_code=1) == {"running": False, "answers": False}
+    assert "backfill spark start" in backfill("spark", "status", exit_code=1).stdout
+    assert "No Spark server" in backfill("spark", "stop").stdout
+
+
+def test_a_number_that_another_process_has_by_now_is_not_the_server(backfill: Backfill) -> None:
+    """After a restart of the machine the number in the file belongs to somebody else, who must not be stopped."""
+    file = _note(backfill.home, os.getpid())
+    assert backfill.json("spark", "status", exit_code=1)["running"] is False
+    assert "No Spark server" in backfill("spark", "stop").stdout
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"processes": [{"pid": 1}]}', '{"processes": []}'])
+def test_a_damaged_note_is_no_server(backfill: Backfill, damaged: str) -> None:
+    """Half a file of a machine that lost power must not keep Spark from starting."""
+    backfill.home.mkdir(parents=True, exist_ok=True)
+    (backfill.home / "spark-connect.json").write_text(damaged)
+    assert backfill.json("spark", "status", exit_code=1)["running"] is False
+
+
+def test_a_port_that_something_else_has_is_named(backfill: Backfill) -> None:
+    """Spark would take the next port without a word, and clients would talk to whoever has this one."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = backfill("spark", "start", "--port", taken.getsockname()[1], exit_code=1)
+    assert "answers on 127.0.0.1" in told.stderr and "another port" in told.stderr
+
+
+def test_stopped_means_that_its_port_is_free(backfill: Backfill) -> None:
+    """A process that ends has no command line any more some time before its sockets are closed."""
+    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)", CONNECT_PLUGIN]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as still_open,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as ending,
+    ):
+        assert ending.stdout is not None and ending.stdout.readline() == "up\n", "a new process has no command line yet"
+        port = still_open.getsockname()[1]
+        file = _note(backfill.home, ending.pid)
+        file.write_text(file.read_text().replace("sc://127.0.0.1:1", f"sc://127.0.0.1:{port}"))
+        threading.Timer(1.5, still_open.close).start()
+        assert f":{port}" in backfill("spark", "stop").stdout
+        assert not answers(port)
+
+
+@pytest.mark.spark
+def test_started_in_the_background_used_and_stopped(tmp_path: Path) -> None:
+    """It outlives the command that started it; a second start says where it is; after stop, nothing is left."""
+    port = free_port()
+    started = _backfill(tmp_path, "start", "--port", str(port), "--json")
+    try:
+        assert (started["answers"], started["url"]) == (True, f"sc://127.0.0.1:{port}")
+        again = _run(tmp_path, "start", "--port", str(port))
+        assert again.returncode == 1 and f"running already, at sc://127.0.0.1:{port}" in again.stderr
+        assert _backfill(tmp_path, "status", "--json")["processes"] == started["processes"]
+    finally:
+        stopped = _run(tmp_path, "stop")
+    assert stopped.returncode == 0 and f":{port}" in stopped.stdout
+    assert not answers(port)
+    assert _run(tmp_path, "status").returncode == 1
+
+
+def _backfill(home: Path, *words: str) -> Any:
+    done = _run(home, *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
+    return subprocess.run(
+        [sys.executable, "-c", "from backfill_assets.cli import main; main()", "spark", *words],
+        env=environment | {"BACKFILL_HOME": str(Settings.at(home).home)},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )

@@ -1,0 +1,140 @@
+"""A part of ``make dev`` that ends is started again, alone; one that cannot live ends the command and says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.cli.demo import dev_parts
+from backfill_assets.cli.demo.dev_parts import MOST_EARLY_ENDS, Part, PartEnded, Parts, start_process
+from backfill_assets.errors import LakehouseUnusable
+
+SLEEP = ("sleep", "600")
+WITH_A_CHILD = ("sh", "-c", "sleep 600 & wait")
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def run(tmp_path: Path, said: list[str]) -> Iterator[Callable[..., Parts]]:
+    """Starts parts by their commands; everything is stopped afterwards."""
+    running: list[Parts] = []
+
+    def start(*commands: tuple[str, ...], has_worker: bool = False) -> Parts:
+        parts = [
+            Part(f"part {number}", lambda command=command: start_process(command, tmp_path, {}), has_worker)  # type: ignore[misc]
+            for number, command in enumerate(commands)
+        ]
+        running.append(Parts(parts, said.append))
+        running[0].start()
+        return running[0]
+
+    yield start
+    for each in running:
+        each.stop()
+
+
+def _pids(parts: Parts) -> list[int]:
+    return [part.process.pid for part in parts.parts if part.process]
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def _until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_killed_part_is_started_again_and_the_others_go_on(run: Callable[..., Parts], said: list[str]) -> None:
+    """The daemon must not take the UI, the code server and their runs with it."""
+    parts = run(SLEEP, SLEEP)
+    killed, kept = _pids(parts)
+    _kill(killed)
+    _until(parts.restart_ended)
+    assert _pids(parts)[1] == kept
+    assert said == ["The part 0 was killed by signal 9. Starting it again ...", "The part 0 is back."]
+    assert all(_runs(pid) for pid in _pids(parts))
+
+
+def test_what_a_killed_part_had_started_is_stopped_at_the_end(run: Callable[..., Parts]) -> None:
+    """Runs outlive the code server that started them, so that their work is not lost; never the command."""
+    parts = run(WITH_A_CHILD)
+    (leader,) = _pids(parts)
+    _until(lambda: _children(leader))
+    (orphan,) = _children(leader)
+    _kill(leader)
+    _until(parts.restart_ended)
+    assert _runs(orphan)
+    parts.stop()
+    _until(lambda: not _runs(orphan))
+    assert not any(_runs(pid) for pid in _pids(parts))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are listed below /proc")
+def test_a_part_whose_worker_was_killed_is_started_again(
+    run: Callable[..., Parts], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster's code server answers through a child, which it does not start again by itself."""
+    monkeypatch.setattr(dev_parts, "_EARLY_SECONDS", 0.0)
+    program = f"import subprocess, time; subprocess.Popen({SLEEP!r}); time.sleep(600)"
+    parts = run((sys.executable, "-c", program), has_worker=True)
+    (leader,) = _pids(parts)
+    _until(lambda: _children(leader))
+    parts.restart_ended()
+    assert _pids(parts) == [leader]
+    _kill(_children(leader)[0])
+    _until(parts.restart_ended)
+    assert said[0] == "The part 0 lost the process that does its work. Starting it again ..."
+
+
+def test_a_part_that_cannot_live_ends_the_command(run: Callable[..., Parts]) -> None:
+    """A port that is taken, a module that does not import: no loop that starts it for ever."""
+    parts = run(("false",))
+    with pytest.raises(PartEnded, match=rf"The part 0 ended with exit code 1, {MOST_EARLY_ENDS} times in a row"):
+        parts.watch()
+
+
+def test_a_start_that_fails_is_tried_again(said: list[str], tmp_path: Path) -> None:
+    """Spark may not come up while the memory of the killed one is not free yet."""
+    starts = iter(
+        [subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"]), LakehouseUnusable("no memory"), None]
+    )
+
+    def start() -> subprocess.Popen[bytes]:
+        found = next(starts)
+        if isinstance(found, Exception):
+            raise found
+        return found or start_process(SLEEP, tmp_path, {})
+
+    parts = Parts([Part("Spark server", start)], said.append)
+    parts.start()
+    while "The Spark server is back." not in said:
+        _until(parts.restart_ended)
+    assert "no memory" in said
+    parts.stop()
+
+
+def _children(pid: int) -> list[int]:
+    told = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(each) for text in told for each in text.split()]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,81 @@
+"""``backfill diff`` shows the difference that is kept with a plan: a table, JSON, a page, and an exit code."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.difference.kept import Difference, difference_of
+from backfill_assets.lakehouse.kept_differences import keep_difference
+from backfill_assets.lakehouse.plans import kept_plan, plan_ids
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.records import Plan
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.difference.test_kept import MADE, a_day, a_sample, by, month
+
+FIRST = "2017-03-01"
+
+
+def planned(backfill: Backfill, *expected: str) -> str:
+    """The id of a plan of one day of bronze; it is stopped, because the tables of this lakehouse lack columns."""
+    backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1]}})
+    backfill.lakehouse.publish("bronze", {name: {FIRST: [1]} for name in ("bronze_sales", "quarantine_sales")})
+    words = [word for text in expected for word in ("--expect", text)]
+    return str(backfill.json("plan", "bronze_sales", "--days", FIRST, *words, exit_code=1)["id"])
+
+
+def keep(backfill: Backfill, id: str, *after: str) -> Difference:
+    """A difference of the plan, whose days begin in March, as somebody else has found it."""
+    plan = Plan.from_json(kept_plan(backfill.lakehouse.storage, id), id=id)
+    days = [a_day(date(2017, 3, n), text) for n, text in enumerate(after, start=1)]
+    table = month(0, (by("department", ("MEAT", 3)),), table="bronze_sales", days=days, sample=a_sample(12))
+    found = difference_of(plan, [table], log_entry=7, made_at=MADE)
+    keep_difference(backfill.lakehouse.storage, id, found.to_json())
+    return found
+
+
+def test_a_broken_expectation_is_told_and_fails(backfill: Backfill, tmp_path: Path) -> None:
+    """With the day and by how much; scripts go by the exit code."""
+    id = planned(backfill, "everything unchanged", "rows unchanged")
+    found = keep(backfill, id, "100", "99")
+    output = backfill("diff", id, "--kept", "--sample", 2, exit_code=1).output
+    assert found.sentence in output and "1 of 2 expectations is broken." in output
+    assert "broken  everything unchanged: bronze_sales 2017-03-02: 3 rows would differ" in output
+    assert "held  rows unchanged" in output
+    assert "id row-1" in output and "id row-2" not in output and "(personal, differs)" in output
+    shown = backfill.json("diff", id, "--kept", exit_code=1)
+    assert shown["sentences"] == {"bronze_sales": "March 2017: revenue eur -0.50 %, 1 of 2 days."}
+    assert Difference.model_validate({name: shown[name] for name in Difference.model_fields}) == found
+    assert plan_ids(backfill.lakehouse.storage) == [id], "what is kept beside plans is not one of them"
+
+
+def test_pages_are_written_where_they_are_wanted(backfill: Backfill, tmp_path: Path) -> None:
+    """Without a name, below the home; what is told is told all the same."""
+    id = planned(backfill)
+    sentence = keep(backfill, id, "100").sentence
+    result = backfill("diff", id, "--kept", "--html")
+    default = backfill.home / "differences" / f"{id}.html"
+    assert f"Written: {default}" in result.stderr and sentence in result.stdout
+    backfill("diff", id, "--kept", "--html", tmp_path / "deep" / "own.html")
+    assert (tmp_path / "deep" / "own.html").read_text() == default.read_text()
+
+
+def test_what_cannot_be_shown(backfill: Backfill) -> None:
+    """No plan, nothing kept, nothing staged: each with what to do."""
+    id = planned(backfill)
+    assert "There is no plan" in backfill("diff", "plan-0123456789abcdef", exit_code=1).stderr
+    assert f"-> backfill diff {id}" in backfill("diff", id, "--kept", exit_code=1).stderr
+    assert f"-> backfill run {id}" in backfill("diff", id, exit_code=1).stderr
+
+
+def test_expectations_are_read_when_the_plan_is_made(backfill: Backfill) -> None:
+    """A typo is refused before anything is kept; the plan shows what it expects."""
+    id = planned(backfill, "rows < 3% a day")
+    assert "Expected: rows < 3% a day" in backfill("plan", id, exit_code=1).output
+    kept = Plan.from_json(kept_plan(backfill.lakehouse.storage, id), id=id)
+    assert kept.expectations == (Expectation.parse("rows < 3% a day"),)
+    asked = ("plan", "bronze_sales", "--days", FIRST, "--expect")
+    assert "is no expectation" in backfill(*asked, "rows should stay", exit_code=1).stderr
+    assert "'revenue_eur' is no measure" in backfill(*asked, "revenue_eur < 2%", exit_code=1).stderr
+    assert plan_ids(backfill.lakehouse.storage) == [id]
+    assert "plan again" in backfill("plan", id, "--expect", "rows unchanged", exit_code=2).stderr

@@ -1,0 +1,68 @@
+"""``backfill history``: the log as a list, filtered and cut without losing what matters."""
+
+from __future__ import annotations
+
+from backfill_assets.publication.publisher import Step
+from backfill_assets_tests.cli.command import Backfill
+
+FIRST, SECOND = "2017-03-01", "2017-03-02"
+
+
+def _three_publications(backfill: Backfill) -> None:
+    backfill.lakehouse.publish("first", {"raw_sales": {FIRST: [1], SECOND: [2]}})
+    backfill.lakehouse.publish("second", {"bronze_sales": {FIRST: [1]}, "quarantine_sales": {FIRST: [5, 6]}})
+    backfill.lakehouse.publish("third", {"raw_sales": {SECOND: [3, 4]}}, code="v2")
+
+
+def test_newest_first_with_everything_a_script_needs(backfill: Backfill) -> None:
+    """Who, when, what, in place of what."""
+    _three_publications(backfill)
+    third, second, first = backfill.json("history")
+    assert [each["publication"] for each in (third, second, first)] == ["third", "second", "first"]
+    assert third["kind"] == "replace" and third["outcome"] == "done"
+    assert (third["run"], third["launched_by"], third["git_commit"]) == ("0123456789ab", "ana", "c0ffee0123456789")
+    assert third["closed_at"] == "2017-06-01T12:03:00+00:00"
+    assert third["tables"]["raw_sales"] == {
+        "days": [f"{SECOND}..{SECOND}"],
+        "rows": 2,
+        "table_version": 2,
+        "code_versions": ["v2"],
+        "replaces": ["first"],
+    }
+    assert second["rows"] == 3 and list(second["tables"]) == ["bronze_sales", "quarantine_sales"]
+    assert first["tables"]["raw_sales"]["days"] == [f"{FIRST}..{SECOND}"]
+
+
+def test_filters_by_table_and_day(backfill: Backfill) -> None:
+    """A day counts where it was touched."""
+    _three_publications(backfill)
+    ids = [each["publication"] for each in backfill.json("history", "raw_sales")]
+    assert ids == ["third", "first"]
+    assert [each["publication"] for each in backfill.json("history", "raw_sales", "--days", FIRST)] == ["first"]
+    assert backfill.json("history", "--days", "2018-01-01") == []
+    assert "Did you mean raw_sales?" in backfill("history", "raw_sale", exit_code=1).stderr
+
+
+def test_the_limit_says_what_it_hides(backfill: Backfill) -> None:
+    """Nobody should take the newest three for the whole."""
+    _three_publications(backfill)
+    output = backfill("history", "--limit", 1).output
+    assert "third" in output and "second" not in output and "Older publications are not shown: --limit 5" in output
+    assert "not shown" not in backfill("history").output
+
+
+def test_open_and_aborted_entries_are_listed(backfill: Backfill) -> None:
+    """They are what somebody looks for after a crash."""
+    backfill.lakehouse.publish("first", {"raw_sales": {FIRST: [1]}})
+    backfill.lakehouse.crash("dead", {"raw_sales": {FIRST: [2]}}, at=Step.PREPARED)
+    assert [each["outcome"] for each in backfill.json("history")] == ["open", "done"]
+    backfill.lakehouse.write_past_the_protocol("raw_sales", FIRST, [9])
+    backfill.lakehouse.publisher.recover()
+    output = backfill("history").output
+    assert "replace aborted" in output and "written by somebody else" in output
+
+
+def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
+    """And stays empty."""
+    assert "No such publication" in backfill("history").output
+    assert backfill.json("history") == [] and not (backfill.home / "lakehouse").exists()

@@ -1,0 +1,100 @@
+"""``backfill reproduce`` tells equal, different and not reproduced, by exit code too. ``build`` tests what it calls."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from backfill_assets.lakehouse.records import DayContent, Environment
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
+from backfill_assets_tests.cli.command import Backfill
+
+DAY = "2017-03-01"
+THEN = Environment(git_commit="c0ffee+dirty", packages="uv.lock 1", spark="4.2.0", java="17.0.15")
+NOW = THEN.model_copy(update={"java": "21.0.2"})
+
+
+def reproduced(*checksums: str | None, table: str = "bronze_sales", reason: str = "") -> tuple[Reproduced, ...]:
+    """Days that were published with checksum 7."""
+    first = date.fromisoformat(DAY)
+    return tuple(
+        Reproduced(
+            table,
+            first + timedelta(days=n),
+            DayContent(1000, "7"),
+            "first",
+            DayContent(1000, checksum) if checksum else None,
+            reason,
+        )
+        for n, checksum in enumerate(checksums)
+    )
+
+
+@pytest.fixture
+def published(backfill: Backfill) -> Backfill:
+    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [7]}})
+    return backfill
+
+
+def give(monkeypatch: pytest.MonkeyPatch, *days: Reproduced, made_with: tuple[Environment, ...] = (THEN,)) -> None:
+    found = Reproduction(days, {"first": made_with}, NOW)
+    monkeypatch.setattr(Builder, "reproduce", lambda self, publication: found)
+
+
+def test_equal_days_exit_with_0(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Days as a range, not one by one."""
+    give(monkeypatch, *reproduced("7", "7", "7"))
+    output = published("reproduce", "first").output
+    assert "2017-03-01..2017-03-03" in output and "equal" in output and "different" not in output
+
+
+def test_a_different_day_exits_with_3_and_is_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both checksums, and where to look; also when others cannot be reproduced."""
+    give(monkeypatch, *reproduced("7", "8"), *reproduced(None, table="raw_sales", reason="the landed file x is gone"))
+    result = published("reproduce", "first", exit_code=3)
+    assert "bronze_sales 2017-03-02: published 1,000 rows, checksum 7; now 1,000 rows, checksum 8" in result.stdout
+    assert "first: 1 of 3 days came out different." in result.stderr
+    told = published.json("reproduce", "first", exit_code=3)
+    assert [(day["table"], day["day"], day["verdict"]) for day in told["days"]] == [
+        ("bronze_sales", "2017-03-01", "equal"),
+        ("bronze_sales", "2017-03-02", "different"),
+        ("raw_sales", "2017-03-01", "cannot be reproduced"),
+    ]
+    assert told["days"][2]["reason"] == "the landed file x is gone" and told["days"][2]["rows_staged"] is None
+
+
+def test_what_cannot_be_reproduced_exits_with_4_and_is_named(
+    published: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table with its reason: nobody should take the equal days for the whole."""
+    give(monkeypatch, *reproduced("7"), *reproduced(None, None, table="raw_sales", reason="the landed file x is gone"))
+    result = published("reproduce", "first", exit_code=4)
+    named = "raw_sales 2017-03-01..2017-03-02 cannot be reproduced: the landed file x is gone"
+    assert named in result.stdout
+    assert "first: 2 of 3 days cannot be reproduced; 1 came out equal." in result.stderr
+
+
+def test_another_java_and_a_dirty_tree_are_named(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal rows by other software are worth knowing; different ones are explained by it."""
+    give(monkeypatch, *reproduced("7"))
+    output = published("reproduce", "first").output
+    assert "first was made with Java 17.0.15; here Java 21.0.2." in output
+    assert "first was made by code that no commit contains (c0ffee+dirty)." in output
+    told = published.json("reproduce", "first")
+    assert told["differences"] == ["first was made with Java 17.0.15; here Java 21.0.2"]
+    assert told["made_with"]["first"][0]["java"] == "17.0.15" and told["here"]["java"] == "21.0.2"
+    give(monkeypatch, *reproduced("7"), made_with=())
+    assert "first did not record with which Java" in published("reproduce", "first").output
+
+
+def test_the_help_says_the_exit_codes(published: Backfill) -> None:
+    """Scripts go by them."""
+    output = published("reproduce", "--help").output
+    assert all(f"  {code}   " in output for code in (0, 1, 3, 4))
+
+
+def test_an_unknown_publication_is_refused_without_spark(published: Backfill) -> None:
+    """Spark takes ten seconds to say nothing."""
+    assert "Did you mean first?" in published("reproduce", "frist", exit_code=1).stderr

@@ -1,0 +1,119 @@
+"""``backfill status`` tells the truth about every table and day, for people and for scripts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import date
+
+from backfill_assets.datasets import registry
+from backfill_assets.publication.publisher import Step
+from backfill_assets.rebuild import decide
+from backfill_assets_tests.cli.command import Backfill
+
+FIRST, SECOND, THIRD = "2017-03-01", "2017-03-02", "2017-03-03"
+
+
+def _publish_three_days(backfill: Backfill) -> None:
+    """Raw for three days; bronze built from two of them, the second by older code."""
+    backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2], THIRD: [3]}})
+    step = registry.step("bronze_sales")
+    version = step.version()
+    for day, id, code in ((FIRST, 1, version.name), (SECOND, 2, "v0")):
+        logicals = {"raw_sales": {day: f"1:{id}"}}
+        inputs = decide.wanted(step, version, [date.fromisoformat(day)], logicals)[date.fromisoformat(day)].inputs
+        rows = {"bronze_sales": {day: [id]}, "quarantine_sales": {day: [id]}}
+        backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
+
+
+def test_every_status_is_counted_and_located(backfill: Backfill) -> None:
+    """Counts and ranges by status, per table, in build order."""
+    _publish_three_days(backfill)
+    tables = backfill.json("status")["tables"]
+    assert list(tables) == [table.name for table in registry.tables()]
+    assert tables["raw_sales"] == {"counts": {"fresh": 3}, "days": {"fresh": [f"{FIRST}..{THIRD}"]}}
+    assert (
+        tables["bronze_sales"]
+        == tables["quarantine_sales"]
+        == {
+            "counts": {"fresh": 1, "missing": 1, "stale: code changed": 1},
+            "days": {"fresh": [FIRST], "missing": [THIRD], "stale: code changed": [SECOND]},
+        }
+    )
+    assert tables["fact_daily_revenue"]["days"] == {"missing": [f"{FIRST}..{THIRD}"]}
+    assert tables["raw_fx_rates"]["counts"] == {}
+
+
+def test_pandas_is_not_imported_for_it(backfill: Backfill) -> None:
+    """PyArrow imports pandas as soon as it makes a value or an expression: a fifth of what the command takes."""
+    _publish_three_days(backfill)
+    check = (
+        "import sys\nfrom backfill_assets.cli import main\n"
+        "main(['status'], standalone_mode=False)\n"
+        "assert 'pyarrow' in sys.modules and 'pandas' not in sys.modules"
+    )
+    environment = {**os.environ, "BACKFILL_LAKEHOUSE": backfill.lakehouse.storage.root}
+    done = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "bronze_sales" in done.stdout and FIRST in done.stdout
+
+
+def test_people_see_ranges(backfill: Backfill) -> None:
+    """The overview names each table once."""
+    _publish_three_days(backfill)
+    output = backfill("status").output
+    assert output.count("bronze_sales") == 1 and f"{FIRST}..{THIRD}" in output
+    assert "stale: code changed" in output and "nothing published" in output
+
+
+def test_one_table_is_told_day_by_day(backfill: Backfill) -> None:
+    """With what the log knows of each day."""
+    _publish_three_days(backfill)
+    output = backfill("status", "bronze_sales").output
+    assert f"bronze-{FIRST}" in output and "raw_sales" not in output
+    by_day = backfill.json("status", "bronze_sales", "--days", f"{SECOND}..{THIRD}")["tables"]["bronze_sales"]["by_day"]
+    assert by_day == {
+        SECOND: {
+            "status": "stale: code changed",
+            "publication": f"bronze-{SECOND}",
+            "rows": 1,
+            "checksum": "2",
+            "code_version": "v0",
+        },
+        THIRD: {"status": "missing", "publication": None},
+    }
+
+
+def test_late_rows_and_foreign_writes_show_at_once(backfill: Backfill) -> None:
+    """Without a build, and without reading data."""
+    _publish_three_days(backfill)
+    backfill.lakehouse.publish("late", {"raw_sales": {FIRST: [9]}}, mode="append")
+    backfill.lakehouse.write_past_the_protocol("quarantine_sales", FIRST, [4])
+    tables = backfill.json("status", "--days", FIRST)["tables"]
+    assert tables["bronze_sales"]["counts"] == {"stale: input changed": 1}
+    assert tables["quarantine_sales"]["counts"] == {"foreign write": 1}
+    assert tables["raw_sales"]["counts"] == {"fresh": 1}
+
+
+def test_a_publication_under_way_is_told_and_changes_no_status(backfill: Backfill) -> None:
+    """Days are what the last closed entry says; status only looks, it finishes nothing."""
+    _publish_three_days(backfill)
+    before = backfill.json("status")["tables"]
+    rows = {"bronze_sales": {FIRST: [5]}, "quarantine_sales": {FIRST: [6]}}
+    backfill.lakehouse.crash("dead", rows, at=Step.TABLE_COMMITTED)
+    now = backfill.json("status")
+    assert now["open_publications"] == ["dead"] and now["tables"] == before
+    assert "Under way: dead" in backfill("status").output
+
+
+def test_a_typo_gets_the_nearest_table(backfill: Backfill) -> None:
+    """Names are long."""
+    assert "Did you mean fact_daily_revenue?" in backfill("status", "fact_daily_revenu", exit_code=1).stderr
+
+
+def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
+    """The first thing a newcomer types."""
+    assert "Nothing was published" in backfill("status").output
+    assert backfill.json("status", "--days", FIRST)["tables"]["raw_sales"]["counts"] == {"missing": 1}
+    assert not (backfill.home / "lakehouse").exists()

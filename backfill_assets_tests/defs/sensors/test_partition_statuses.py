@@ -1,0 +1,168 @@
+"""What is published and was never told of: the sensor tells Dagster, with gates, and launches nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
+
+from backfill_assets.defs.location import table_partitions
+from backfill_assets.defs.sensors.partition_statuses import (
+    TOLD_BY,
+    partition_status_sensor,
+    put_statuses_right,
+    tell_of_publication,
+)
+from backfill_assets.defs.specs import GATES
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets_tests.defs.conftest import Run, materialized
+from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
+
+pytestmark = pytest.mark.story
+
+PARTITIONS = table_partitions([SMALL])
+DAYS = ("2017-03-01", "2017-03-02")
+BRONZE = dg.AssetKey("bronze_sales")
+BRONZE_DAYS = PARTITIONS["bronze_sales"]
+
+
+@pytest.fixture
+def lakehouse(tmp_path: Path) -> SmallLakehouse:
+    return SmallLakehouse(tmp_path)
+
+
+def _put_right(instance: dg.DagsterInstance, lakehouse: SmallLakehouse, settled: int = -1) -> int:
+    now = datetime.now(UTC)
+    found = put_statuses_right(instance, lakehouse.publisher.log, PARTITIONS, settled=settled, now=now)
+    return len(found.published) + len(found.withdrawn)
+
+
+def _publish(lakehouse: SmallLakehouse, id: str, *ids: int) -> None:
+    lakehouse.publish(id, {"bronze_sales": dict.fromkeys(DAYS, ids)})
+
+
+def _newest(instance: dg.DagsterInstance, day: str) -> dg.AssetMaterialization:
+    (record,) = instance.fetch_materializations(dg.AssetRecordsFilter(BRONZE, asset_partitions=[day]), limit=1).records
+    assert record.asset_materialization
+    return record.asset_materialization
+
+
+def _gates(instance: dg.DagsterInstance, day: str) -> dg.AssetCheckEvaluation:
+    history = instance.event_log_storage.get_asset_check_execution_history(dg.AssetCheckKey(BRONZE, GATES), limit=20)
+    events = [record.event.dagster_event for record in history if record.event and record.event.dagster_event]
+    found = [event.asset_check_evaluation_data for event in events]
+    return next(evaluation for evaluation in found if evaluation.partition == day)
+
+
+def _failed(instance: dg.DagsterInstance) -> set[str]:
+    status = get_and_update_asset_status_cache_value(instance, BRONZE, BRONZE_DAYS, instance)
+    return set(status.deserialize_failed_partition_subsets(BRONZE_DAYS).get_partition_keys()) if status else set()
+
+
+def test_published_days_without_an_event_become_materialized(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Their row count, publication and gates are those of the log, and say who told of them; once is enough."""
+    _publish(lakehouse, "p1", 1, 2, 3)
+    assert _put_right(dagster_instance, lakehouse) == 2
+    assert materialized(dagster_instance, "bronze_sales") == list(DAYS)
+    event, gates = _newest(dagster_instance, DAYS[0]), _gates(dagster_instance, DAYS[0])
+    assert event.metadata["dagster/partition_row_count"].value == 3
+    assert event.metadata["publication"].value == "p1"
+    assert TOLD_BY in event.metadata
+    assert gates.passed
+    assert gates.target_materialization_data
+    assert _put_right(dagster_instance, lakehouse) == 0
+
+
+@pytest.mark.parametrize("by", ["the sensor", "the campaign"])
+def test_inputs_are_told_of_before_what_is_made_of_them(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, by: str
+) -> None:
+    """Dagster shows a day as outdated that was materialized before its inputs were."""
+    tables = ("raw_sales", "bronze_sales", "fact_daily_revenue")
+    lakehouse.publish("p1", {table: dict.fromkeys(DAYS, (1,)) for table in reversed(tables)})
+    if by == "the sensor":
+        _put_right(dagster_instance, lakehouse)
+    else:
+        tell_of_publication(dagster_instance, lakehouse.publisher.log, PARTITIONS, "p1", "a-run")
+    told = {
+        table: [record.storage_id for record in dagster_instance.fetch_materializations(dg.AssetKey(table), 9).records]
+        for table in tables
+    }
+    assert all(max(told[made]) < min(told[of]) for made, of in pairwise(tables))
+    assert {len(ids) for ids in told.values()} == {len(DAYS)}
+
+
+def test_a_rollback_is_told_and_a_withdrawal_fails_the_gates(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Dagster must not go on showing rows that a person has undone; it cannot forget a single partition."""
+    _publish(lakehouse, "p1", 1, 2, 3)
+    _publish(lakehouse, "p2", 4)
+    _put_right(dagster_instance, lakehouse)
+    roll_back(lakehouse.publisher, "p2", id="undo-p2")
+    assert _put_right(dagster_instance, lakehouse) == 2
+    assert _newest(dagster_instance, DAYS[0]).metadata["dagster/partition_row_count"].value == 3
+    roll_back(lakehouse.publisher, "p1", id="undo-p1")
+    assert _put_right(dagster_instance, lakehouse) == 2
+    gates = _gates(dagster_instance, DAYS[0])
+    assert not gates.passed
+    assert "undo-p1" in str(gates.description)
+
+
+def test_failed_stays_failed_unless_something_was_published(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, run: Run, builder: FakeBuilder
+) -> None:
+    """Failed means that the last attempt published nothing; one that did publish, and died, was no failure."""
+    _publish(lakehouse, "p1", 1)
+    _put_right(dagster_instance, lakehouse)
+    builder.failing = {"bronze_sales": [date(2017, 3, 1)]}
+    assert not run("..".join(DAYS)).success
+    assert _failed(dagster_instance) == set(DAYS)
+    assert _put_right(dagster_instance, lakehouse) == 0
+    assert _failed(dagster_instance) == set(DAYS)
+    _publish(lakehouse, "p2", 1, 2)
+    assert _put_right(dagster_instance, lakehouse) == 2
+    assert _failed(dagster_instance) == set()
+
+
+def test_a_run_that_is_under_way_is_given_time_to_tell_of_its_days_itself(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
+) -> None:
+    """A process killed with -9 stays started in Dagster for ever: after ten minutes its days are told all the same."""
+    started = dg.DagsterRun(job_name="daily", run_id=PROVENANCE.run, status=dg.DagsterRunStatus.STARTED)
+    dagster_instance.add_run(started)
+    _publish(lakehouse, "p1", 1)
+    log, at = lakehouse.publisher.log, lakehouse.now()
+    soon = put_statuses_right(dagster_instance, log, PARTITIONS, now=at + timedelta(minutes=9))
+    assert soon.published == ()
+    later = put_statuses_right(dagster_instance, log, PARTITIONS, settled=soon.settled, now=at + timedelta(minutes=11))
+    assert len(later.published) == 2
+
+
+def test_the_sensor_looks_at_each_publication_once(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
+) -> None:
+    """It is on without anybody turning it on, so it must cost next to nothing and must never launch a run."""
+    sensor = partition_status_sensor(PARTITIONS)
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+    resources = {"backfill": FakeBackfill(fake=builder)}
+
+    def tick(cursor: str | None) -> dg.SensorExecutionData:
+        with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
+            return sensor.evaluate_tick(context)
+
+    assert tick(None).skip_message == "Nothing was published yet."
+    builder.log = lakehouse.publisher.log
+    _publish(lakehouse, "p1", 1)
+    first = tick(None)
+    assert (first.skip_message, first.run_requests) == ("Told Dagster of 2 day(s).", [])
+    second = tick(first.cursor)
+    assert (second.skip_message, second.cursor) == ("Partition statuses and publication log agree.", first.cursor)

@@ -1,0 +1,316 @@
+"""The sensor ``repairs`` on a real instance: one native backfill, launched once, whatever dies in between."""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_END
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
+
+from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
+from backfill_assets.defs.location import code_location, table_partitions
+from backfill_assets.defs.sensors import repairs
+from backfill_assets.defs.sensors.repairs import REPAIR_TAG, SENSOR, repair_sensor
+from backfill_assets.defs.watchdogs import JOB, STEP
+from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.published.observed import observe
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.upkeep.watch import WatchedDay
+from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
+from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.defs.test_watchdogs import FakeWatch
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+pytestmark = pytest.mark.story
+
+DAY, OTHER = "2017-03-04", "2017-03-06"
+
+
+class Repairing(FakeBackfill):
+    """The resource ``backfill`` over a lakehouse without a JVM."""
+
+    path: str
+    watching: dg.ResourceDependency[FakeWatch]
+
+    def lakehouse(self) -> str:
+        return self.path
+
+    def watch(self) -> FakeWatch:
+        return self.watching
+
+
+@pytest.fixture
+def lakehouse(tmp_path: Path) -> SmallLakehouse:
+    return SmallLakehouse(tmp_path)
+
+
+class World:
+    """A lakehouse, an instance, and a sensor that is evaluated as the daemon does."""
+
+    def __init__(self, lakehouse: SmallLakehouse, instance: dg.DagsterInstance, path: Path) -> None:
+        self.lakehouse, self.instance = lakehouse, instance
+        self.watch = FakeWatch(lakehouse.publisher.log)
+        self.backfill = Repairing(fake=FakeBuilder(log=lakehouse.publisher.log), path=str(path), watching=self.watch)
+        self.defs = code_location([SMALL], {"backfill": self.backfill})
+
+    def tick(self) -> str:
+        sensor = repair_sensor([SMALL], table_partitions([SMALL]))
+        repository = self.defs.get_repository_def()
+        with dg.build_sensor_context(
+            instance=self.instance, repository_def=repository, resources={"backfill": self.backfill}
+        ) as context:
+            return str(sensor.evaluate_tick(context).skip_message)
+
+    def backfills(self) -> list[PartitionBackfill]:
+        return list(self.instance.get_backfills())
+
+    def end(self, status: BulkActionStatus = BulkActionStatus.COMPLETED_FAILED) -> None:
+        for backfill in self.backfills():
+            self.instance.update_backfill(backfill._replace(status=status))
+
+    def late_row(self, *days: str) -> None:
+        self.lakehouse.publish(f"late-{'-'.join(days)}", {"raw_sales": {day: [9] for day in days}}, mode="append")
+
+
+@pytest.fixture
+def world(lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, tmp_path: Path) -> World:
+    publish_chain(lakehouse, "p", [DAY, "2017-03-05", OTHER])
+    return World(lakehouse, dagster_instance, tmp_path)
+
+
+def _days(backfill: PartitionBackfill) -> dict[str, set[str]]:
+    assert backfill.asset_backfill_data
+    subset = backfill.asset_backfill_data.target_subset
+    return {
+        key.to_user_string(): {
+            str(each.partition_key) for each in subset.iterate_asset_partitions() if each.asset_key == key
+        }
+        for key in subset.asset_keys
+    }
+
+
+def test_nothing_wrong_launches_nothing(world: World) -> None:
+    """It is on from the start: on a sound lakehouse it only says so."""
+    assert world.tick() == "Every published day is as it must be."
+    assert world.backfills() == []
+
+
+def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> None:
+    """Titled with the reason and tagged, and a second tick finds it under way."""
+    world.late_row(DAY, OTHER)
+    assert "Launched repair-" in world.tick()
+    (backfill,) = world.backfills()
+    tables = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
+    assert _days(backfill) == {table: {DAY, OTHER} for table in tables}
+    assert backfill.title == f"Repair: bronze_sales {DAY}, {OTHER}: late rows arrived"
+    assert backfill.tags[REPAIR_TAG] == backfill.backfill_id
+    assert FORCE_TAG not in backfill.tags
+    assert backfill.tags[VERSION_TAG] == AS_PUBLISHED
+    assert f"waits for the backfill {backfill.backfill_id}" in world.tick()
+    assert len(world.backfills()) == 1
+
+
+class Killed(BaseException):
+    """Stands for kill -9: nothing catches it."""
+
+
+@contextmanager
+def _dies(monkeypatch: pytest.MonkeyPatch, target: object, name: str, *, after: bool) -> Iterator[None]:
+    real: Callable[..., object] = getattr(target, name)
+
+    def die(*arguments: object, **named: object) -> None:
+        if after:
+            real(*arguments, **named)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(target, name, die)
+        with pytest.raises(Killed):
+            yield
+
+
+@pytest.mark.parametrize(
+    ("function", "after"), [("observe", False), ("launch", False), ("launch", True)], ids=["before", "in", "after"]
+)
+def test_a_tick_that_dies_launches_neither_never_nor_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch, function: str, after: bool
+) -> None:
+    """Nothing is kept outside the backfill itself, and the same evidence gives the same id."""
+    world.late_row(DAY)
+    with _dies(monkeypatch, repairs, function, after=after):
+        world.tick()
+    assert len(world.backfills()) == int(after)
+    world.tick()
+    world.tick()
+    assert len(world.backfills()) == 1
+
+
+def test_three_attempts_then_it_says_what_a_person_does(world: World) -> None:
+    """The evidence does not change, so attempts are counted over restarts from what Dagster remembers."""
+    world.late_row(DAY)
+    for attempt in (1, 2, 3):
+        world.tick()
+        assert len(world.backfills()) == attempt
+        world.end()
+    told = world.tick()
+    assert len(world.backfills()) == 3
+    assert f"For a person: bronze_sales {DAY}: 3 repairs did not put it right -> read the gates" in told
+
+
+def test_a_repair_that_worked_is_over(world: World) -> None:
+    """And the next late row on the same day is another one."""
+    world.late_row(DAY)
+    world.tick()
+    publish_chain(world.lakehouse, "again", [DAY])
+    world.end(BulkActionStatus.COMPLETED_SUCCESS)
+    assert world.tick() == "Every published day is as it must be."
+
+
+def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
+    """A run that builds the day plans its watchdog anew: the verdict before must not be forgotten by that."""
+    state = observe(world.lakehouse.storage, TABLES).states["fact_sales_transactions", DAY]
+    rule = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
+    watched = WatchedDay(
+        "fact_sales_transactions", date.fromisoformat(DAY), state.publication, state.physical, 6, (rule,)
+    )
+    world.watch.look = lambda tables, days: [watched]  # type: ignore[method-assign]
+    config = {"ops": {STEP: {"config": {"days": DAY, "tables": ["fact_sales_transactions"]}}}}
+    job = world.defs.resolve_job_def(JOB)
+    assert job.execute_in_process(instance=world.instance, run_config=config).success
+
+    world.tick()
+    (first,) = world.backfills()
+    assert first.tags[FORCE_TAG]
+    assert set(_days(first)) == {"fact_sales_transactions", "fact_daily_revenue"}
+    world.end()
+    assert (
+        world.defs.resolve_job_def("daily_small").execute_in_process(instance=world.instance, partition_key=DAY).success
+    )
+    world.tick()
+    assert len(world.backfills()) == 2
+
+
+def test_raw_and_other_code_are_for_people(world: World) -> None:
+    """Landed files count once, and new logic over history is a decision."""
+    world.lakehouse.write_past_the_protocol("raw_sales", DAY, [7])
+    told = world.tick()
+    assert f"For a person: raw_sales {DAY}: raw is not what was published" in told
+    assert world.backfills() == []
+
+
+def test_a_damaged_day_of_a_version_that_is_gone_is_named_and_not_rebuilt(world: World) -> None:
+    """The sensor says what could be done; a rebuild by the current version would change what the day says."""
+    ids = {"fact_sales_transactions": {DAY: [1]}}
+    world.lakehouse.publish("old", ids, code="v0")
+    world.lakehouse.write_past_the_protocol("fact_sales_transactions", DAY, [7])
+    told = world.tick()
+    assert f"For a person: fact_sales_transactions {DAY}: foreign write, and it was published with v0" in told
+    assert f"backfill run fact_sales_transactions --downstream --days {DAY}" in told
+    assert all("fact_sales_transactions" not in _days(backfill) for backfill in world.backfills())
+
+
+def test_a_rollback_is_not_undone_by_the_sensor(world: World) -> None:
+    """What it puts back was made of older inputs, and could be built again at once: that is for that person to say."""
+    for table in ("fact_sales_transactions", "fact_daily_revenue"):
+        publish_step(world.lakehouse, "new", SMALL.step_of(table), {DAY: 3})
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo-revenue")
+    told = world.tick()
+    assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
+    assert world.backfills() == []
+
+
+def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
+    """Maintenance publishes the day again every few nights: it is still as a person put it back."""
+    publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo")
+    _compact_in_name(world.lakehouse, "fact_daily_revenue")
+    publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
+    told = world.tick()
+    assert f"For a person: fact_daily_revenue {DAY}: a person has rolled it back" in told
+    assert world.backfills() == []
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_rollback_that_was_undone_holds_no_repair_back(world: World, compacted: bool) -> None:
+    """What stands is the publication again, which nobody has taken away."""
+    publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
+    roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo")
+    roll_back(world.lakehouse.publisher, "undo", id="redo")
+    if compacted:
+        _compact_in_name(world.lakehouse, "fact_daily_revenue")
+    publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
+    assert "Launched repair-" in world.tick()
+
+
+def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:
+    """A publication of the kind ``compact`` with the day's content; its rows are one file here already."""
+    pin = lakehouse.publisher.pin({table: [DAY]}, {})
+    request = lakehouse.request("compaction", {table: {DAY: [1]}})
+    (change,) = request.tables
+    days = tuple(each.model_copy(update={"content": pin.states[table, DAY].content}) for each in change.days)
+    tables = (change.model_copy(update={"days": days}),)
+    lakehouse.publisher.publish(request.model_copy(update={"kind": "compact", "tables": tables}))
+
+
+def test_raw_is_right_again_once_the_published_files_are_restored(world: World) -> None:
+    """What the runbook tells a person to do; then late rows can arrive on that very day as before."""
+    before = world.lakehouse.newest("raw_sales").version()
+    world.lakehouse.write_past_the_protocol("raw_sales", DAY, [7])
+    assert "For a person" in world.tick()
+    world.lakehouse.newest("raw_sales").restore(before)
+    assert world.tick() == "Every published day is as it must be."
+    world.late_row(DAY)
+    assert "Launched" in world.tick()
+
+
+def test_a_run_that_may_write_is_waited_for(world: World) -> None:
+    """Two runs on the same days would only take turns; the run's own end brings the next tick."""
+    world.late_row(DAY)
+    run = dg.DagsterRun(job_name="daily_small", run_id="0123456789ab", status=dg.DagsterRunStatus.STARTED)
+    world.instance.add_run(run)
+    assert "waits for the run 01234567" in world.tick()
+    assert world.backfills() == []
+    world.instance.report_run_canceled(run)
+    assert "Launched" in world.tick()
+
+
+@pytest.mark.parametrize(
+    ("tags", "waits"),
+    [
+        ({"dagster/partition": DAY}, True),
+        ({"dagster/partition": OTHER}, False),
+        ({RANGE_START: "2017-03-03", RANGE_END: DAY}, True),
+        ({RANGE_START: "2017-03-05", RANGE_END: OTHER}, False),
+        ({"dagster/partition": "campaign-x"}, True),
+    ],
+    ids=["same day", "another day", "range with it", "range beside it", "no day"],
+)
+def test_only_a_run_on_the_same_days_is_waited_for(world: World, tags: dict[str, str], waits: bool) -> None:
+    """A run that was killed where its process cannot be seen must not keep every other day wrong for an hour."""
+    world.late_row(DAY)
+    status = dg.DagsterRunStatus.STARTED
+    world.instance.add_run(dg.DagsterRun(job_name="daily_small", run_id="0123456789ab", status=status, tags=tags))
+    told = world.tick()
+    assert ("waits for the run 01234567" in told, len(world.backfills())) == (waits, int(not waits))
+
+
+def test_two_repairs_of_other_days_go_on_side_by_side(world: World) -> None:
+    """A backfill is known by its days too: the second one does not wait for the first to end."""
+    world.late_row(DAY)
+    world.tick()
+    world.late_row(OTHER)
+    world.tick()
+    assert [_days(each)["bronze_sales"] for each in world.backfills()] == [{OTHER}, {DAY}]
+
+
+def test_the_sensor_is_on() -> None:
+    """Nobody has to turn it on."""
+    sensor = repair_sensor([SMALL], table_partitions([SMALL]))
+    assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)

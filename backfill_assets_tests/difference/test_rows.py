@@ -1,0 +1,116 @@
+"""Rows before and after, by key and by group, on both kinds of Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from backfill_assets.difference.rows import changed_rows, compared
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Table
+
+FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
+
+
+class Sold(Contract):
+    """A sale, with a person in it."""
+
+    id: T.StringType = Field()
+    currency: T.StringType = Field(nullable=True)
+    person: T.StringType = Field(nullable=True)
+    note: T.StringType = Field(nullable=True)
+    amount: Annotated[T.DecimalType, 18, 2] = Field(nullable=True)
+    day: T.DateType = Field()
+
+
+TABLE = Table("sold", "fact", "", Sold, key=("id",), totals=("amount",), groups=("currency",))
+Row = tuple[str, str | None, str | None, str | None, str | None, date]
+BEFORE: list[Row] = [
+    ("same", "EUR", "p1", None, "1.00", FIRST),
+    ("dearer", "USD", "p1", "x", "2.00", FIRST),
+    ("far dearer", "USD", "p1", None, "3.00", FIRST),
+    ("moves", "USD", "p1", None, "4.00", FIRST),
+    ("gone", "GBP", "p1", None, "5.00", FIRST),
+    ("other day", "EUR", "p1", None, "7.00", FIRST),
+    ("person", "EUR", "p1", "x", "1.00", SECOND),
+    ("swapped", "EUR", None, "x", "1.00", SECOND),
+]
+AFTER: list[Row] = [
+    ("same", "EUR", "p1", None, "1.00", FIRST),
+    ("dearer", "USD", "p1", "x", "2.10", FIRST),
+    ("far dearer", "USD", "p1", None, "9.00", FIRST),
+    ("moves", None, "p1", None, "4.00", FIRST),
+    ("new", "GBP", "p1", None, "6.00", FIRST),
+    ("other day", "EUR", "p1", None, "7.00", SECOND),
+    ("person", "EUR", "p2", "x", "1.00", SECOND),
+    ("swapped", "EUR", "x", None, "1.00", SECOND),
+]
+
+
+def rows(spark: SparkSession, values: list[Row]) -> DataFrame:
+    typed = [(*value[:4], None if value[4] is None else Decimal(value[4]), value[5]) for value in values]
+    return spark.createDataFrame(typed, struct_type(Sold))
+
+
+def told(found: DataFrame) -> dict[tuple[str, str | None], tuple[Any, ...]]:
+    """Added, removed, changed, unchanged, amount before and after."""
+    names = ("added", "removed", "changed", "unchanged", "before_amount", "after_amount")
+    return {(row.kind, row.value): tuple(row[name] for name in names) for row in found.collect()}
+
+
+def test_every_row_is_added_removed_changed_or_unchanged(each_spark: SparkSession) -> None:
+    """By key within its day; a row that changes its group leaves one and comes to the other; null is not any value."""
+    found = compared(TABLE, rows(each_spark, BEFORE), rows(each_spark, AFTER), 10)
+    assert told(found) == {
+        ("day", "2017-03-01"): (1, 2, 3, 1, Decimal("22.00"), Decimal("22.10")),
+        ("day", "2017-03-02"): (1, 0, 2, 0, Decimal("2.00"), Decimal("9.00")),
+        ("currency", "EUR"): (1, 1, 2, 1, Decimal("10.00"), Decimal("10.00")),
+        ("currency", "USD"): (0, 1, 2, 0, Decimal("9.00"), Decimal("11.10")),
+        ("currency", "GBP"): (1, 1, 0, 0, Decimal("5.00"), Decimal("6.00")),
+        ("currency", None): (1, 0, 0, 0, Decimal("0.00"), Decimal("4.00")),
+    }
+    (first,) = (
+        compared(TABLE, rows(each_spark, BEFORE), rows(each_spark, AFTER), 1).where("kind = 'currency'").collect()
+    )
+    assert (first.value, first.groups, first.differing) == (None, 4, 4), "the largest change of the first total"
+
+
+def test_the_rows_that_change_most_are_shown_without_anything_of_a_person(each_spark: SparkSession) -> None:
+    """Only the columns that differ; of a personal one only that it does."""
+    before, after = rows(each_spark, BEFORE), rows(each_spark, AFTER)
+    found = [row.asDict(recursive=True) for row in changed_rows(TABLE, before, after, {"person"}, 4).collect()]
+    assert [row["key"] for row in found] == [["far dearer"], ["dearer"], ["moves"], ["person"]]
+    assert found[0]["cells"] == [{"column": "amount", "before": "3.00", "after": "9.00"}]
+    assert found[2]["cells"] == [{"column": "currency", "before": "USD", "after": None}]
+    assert (found[3]["cells"], found[3]["withheld"], found[3]["day"]) == ([], ["person"], SECOND)
+    by_person = changed_rows(replace(TABLE, key=("person",)), before, after, {"person"}, 1).collect()
+    assert [row.key for row in by_person] == [[]]
+
+
+def test_without_a_key_rows_are_a_multiset(spark: SparkSession) -> None:
+    """Two equal rows of which one stays: one unchanged, one removed; what differs at all is removed and added."""
+    twice = [BEFORE[0], BEFORE[0], BEFORE[1]]
+    table = replace(TABLE, key=())
+    found = told(compared(table, rows(spark, twice), rows(spark, [AFTER[0], AFTER[1]]), 10))
+    assert found == {
+        ("day", "2017-03-01"): (1, 2, 0, 1, Decimal("4.00"), Decimal("3.10")),
+        ("currency", "EUR"): (0, 1, 0, 1, Decimal("2.00"), Decimal("1.00")),
+        ("currency", "USD"): (1, 1, 0, 0, Decimal("2.00"), Decimal("2.10")),
+    }
+
+
+def test_a_table_without_totals_and_groups_is_compared_too(spark: SparkSession) -> None:
+    """Days and counts are all there is."""
+    bare = replace(TABLE, totals=(), groups=())
+    found = compared(bare, rows(spark, BEFORE), rows(spark, AFTER), 10).orderBy("value").collect()
+    assert [(row.value, row.added, row.removed, row.changed, row.unchanged) for row in found] == [
+        ("2017-03-01", 1, 2, 3, 1),
+        ("2017-03-02", 1, 0, 2, 0),
+    ]
+    assert len(changed_rows(bare, rows(spark, BEFORE), rows(spark, AFTER), (), 3).collect()) == 3

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from backfill_assets.datasets.fx_source import FX_RATES
+from backfill_assets.datasets.sales.source import SALES
+from backfill_assets.landing.ingest import raw_rows, raw_schema
+from backfill_assets_tests.strategies.landed_sales import land, land_key, sale
+
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+def _tokenised(household: str) -> str:
+    return hmac.new(KEY.encode(), household.encode(), hashlib.sha256).hexdigest()
+
+
+def _raw(spark: SparkSession, root: Path, files: list[str]) -> DataFrame:
+    return raw_rows(spark, replace(SALES, first_day=date(2016, 12, 24)), files, land_key(root, KEY))
+
+
+def _only(spark: SparkSession, root: Path, line: str | dict[str, str | None]) -> Row:
+    [row] = _raw(spark, root, [land(root, "sales", "2017-03-02", "one", [line])]).collect()
+    return row
+
+
+def test_a_landed_line_becomes_text_with_its_provenance(spark: SparkSession, tmp_path: Path) -> None:
+    """What raw keeps of a sound line: its text, where it came from, and no household id."""
+    row = _only(spark, tmp_path, sale(sales_value="1.50"))
+    assert row.household_token == _tokenised("900")
+    assert (row.sales_value, row.quantity, row.updated_at) == ("1.50", "1", "2017-03-01T23:59:59Z")
+    assert (row.source_file, row.source_line) == ("sales/2017-03-02/one.jsonl.gz", 1)
+    assert (row.arrival_day, row.day, row.day_is_arrival) == (date(2017, 3, 2), date(2017, 3, 1), False)
+    assert (row.record_kind, row.rescued, row.unparsed_line, row.superseded_by_day) == ("received", None, None, None)
+
+
+def test_the_schema_is_the_declared_one_with_and_without_files(spark: SparkSession, tmp_path: Path) -> None:
+    """A day on which nothing landed must stage the same columns as any other."""
+    names_and_types = [(field.name, field.dataType) for field in raw_schema(SALES).fields]
+    full = _raw(spark, tmp_path, [land(tmp_path, "sales", "2017-03-02", "one", [sale()])])
+    for rows in (full, _raw(spark, tmp_path, [])):
+        assert [(field.name, field.dataType) for field in rows.schema.fields] == names_and_types
+
+
+def test_line_numbers_are_right_in_many_small_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark packs small files into one task; a number that went on counting would point at the wrong line."""
+    files, expected = [], set()
+    for number in range(40):
+        lines: list[str | dict[str, str | None]] = [sale(basket_id=f"{number}-{n}") for n in range(number % 7)]
+        lines.insert(len(lines) // 2, "   ")
+        files.append(land(tmp_path, "sales", f"2017-03-{number % 5 + 1:02d}", f"part+ %20[{number}]", lines))
+        for position, line in enumerate(lines, start=1):
+            if isinstance(line, dict):
+                path = Path(files[-1]).relative_to(tmp_path).as_posix()
+                expected.add((path, position, line["basket_id"]))
+    found = _raw(spark, tmp_path, files).select("source_file", "source_line", "basket_id").collect()
+    assert {tuple(row) for row in found} == expected
+    assert len(found) == len(expected)
+
+
+def test_empty_files_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Neither a gzip of nothing nor a file of no bytes is an error."""
+    nothing = tmp_path / "sales" / "2017-03-01" / "nothing.jsonl.gz"
+    files = [land(tmp_path, "sales", "2017-03-01", "empty", []), str(nothing)]
+    nothing.touch()
+    assert _raw(spark, tmp_path, files).collect() == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"store_id":"330"',
+        "[1,2,3]",
+        '[{"store_id":"330"}]',
+        '"text"',
+        "null",
+        "not json",
+        '{"store_id":"330"} trailing',
+        '{"store_id":"330"}{"store_id":"331"}',
+        '{"store_id":"330"},{"store_id":"331"}',
+        '{"store_id":"330","store_id":"331"}',
+    ],
+)
+def test_a_line_that_is_not_one_object_is_kept_whole(spark: SparkSession, tmp_path: Path, line: str) -> None:
+    """A parser that stops at the end of the first object, or picks one of two equal fields, loses what follows.
+
+    Of a source with personal fields the line is withheld: the landed file has it, at the line that raw names.
+    """
+    file = land(tmp_path, "fx_rates", "2017-03-02", "one", [line])
+    [row] = raw_rows(spark, FX_RATES, [file], str(tmp_path / "no.key")).collect()
+    assert row.unparsed_line == line
+    row = _only(spark, tmp_path, line)
+    assert row.unparsed_line == f"withheld: {len(line)} characters, HMAC-SHA-256 {_tokenised(line)}"
+    assert (row.store_id, row.day, row.day_is_arrival) == (None, date(2017, 3, 2), True)
+    assert (row.source_file, row.source_line) == ("sales/2017-03-02/one.jsonl.gz", 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"household_id":"900 7","store_id',
+        '{"household_id": "900 7',
+        '[{"household_id":"900 7"}]',
+        '{"household_id" :"900 7"} x',
+    ],
+)
+def test_a_broken_line_keeps_no_personal_value(spark: SparkSession, tmp_path: Path, line: str) -> None:
+    """Personal identifiers are tokenised before raw, also in lines that are kept because they cannot be read."""
+    assert "900 7" not in str(_only(spark, tmp_path, line))
+
+
+def test_unknown_fields_are_rescued(spark: SparkSession, tmp_path: Path) -> None:
+    """A field that is added to the contract later can be recovered from history."""
+    row = _only(spark, tmp_path, sale(loyalty_tier='say "hi"', till="7"))
+    assert json.loads(row.rescued) == {"loyalty_tier": 'say "hi"', "till": "7"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "withheld"),
+    [
+        ({"Household_ID": "900 7"}, "900 7"),
+        ({"household-id": "900 7"}, "900 7"),
+        ({"their householdId": "900 7"}, "900 7"),
+        ({"extra": {"household_id": "900 7"}}, '{"household_id":"900 7"}'),
+        ({"extra": ["900 7"]}, '["900 7"]'),
+        ({"extra": "household_id=900 7"}, "household_id=900 7"),
+        ({"store_id": {"household_id": "900 7"}}, '{"household_id":"900 7"}'),
+    ],
+    ids=str,
+)
+def test_a_personal_field_in_another_place_is_a_token(
+    spark: SparkSession, tmp_path: Path, fields: dict[str, str], withheld: str
+) -> None:
+    """Of another case, or nested. It can still be joined by its token; other unknown fields are as they were."""
+    row = _only(spark, tmp_path, {**sale(), **fields, "till": "7"})
+    (name,) = fields
+    kept = {"store_id": row.store_id, **json.loads(row.rescued)}
+    assert kept[name] == _tokenised(withheld) and kept["till"] == "7"
+    assert "900 7" not in str(row)
+
+
+@pytest.mark.parametrize(
+    ("moment", "day", "flagged"),
+    [
+        ("2017-03-02T23:59:59Z", date(2017, 3, 2), False),
+        ("2017-03-03T00:00:00.000001Z", date(2017, 3, 3), False),
+        ("2017-03-04T00:00:00Z", date(2017, 3, 2), True),
+        ("2016-12-24T00:00:00Z", date(2016, 12, 24), False),
+        ("2016-12-23T23:59:59Z", date(2017, 3, 2), True),
+        ("2017-02-30T12:00:00Z", date(2017, 3, 2), True),
+        ("2017-03-01 12:00", date(2017, 3, 2), True),
+        ("", date(2017, 3, 2), True),
+        (None, date(2017, 3, 2), True),
+    ],
+)
+def test_an_unreadable_or_absurd_day_gives_way_to_the_arrival_day(
+    spark: SparkSession, tmp_path: Path, moment: str | None, day: date, flagged: bool
+) -> None:
+    """Such rows stay where somebody looks for them instead of opening a partition in 2099."""
+    row = _only(spark, tmp_path, sale(transaction_timestamp=moment))
+    assert (row.day, row.day_is_arrival) == (day, flagged)
+
+
+@pytest.mark.parametrize(
+    ("landed", "text"),
+    [
+        ("12345678901234567890", "12345678901234567890"),
+        ("1.50", "1.5"),
+        ("9999999.99", "9999999.99"),
+        ("12345678.90", "1.23456789E7"),
+        ("0.0001", "1.0E-4"),
+        ("0.12345678901234567890", "0.12345678901234568"),
+        ("true", "true"),
+        ("null", None),
+    ],
+)
+def test_a_number_that_was_not_written_as_text_passes_through_a_float(
+    spark: SparkSession, tmp_path: Path, landed: str, text: str | None
+) -> None:
+    """Which is why sources write text, and what the guide says of those that do not. Null is no value."""
+    line = json.dumps(sale(sales_value="?")).replace('"?"', landed)
+    assert _only(spark, tmp_path, line).sales_value == text
+
+
+def test_a_source_without_personal_fields_needs_no_key(spark: SparkSession, tmp_path: Path) -> None:
+    """Rates can be read where no key is."""
+    rate = {"currency": "USD", "rate_day": "2017-03-01", "rate": "1.0533", "updated_at": "2017-03-01T15:00:00Z"}
+    file = land(tmp_path, "fx_rates", "2017-03-01", "rates", [rate])
+    [row] = raw_rows(spark, FX_RATES, [file], str(tmp_path / "no.key")).collect()
+    assert (row.currency, row.rate, row.day) == ("USD", "1.0533", date(2017, 3, 1))

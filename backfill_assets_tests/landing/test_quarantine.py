@@ -1,0 +1,67 @@
+"""Reasons in their general form, and landed values that are found again as typed ones."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.landing.landed_values import comparable
+from backfill_assets.landing.quarantine import all_rejects, general, rejects_named
+
+
+@pytest.mark.parametrize(
+    ("reason", "form"),
+    [
+        ("quantity: 'many' is not a bigint", "quantity: is not a bigint"),
+        ("sales_value: '' is not a decimal(18,2)", "sales_value: is not a decimal(18,2)"),
+        ("sales_value: not greater than or equal to 0 (was -1.20)", "sales_value: not greater than or equal to 0"),
+        ("currency: does not match ^[A-Z]{3}$ (was usd)", "currency: does not match ^[A-Z]{3}$"),
+        ("updated_at: '2099' is no plausible day", "updated_at: is no plausible day"),
+        ("line: is not one JSON object with distinct fields", "line: is not one JSON object with distinct fields"),
+        ("basket_id: is missing", "basket_id: is missing"),
+    ],
+)
+def test_the_value_is_taken_out_of_a_reason(reason: str, form: str) -> None:
+    """What is left is the column and the rule: what rows are counted by."""
+    assert general(reason) == form
+
+
+@given(st.text())
+def test_a_landed_value_cannot_look_like_another_reason(value: str) -> None:
+    """Whatever was landed, quotes, brackets and line ends in it too."""
+    assert general(f"quantity: '{value}' is not a bigint") == "quantity: is not a bigint"
+    assert general(f"sales_value: not less than 5 (was {value})") == "sales_value: not less than 5"
+
+
+def test_every_quarantine_table_knows_its_source() -> None:
+    """By any table of its step; others have no quarantine, and a typo gets the right name."""
+    for rejects in all_rejects():
+        assert rejects.raw == f"raw_{rejects.source.name}" and rejects.typed == f"bronze_{rejects.source.name}"
+        assert rejects_named(rejects.table) == rejects_named(rejects.typed) == (rejects,)
+    with pytest.raises(InvalidRequest, match="fact_daily_revenue has no quarantine"):
+        rejects_named("fact_daily_revenue")
+    with pytest.raises(InvalidRequest, match="Did you mean quarantine_sales"):
+        rejects_named("quarantine_sale")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("7", "bigint", 7),
+        ("2017-03-01", "date", date(2017, 3, 1)),
+        ("2017-03-01T10:00:00Z", "timestamp", datetime(2017, 3, 1, 10, tzinfo=UTC)),
+        ("1.50", "decimal(18,2)", Decimal("1.5")),
+        ("a", "string", "a"),
+        ("many", "bigint", "many"),
+        ("abc", "decimal(18,2)", "abc"),
+        ("soon", "timestamp", "soon"),
+    ],
+)
+def test_landed_text_and_typed_value_compare_as_equal(text: str, kind: str, value: object) -> None:
+    """Text that is no value stays text, and equals no value."""
+    assert comparable(text, kind) == value and comparable(value, kind) == value

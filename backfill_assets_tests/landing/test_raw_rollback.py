@@ -1,0 +1,120 @@
+"""Rolling back what brought a newer version of a transaction: the older one must neither vanish nor count twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+from backfill_assets.landing.raw_rollback import require_sound_rollback
+from backfill_assets.publication.publisher import Moved, Publisher
+from backfill_assets.publication.rollback import roll_back, undoable
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+pytestmark = pytest.mark.protocol
+
+RAW, OLD, NEW, FAR = "raw_sales", "2017-03-01", "2017-03-04", "2017-04-04"
+MARKER = -7
+"""On OLD: the row 7 on NEW has superseded a row of this day."""
+
+
+class RawLakehouse(SmallLakehouse):
+    """A row is its content hash; a negative one is a marker that points to NEW."""
+
+    def _stage(self, id: str, table: str, days: Mapping[str, Sequence[int]]) -> Timeline:
+        timeline = Timeline(self.storage, table, f"run-{id}")
+        entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
+        rows = pa.Table.from_pylist(
+            [
+                {
+                    "record_kind": "received" if each > 0 else "supersession",
+                    "superseded_by_day": None if each > 0 else date.fromisoformat(NEW),
+                    "content_hash": abs(each),
+                    "day": date.fromisoformat(day),
+                }
+                for day, hashes in days.items()
+                for each in hashes
+            ],
+            schema=pa.schema(
+                {
+                    "record_kind": pa.string(),
+                    "superseded_by_day": pa.date32(),
+                    "content_hash": pa.int64(),
+                    "day": pa.date32(),
+                }
+            ),
+        )
+        properties = CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
+        write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=properties)
+        return timeline
+
+    def arrive(self, id: str, rows: Mapping[str, Sequence[int]]) -> None:
+        assert not isinstance(self.publish(id, {RAW: rows}, mode="append"), Moved)
+
+
+@pytest.fixture
+def lakehouse(tmp_path: Path) -> RawLakehouse:
+    return RawLakehouse(tmp_path)
+
+
+def _check(publisher: Publisher, publication: str) -> object:
+    return require_sound_rollback(publisher, undoable(publisher, publication))
+
+
+def test_a_row_that_arrived_late_keeps_the_newer_version_there(lakehouse: RawLakehouse) -> None:
+    """The marker came with the older row: it would stay, and point to nothing."""
+    lakehouse.arrive("newer", {NEW: [7]})
+    lakehouse.arrive("older", {OLD: [5, MARKER]})
+    with pytest.raises(PublicationRefused, match=rf"newer cannot be rolled back: on {OLD} of {RAW} rows that arrived"):
+        _check(lakehouse.publisher, "newer")
+    roll_back(lakehouse.publisher, "older", id="undo-older")
+    assert _check(lakehouse.publisher, "newer")
+
+
+def test_markers_that_go_with_it_are_no_reason(lakehouse: RawLakehouse) -> None:
+    """The usual order: older first, then newer with its marker, which is taken away with it."""
+    lakehouse.arrive("older", {OLD: [5]})
+    lakehouse.arrive("newer", {NEW: [7], OLD: [MARKER]})
+    assert _check(lakehouse.publisher, "newer")
+
+
+def test_another_copy_of_the_newer_version_is_enough(lakehouse: RawLakehouse) -> None:
+    """The same line was landed twice."""
+    lakehouse.arrive("newer", {NEW: [7]})
+    lakehouse.arrive("older", {OLD: [5, MARKER]})
+    lakehouse.arrive("copy", {NEW: [7]})
+    assert _check(lakehouse.publisher, "copy")
+
+
+def test_rows_that_come_back_are_compared_with_what_arrived_meanwhile(lakehouse: RawLakehouse) -> None:
+    """The older version came without a marker while the newer one was away: both would count."""
+    lakehouse.arrive("newer", {NEW: [7]})
+    roll_back(lakehouse.publisher, "newer", id="undo")
+    assert _check(lakehouse.publisher, "undo")
+    lakehouse.arrive("elsewhere", {FAR: [1]})
+    assert _check(lakehouse.publisher, "undo")
+    lakehouse.arrive("older", {OLD: [5]})
+    with pytest.raises(PublicationRefused, match=f"undo cannot be rolled back: rows arrived on {OLD}"):
+        _check(lakehouse.publisher, "undo")
+
+
+def test_rows_that_arrive_after_the_look_refuse_the_rollback(lakehouse: RawLakehouse) -> None:
+    """What was looked at is an input of the rollback."""
+    lakehouse.arrive("newer", {NEW: [7]})
+    prepared = undoable(lakehouse.publisher, "newer")
+    looked_at = require_sound_rollback(lakehouse.publisher, prepared)
+    lakehouse.arrive("older", {OLD: [5, MARKER]})
+    with pytest.raises(PublicationRefused, match=RAW):
+        roll_back(lakehouse.publisher, "newer", id="undo", inputs=looked_at)
+
+
+def test_tables_without_a_window_are_rolled_back_as_they_are(lakehouse: RawLakehouse) -> None:
+    """Nothing is read for them."""
+    lakehouse.publish("p", {"bronze_sales": {NEW: [7]}})
+    assert _check(lakehouse.publisher, "p") == ()

@@ -1,0 +1,55 @@
+"""The fate of every received line: one table of cases, no lakehouse."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from backfill_assets.landing.trace_outcomes import Outcome, fates
+
+DAY, OTHER = date(2017, 3, 1), date(2017, 3, 2)
+
+
+def landed(line: int, day: date = DAY, **more: Any) -> dict[str, Any]:
+    return {"day": day, "source_file": "a", "source_line": line, "record_kind": "received", **more}
+
+
+def winner(line: int, day: date = DAY, moved_to: date | None = None) -> dict[str, Any]:
+    return landed(line, day, superseded_by_day=moved_to)
+
+
+@pytest.mark.parametrize(
+    ("typed", "quarantined", "outcome", "why"),
+    [
+        ([winner(1)], [], "published", "newest version of its day"),
+        ([winner(1, moved_to=OTHER)], [], "superseded", "belongs to 2017-03-02"),
+        ([winner(2)], [], "deduplicated", "a:2 stands for it"),
+        ([winner(2, moved_to=OTHER)], [], "deduplicated", "a:2 stands for it"),
+        ([], [landed(1, reasons=["x: is missing", "y: is missing"])], "quarantined", "x: is missing; y: is missing"),
+        ([winner(2)], [landed(1, reasons=["x: is missing"])], "quarantined", "x: is missing"),
+        ([], [], "not built yet", "2017-03-01 was not built"),
+        ([winner(1, OTHER)], [], "not built yet", "2017-03-01 was not built"),
+    ],
+)
+def test_the_fate_of_a_line(
+    typed: list[dict[str, Any]], quarantined: list[dict[str, Any]], outcome: Outcome, why: str
+) -> None:
+    """Each kind of end, and what takes precedence: a rejected line never stood against the winner of its day."""
+    (found,) = fates([landed(1)], typed, quarantined, lambda raw, winner: False)
+    assert (found.day, found.file, found.line, found.outcome) == (DAY, "a", 1, outcome)
+    assert why in found.why
+
+
+def test_a_line_that_would_win_arrived_after_its_day_was_built() -> None:
+    """A correction is not said to have lost before anybody compared it; the winner stays one until then."""
+    rows = [landed(1, version="2"), landed(2, version="1"), landed(3, version="0")]
+    found = fates(rows, [winner(2) | {"version": "1"}], [], lambda raw, winner: raw["version"] > winner["version"])
+    assert [each.outcome for each in found] == ["not built yet", "published", "deduplicated"]
+
+
+def test_markers_are_no_lines() -> None:
+    """Nobody landed them; they only say where a newer version is."""
+    marker = {**landed(1), "record_kind": "supersession", "source_file": None, "source_line": None}
+    assert fates([marker], [winner(1)], [], lambda raw, winner: False) == []

@@ -1,0 +1,176 @@
+"""The landing zone loses nothing silently: every file is listed once, or refused by name."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest, SourceUnreadable
+from backfill_assets.landing.zone import LandedFile, LandingZone
+
+DAY = date(2017, 3, 1)
+WEEK = DayRange(DAY, date(2017, 3, 7))
+
+
+def land(root: Path, name: str, content: bytes, day: str = "2017-03-01") -> Path:
+    path = root / "sales" / day / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def only_file(root: Path) -> LandedFile:
+    (file,) = LandingZone(root).files("sales", [DAY])
+    return file
+
+
+def test_files_come_in_order_of_day_and_path_and_only_for_the_days_asked_for(tmp_path: Path) -> None:
+    """Row positions and source lines depend on a listing that is the same on every machine."""
+    for day, name in (("2017-03-02", "a"), ("2017-03-01", "b"), ("2017-03-01", "a"), ("2017-04-01", "a")):
+        land(tmp_path, f"{name}.jsonl.gz", gzip.compress(name.encode()), day)
+    listed = [file.path for file in LandingZone(tmp_path).files("sales", WEEK)]
+    assert listed == [
+        "sales/2017-03-01/a.jsonl.gz", "sales/2017-03-01/b.jsonl.gz", "sales/2017-03-02/a.jsonl.gz",
+    ]  # fmt: skip
+
+
+def test_position_names_the_file_and_follows_its_content(tmp_path: Path) -> None:
+    """A landed file counts once: the same content gives the same position, other content another one."""
+    path = land(tmp_path, "a.jsonl.gz", b"")
+    empty = only_file(tmp_path)
+    assert empty.position == ("landed:sales:sales/2017-03-01/a.jsonl.gz", int(empty.content_hash[:16], 16) >> 1)
+    assert empty.size == 0 and 0 <= empty.position[1] < 2**63
+    assert only_file(tmp_path).position == empty.position
+    path.write_bytes(gzip.compress(b"{}\n"))
+    assert only_file(tmp_path).position != empty.position
+
+
+def test_hidden_and_temporary_files_are_not_seen(tmp_path: Path) -> None:
+    """A writer that is still busy must not have half of its file read."""
+    for name in (".a.jsonl.gz", "_SUCCESS", "a.jsonl.gz.tmp", "a.jsonl.gz.part"):
+        land(tmp_path, name, b"unfinished")
+    land(tmp_path, "x.jsonl.gz", b"", "_archive")
+    assert LandingZone(tmp_path).files("sales", WEEK) == ()
+
+
+def test_what_is_no_landed_file_is_left_out_and_told_by_name(tmp_path: Path) -> None:
+    """It stops no day. Left out without a word, its rows would be lost."""
+    land(tmp_path, "a.jsonl.gz", b"")
+    for folder in ("2017-3-1", "2017-02-30", "20170301", "latest"):
+        land(tmp_path, "a.jsonl.gz", b"", folder)
+    land(tmp_path, "notes.txt", b"", "2017-03-02")
+    for name in ("a.jsonl", "a.csv.gz", "b.jsonl.gz/part"):
+        land(tmp_path, name, b"")
+    (tmp_path / "sales" / "2017-03-04").write_text("a file with the name of a day")
+    zone = LandingZone(tmp_path)
+    assert [file.path for file in zone.files("sales", WEEK)] == ["sales/2017-03-01/a.jsonl.gz"]
+    no_days = ["sales/2017-02-30", "sales/2017-03-04", "sales/2017-3-1", "sales/20170301", "sales/latest"]
+    of_the_day = [f"sales/2017-03-01/{name}" for name in ("a.csv.gz", "a.jsonl", "b.jsonl.gz")]
+    assert list(zone.strays("sales", [DAY])) == [*no_days, *of_the_day]
+    assert list(zone.strays("sales")) == [*no_days, *of_the_day, "sales/2017-03-02/notes.txt"]
+    assert zone.strays("rates") == ()
+
+
+def test_missing_empty_and_landed_days_differ(tmp_path: Path) -> None:
+    """Nothing delivered yet and delivered nothing are different facts."""
+    (tmp_path / "sales" / "2017-03-02").mkdir(parents=True)
+    land(tmp_path, "a.jsonl.gz", b"")
+    zone = LandingZone(tmp_path)
+    found = zone.deliveries("sales", DayRange.parse("2017-03-01..2017-03-03"))
+    assert list(found.values()) == ["landed", "empty", "missing"]
+    assert zone.days("sales") == (date(2017, 3, 1), date(2017, 3, 2))
+
+
+def test_a_range_lists_its_source_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each folder once for the source, and each day's own once: not every folder for every day."""
+    days = DayRange.parse("2017-03-01..2017-03-10")
+    for day in days:
+        (tmp_path / "sales" / str(day)).mkdir(parents=True)
+    listed: list[Path] = []
+    scandir = os.scandir
+
+    def noted(folder: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        listed.append(folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    assert set(LandingZone(tmp_path).deliveries("sales", days).values()) == {"empty"}
+    assert sorted(listed) == [tmp_path / "sales", *(tmp_path / "sales" / str(day) for day in days)]
+
+
+def test_unknown_source_and_malformed_source_name(tmp_path: Path) -> None:
+    """A wrong --landing says so, and a source name cannot climb out of the root."""
+    with pytest.raises(SourceUnreadable, match="no folder 'sales'"):
+        LandingZone(tmp_path).files("sales", WEEK)
+    with pytest.raises(InvalidRequest, match="not the name of a source"):
+        LandingZone(tmp_path).files("../sales", WEEK)
+
+
+@pytest.mark.parametrize("level", ["source", "day", "file"])
+def test_a_link_out_of_the_root_is_refused(tmp_path: Path, level: str) -> None:
+    """Whoever may write to the landing zone must not be able to have other files of the machine read."""
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    land(outside, "a.jsonl.gz", b"")
+    links = {"source": "sales", "day": "sales/2017-03-01", "file": "sales/2017-03-01/a.jsonl.gz"}
+    link = root / links[level]
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside / links[level])
+    with pytest.raises(SourceUnreadable, match="leads out of the landing zone"):
+        LandingZone(root).files("sales", WEEK)
+
+
+def test_whole_files_are_readable(tmp_path: Path) -> None:
+    """No bytes, no lines, one member and several members are all sound gzip."""
+    one = gzip.compress(b'{"a": "1"}\n' * 20_000)
+    for name, content in (("none", b""), ("no_lines", gzip.compress(b"")), ("one", one), ("three", one * 3)):
+        land(tmp_path, f"{name}.jsonl.gz", content)
+    zone = LandingZone(tmp_path)
+    files = zone.files("sales", [DAY])
+    assert len(files) == 4
+    for file in files:
+        zone.verify_readable(file)
+
+
+def test_truncation_is_named_with_its_byte(tmp_path: Path) -> None:
+    """A half-copied file must stop the run before any of its rows counts."""
+    whole = gzip.compress(bytes(range(256)) * 2_000)
+    for kept in (1, 9, 100, len(whole) - 1):
+        land(tmp_path, "a.jsonl.gz", whole[:kept])
+        with pytest.raises(SourceUnreadable, match=rf"sales/2017-03-01/a.jsonl.gz: truncated gzip.* byte {kept} "):
+            LandingZone(tmp_path).verify_readable(only_file(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "byte"),
+    [
+        (b'{"not": "compressed"}\n', 1),
+        (gzip.compress(b"x") + b"trailing", len(gzip.compress(b"x")) + 1),
+        (gzip.compress(b"x")[:-8] + b"\0" * 8, len(gzip.compress(b"x")) - 5),
+    ],
+    ids=["plain text", "trailing bytes", "wrong checksum"],
+)
+def test_undecodable_gzip_is_named_with_its_byte(tmp_path: Path, content: bytes, byte: int) -> None:
+    """The byte tells a person whether the file is of another kind, or was damaged on its way."""
+    land(tmp_path, "a.jsonl.gz", content)
+    with pytest.raises(SourceUnreadable, match=f"undecodable gzip at byte {byte}"):
+        LandingZone(tmp_path).verify_readable(only_file(tmp_path))
+
+
+def test_a_file_that_changed_after_it_was_listed_is_refused(tmp_path: Path) -> None:
+    """Rows of one content must never be recorded under the position of another."""
+    path = land(tmp_path, "a.jsonl.gz", gzip.compress(b"{}\n"))
+    file = only_file(tmp_path)
+    LandingZone(tmp_path).verify_unchanged(file)
+    path.write_bytes(gzip.compress(b"{} \n"))
+    with pytest.raises(SourceUnreadable, match="changed after it was read"):
+        LandingZone(tmp_path).verify_unchanged(file)
+    path.unlink()
+    with pytest.raises(SourceUnreadable, match="cannot be read"):
+        LandingZone(tmp_path).verify_unchanged(file)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets.sales.source import SALES
+from backfill_assets.datasets.sales.v1 import REFINEMENT
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.canonical import (
+    all_well_written,
+    content_hash_of_values,
+    parsed,
+    raw_content_hash,
+    sum_of_hashes,
+)
+from backfill_assets.model.refinement import accepted
+from backfill_assets_tests.strategies.raw_sales import TOKEN, raw_sales
+from backfill_assets_tests.strategies.xxh64 import chained, xxh64
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "text", "value"),
+    [
+        ("decimal(18,2)", "12.5", "12.50"),
+        ("decimal(18,2)", "-0.10", "-0.10"),
+        ("decimal(18,2)", "3.1000", "3.10"),
+        ("decimal(18,2)", "12.345", None),
+        ("decimal(18,2)", "12,50", None),
+        ("decimal(18,2)", "1e2", None),
+        ("decimal(18,2)", " 1", None),
+        ("decimal(18,2)", "1.", None),
+        ("decimal(18,2)", "12345678901234567", None),
+        ("bigint", "0012", "12"),
+        ("bigint", "1.0", None),
+        ("date", "2017-02-28", "2017-02-28"),
+        ("date", "2017-02-30", None),
+        ("date", "2017-2-3", None),
+        ("timestamp", "2017-03-01T11:20:00.000001Z", "2017-03-01 11:20:00.000001"),
+        ("timestamp", "2017-03-01T11:20:00+01:00", None),
+        ("timestamp", "2017-03-01T25:20:00Z", None),
+        ("timestamp", "2017-03-01", None),
+        ("timestamp", "", None),
+    ],
+)
+def test_text_is_a_value_or_nothing(spark: SparkSession, spark_type: str, text: str, value: str | None) -> None:
+    """Spark's own casts round, guess the time zone and read half a date: mistakes would pass for data."""
+    rows = spark.createDataFrame([(text,)], "text string").select(parsed(F.col("text"), spark_type).cast("string"))
+    assert rows.collect()[0][0] == value
+
+
+@pytest.mark.parametrize(
+    ("changed", "well_written"),
+    [
+        ({}, True),
+        ({"sales_value": "-7.10", "quantity": "+3", "updated_at": "2017-03-01T23:59:59.120Z"}, True),
+        ({"coupon_disc": None, "retail_disc": ""}, True),
+        ({"household_token": "any text", "currency": "\u001f"}, True),
+        ({"quantity": "1.0"}, False),
+        ({"sales_value": "1e2"}, False),
+        ({"sales_value": " 1"}, False),
+        ({"updated_at": "yesterday"}, False),
+        ({"quantity": "1\u001f2"}, False),
+        ({"quantity": "1\u001f2", "sales_value": None}, False),
+    ],
+)
+def test_all_fields_are_well_written_or_each_is_looked_at(
+    spark: SparkSession, changed: dict[str, str | None], well_written: bool
+) -> None:
+    """One look at all of them must never let through what a look at each would not."""
+    raw = raw_sales(spark, [changed])
+    each = [parsed(F.col(name), SALES.type_of(name)).cast("string") for name in SALES.parsed_columns]
+    beside = [
+        parsed(F.col(name), SALES.type_of(name), all_well_written(SALES)).cast("string")
+        for name in SALES.parsed_columns
+    ]
+    row = raw.select(all_well_written(SALES), F.array(*each), F.array(*beside)).first()
+    assert row is not None and row[0] is well_written
+    assert row[1] == row[2]
+
+
+@given(hashes=st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=20))
+@settings(max_examples=20)
+def test_hashes_are_added_up_exactly(spark: SparkSession, hashes: list[int | None]) -> None:
+    """In halves, and beyond what a bigint holds; null for no hash at all."""
+    rows = spark.createDataFrame([(each,) for each in hashes], "hash bigint")
+    known = [each for each in hashes if each is not None]
+    row = rows.agg(sum_of_hashes(F.col("hash"))).first()
+    assert row is not None and row[0] == (sum(known) if known else None)
+
+
+def test_a_type_without_a_text_form_cannot_be_declared() -> None:
+    """A source that asks for doubles would get hashes that no typed row can repeat."""
+    with pytest.raises(InvalidRequest, match="double"):
+        parsed(None, "double")  # type: ignore[arg-type]
+
+
+def test_the_independent_hash_is_xxh64() -> None:
+    """The specification's own answer, so that the tests do not compare Spark with a slip of ours."""
+    assert xxh64(b"", 0) == 0xEF46DB3751D8E999
+    assert xxh64(b"abc", 0) == 0x44BC2CF5AD770999
+
+
+def test_a_content_hash_is_what_the_specification_says(spark: SparkSession) -> None:
+    """It is written down for good in every raw row: another formula would make all history look changed."""
+    row = raw_sales(spark, [{"sales_value": "0.5", "coupon_disc": None}]).first()
+    assert row is not None
+    assert row.content_hash == chained(
+        [
+            f"household_token={TOKEN}",
+            "store_id=330",
+            "basket_id=31198570044",
+            "product_id=1095275",
+            "quantity=1",
+            "sales_value=0.50",
+            "retail_disc=0.00",
+            "coupon_match_disc=0.00",
+            "transaction_timestamp=1488369206000000",
+            "currency=USD",
+            "updated_at=1488412799000000",
+        ]
+    )
+
+
+def test_typed_rows_repeat_the_hash_of_their_text(spark: SparkSession) -> None:
+    """Otherwise sums of raw and of facts could not be compared, whichever way the source writes a number."""
+    variants = [
+        {"basket_id": "1", "sales_value": "3.1"},
+        {"basket_id": "2", "sales_value": "+03.10", "quantity": "007"},
+        {"basket_id": "3", "updated_at": "2017-03-01T23:59:59.120Z"},
+        {"basket_id": "4", "rescued": '{"till":"7"}'},
+    ]
+    typed = accepted(raw_sales(spark, variants), REFINEMENT)
+    found = typed.select("content_hash", content_hash_of_values(SALES).alias("again")).collect()
+    assert len(found) == 4
+    assert all(row.content_hash == row.again for row in found)
+
+
+def test_swapped_and_moved_values_change_the_hash(spark: SparkSession) -> None:
+    """Two fields that change places, a value next door and another amount are all other content."""
+    rows = raw_sales(
+        spark,
+        [
+            {"retail_disc": "1.00", "coupon_disc": None},
+            {"retail_disc": None, "coupon_disc": "1.00"},
+            {"store_id": "3", "basket_id": "31"},
+            {"store_id": "33", "basket_id": "1"},
+            {"sales_value": "12,3x"},
+            {"sales_value": "12,3y"},
+            {"unparsed_line": "a"},
+            {"unparsed_line": "b"},
+        ],
+    )
+    assert rows.select(raw_content_hash(SALES)).distinct().count() == 8

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any, ClassVar
+
+import pandera.pyspark as pandera
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.datasets import registry
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.contract import ARGUMENTS, Contract, Field
+from backfill_assets.model.contract_columns import CHECKS, sound, struct_type, violations
+
+
+class EveryCheck(Contract):
+    """One column for every check that is translated, twice where it takes options."""
+
+    ge: Annotated[T.DecimalType, 9, 2] = Field(nullable=True, ge=0)
+    gt: T.LongType = Field(nullable=True, gt=3)
+    le: T.LongType = Field(nullable=True, le=3)
+    lt: T.DateType = Field(nullable=True, lt=date(2017, 3, 1))
+    closed: T.LongType = Field(nullable=True, in_range={"min_value": 1, "max_value": 3})
+    opened: T.LongType = Field(
+        nullable=True, in_range={"min_value": 1, "max_value": 3, "include_min": False, "include_max": False}
+    )
+    eq: T.StringType = Field(nullable=True, eq="a")
+    ne: T.StringType = Field(nullable=True, ne="a")
+    isin: T.StringType = Field(nullable=True, isin=["a", "b"])
+    notin: T.StringType = Field(nullable=True, notin=["a", "b"])
+    matches: T.StringType = Field(nullable=True, str_matches="[A-Z]{3}$")
+    least: T.StringType = Field(nullable=True, str_length={"min_value": 2})
+    most: T.StringType = Field(nullable=True, str_length={"max_value": 2})
+    present: T.StringType = Field(nullable=False)
+
+
+SOUND: Mapping[str, Any] = {
+    "ge": Decimal("0.00"),
+    "gt": 4,
+    "le": 3,
+    "lt": date(2017, 2, 28),
+    "closed": 3,
+    "opened": 2,
+    "eq": "a",
+    "ne": "b",
+    "isin": "b",
+    "notin": "c",
+    "matches": "USD",
+    "least": "ab",
+    "most": "ab",
+    "present": "",
+}
+BREACHES: list[tuple[str, Any, str]] = [
+    ("ge", Decimal("-0.01"), "ge: not greater than or equal to 0 (was -0.01)"),
+    ("gt", 3, "gt: not greater than 3 (was 3)"),
+    ("le", 4, "le: not less than or equal to 3 (was 4)"),
+    ("lt", date(2017, 3, 1), "lt: not less than 2017-03-01 (was 2017-03-01)"),
+    ("closed", 4, "closed: not in [1, 3] (was 4)"),
+    ("closed", 0, "closed: not in [1, 3] (was 0)"),
+    ("opened", 1, "opened: not in (1, 3) (was 1)"),
+    ("opened", 3, "opened: not in (1, 3) (was 3)"),
+    ("eq", "b", "eq: not equal to a (was b)"),
+    ("ne", "a", "ne: equal to a (was a)"),
+    ("isin", "c", "isin: not one of a, b (was c)"),
+    ("notin", "a", "notin: one of a, b (was a)"),
+    ("matches", "xUSD", "matches: does not match ^[A-Z]{3}$ (was xUSD)"),
+    ("least", "a", "least: not 2.. characters long (was a)"),
+    ("most", "abc", "most: not 0..2 characters long (was abc)"),
+    ("present", None, "present: is missing"),
+]
+
+
+def _columns_that_pandera_rejects(spark: SparkSession, row: Mapping[str, Any]) -> set[str]:
+    """Pandera runs a job for every check, and says which columns of a frame are broken, not which rows."""
+    frame = spark.createDataFrame([tuple(row.values())], struct_type_without_nullability())
+    validated: Any = EveryCheck.to_schema().validate(frame)
+    kinds = [errors for by_kind in validated.pandera.errors.values() for errors in by_kind.values()]
+    return {error["column"] for errors in kinds for error in errors}
+
+
+def struct_type_without_nullability() -> T.StructType:
+    return T.StructType([T.StructField(field.name, field.dataType) for field in struct_type(EveryCheck).fields])
+
+
+def _reasons(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], struct_type_without_nullability())
+    judged = frame.select(violations(EveryCheck).alias("reasons"), sound(EveryCheck).alias("sound")).collect()
+    assert [row.sound for row in judged] == [not row.reasons for row in judged]
+    return [list(row.reasons) for row in judged]
+
+
+def test_a_breach_is_told_in_words_with_the_value(spark: SparkSession) -> None:
+    """The known answer for every check that is translated; none is left out."""
+    found = _reasons(spark, [{**SOUND, column: value} for column, value, _ in BREACHES])
+    assert found == [[reason] for _, _, reason in BREACHES]
+    used = {check.name for column in EveryCheck.to_schema().columns.values() for check in column.checks}
+    assert used == set(CHECKS) == set(ARGUMENTS.values())
+
+
+def test_verdicts_are_those_of_pandera(spark: SparkSession) -> None:
+    """The contract means what pandera says it means; the translation may only be faster."""
+    nothing = {**dict.fromkeys(SOUND), "present": "x"}
+    low = {**SOUND, **{column: value for column, value, _ in BREACHES}}
+    high = {**SOUND, **{column: value for column, value, _ in reversed(BREACHES)}}
+    rows = [SOUND, nothing, low, high]
+    ours = [{reason.split(":")[0] for reason in reasons} for reasons in _reasons(spark, rows)]
+    assert ours == [_columns_that_pandera_rejects(spark, row) for row in rows]
+    assert ours == [set(), set(), set(SOUND), set(SOUND)]
+
+
+def test_every_broken_column_gives_a_reason(spark: SparkSession) -> None:
+    """One landing of corrections should be enough."""
+    [reasons] = _reasons(spark, [{**SOUND, "gt": 0, "eq": "z", "present": None}])
+    assert [reason.split(":")[0] for reason in reasons] == ["gt", "eq", "present"]
+
+
+def test_what_could_not_be_read_is_told_apart_from_what_is_missing(spark: SparkSession) -> None:
+    """Both are null when typed; whether the contract allows nulls decides about one, never about the other."""
+    frame = spark.createDataFrame([("12,3x", None), (None, None)], "ge_text string, ge decimal(9,2)")
+    judged = (EveryCheck, {"ge": F.col("ge_text")}, ["ge"])
+    found = frame.select(violations(*judged).alias("reasons"), sound(*judged).alias("sound")).collect()
+    assert [row.reasons for row in found] == [["ge: '12,3x' is not a decimal(9,2)"], []]
+    assert [row.sound for row in found] == [False, True]
+
+
+def _starts_with() -> type[Contract]:
+    class Declared(Contract):
+        name: T.StringType = Field(str_startswith="a")
+
+    return Declared
+
+
+def _unique() -> type[Contract]:
+    class Declared(Contract):
+        name: T.StringType = Field()
+
+        class Config:
+            unique: ClassVar = ["name"]
+
+    return Declared
+
+
+def _without_field() -> type[Contract]:
+    class Declared(Contract):
+        name: T.StringType
+
+    return Declared
+
+
+def _without_type() -> type[Contract]:
+    class Declared(Contract):
+        name = Field(ge=0)
+
+    return Declared
+
+
+def _with_a_check_of_its_own() -> type[Contract]:
+    class Declared(Contract):
+        name: T.StringType = Field()
+
+        @pandera.check("name")
+        def is_short(self, column: object) -> bool:
+            return column is not None
+
+    return Declared
+
+
+@pytest.mark.parametrize(
+    ("declare", "what"),
+    [
+        (_without_type, "name"),
+        (_with_a_check_of_its_own, "is_short"),
+        (_starts_with, "name: str_startswith"),
+        (_unique, "Config"),
+        (_without_field, "name"),
+    ],
+)
+def test_what_cannot_be_judged_on_rows_cannot_be_declared(declare: Callable[[], object], what: str) -> None:
+    """At import, not at the first run: a rule that is silently not checked is worse than none."""
+    with pytest.raises(InvalidRequest, match=f"The contract Declared .*{what}"):
+        declare()
+
+
+def test_every_contract_is_the_pandera_model_it_declares() -> None:
+    """What is read without pandera and what pandera makes of it are one: columns, order, nullability, words, checks."""
+    for table in registry.tables():
+        made, declared = table.contract.to_schema().columns, table.contract.fields()
+        assert list(made) == list(declared), table.name
+        for name, field in declared.items():
+            column = made[name]
+            assert (column.nullable, column.description) == (field.nullable, field.description)
+            assert {check.name for check in column.checks} == {ARGUMENTS[check] for check in field.checks}
+
+
+def test_every_declared_table_has_a_day_and_its_key_in_the_contract() -> None:
+    """Tables are partitioned by ``day``; a key that is no column would fail in the middle of a run."""
+    for table in registry.tables():
+        names = struct_type(table.contract).names
+        assert names[-1] == "day", table.name
+        assert set(table.key) | set(table.totals) <= set(names), table.name

@@ -1,0 +1,325 @@
+"""A wrong declaration is refused when it is made, in words, with the name that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import types as T
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.sea_temperatures import (
+    REPORT,
+    SEA_TEMPERATURES,
+    SEA_TEMPERATURES_DATASET,
+    BronzeSeaTemperatures,
+    TypedSeaTemperatures,
+    bronze,
+)
+from backfill_assets.days import Cadence
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Dataset, DayRule, Reads, Source, Step, Table, Version
+from backfill_assets.model.declaration_check import require_sound
+from backfill_assets.model.landed import BronzeColumns, Occurrence, landed_steps
+from backfill_assets.model.refinement import Refinement
+from backfill_assets.model.rules import (
+    ConvertedExactly,
+    EverythingAccountedFor,
+    FewNulls,
+    FewRejected,
+    RatesFound,
+    TotalAgrees,
+    VolumeWithin,
+)
+
+BRONZE = "bronze_sea_temperatures"
+RAW = "raw_sea_temperatures"
+READS = (Reads(BRONZE),)
+
+
+class WithoutDay(Contract):
+    """A contract that forgot the day."""
+
+    readings: T.LongType = Field(ge=1)
+
+
+class RoundedTypes(BronzeSeaTemperatures):
+    """The type of a landed field was changed in the contract only."""
+
+    celsius: T.DoubleType = Field()  # type: ignore[assignment]
+
+
+class BronzeNumbered(BronzeColumns, Occurrence, TypedSeaTemperatures):
+    """Identical readings are rows of their own."""
+
+
+def landed(source: Source = SEA_TEMPERATURES, contract: type[Contract] = BronzeSeaTemperatures, **more: Any) -> Any:
+    arguments: dict[str, Any] = {
+        "rows": "readings",
+        "key": ("sensor_id", "measured_at"),
+        "versions": (Version("v1", "Newest.", (Reads(RAW),), bronze),),
+        "current": "v1",
+        "most_rows": 1_000,
+        "tolerated_rejects": 5,
+    }
+    return landed_steps(source, contract, **{**arguments, **more})
+
+
+def declared(*steps: Step, landed_as: tuple[Step, Step] | None = None) -> Dataset:
+    return replace(SEA_TEMPERATURES_DATASET, steps=(*(landed_as or landed()), *steps))
+
+
+def report(*reads: Reads, cadence: Cadence = Cadence.DAILY, **changes: Any) -> Step:
+    return Step((replace(REPORT, **changes),), (Version("v1", "", reads or READS, dict),), "v1", cadence=cadence)
+
+
+def ruled(*rules: DayRule) -> Dataset:
+    return declared(report(rules=rules))
+
+
+def source(**changes: Any) -> Dataset:
+    changed = replace(SEA_TEMPERATURES, **changes)
+    return declared(landed_as=landed(changed))
+
+
+WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
+    "the total of a fact": (
+        lambda: ruled(TotalAgrees("readings", fact=BRONZE, fact_total="row")),
+        "rule total_agrees_readings: 'row' is no total of bronze_sea_temperatures.*Did you mean rows",
+    ),
+    "a column of a fact that is not measured as a total": (
+        lambda: ruled(TotalAgrees("readings", fact=BRONZE, fact_total="celsius")),
+        r"'celsius' is no total of bronze_sea_temperatures.*totals=\(\"celsius\",\)",
+    ),
+    "the own total of a rule": (
+        lambda: declared(report(totals=())),
+        r"rule total_agrees_readings: 'readings' is no total of report_sea_temperature.*totals=\(\"readings\",\)",
+    ),
+    "the table of a rule": (
+        lambda: ruled(VolumeWithin(1_000, made_of="bronze_sea_temperature")),
+        "rule volume_within: there is no table 'bronze_sea_temperature'.*Did you mean bronze_sea_temperatures",
+    ),
+    "a rule that looks at its own table": (
+        lambda: ruled(VolumeWithin(1_000, made_of=REPORT.name)),
+        "rule volume_within: it compares report_sea_temperature with itself",
+    ),
+    "a total of a table that the step does not read": (
+        lambda: declared(
+            report(),
+            report(Reads(REPORT.name), name="report_sea", rules=(TotalAgrees("readings", BRONZE, "rows"),)),
+            replace_total(),
+        ),
+        "rule total_agrees_readings: report_again does not read report_sea_temperature",
+    ),
+    "what another table does not measure": (
+        lambda: ruled(EverythingAccountedFor(raw=RAW, quarantine=BRONZE.replace("bronze", "quarantine"))),
+        "rule everything_accounted_for: .*'deduplicated_rows' is no column of report_sea_temperature",
+    ),
+    "received rows of a table that is not raw": (
+        lambda: ruled(FewRejected(BRONZE, BRONZE, at_most=Decimal(0))),
+        "rule few_rejected: bronze_sea_temperatures does not measure 'received'",
+    ),
+    "the column of a rule": (
+        lambda: ruled(FewNulls("mean_celcius", at_most=Decimal(0))),
+        "rule few_nulls_mean_celcius: 'mean_celcius' is no column of .*Did you mean mean_celsius",
+    ),
+    "several columns of a rule": (
+        lambda: ruled(RatesFound(rate="readings", currency="sensor", within_days=7)),
+        "rule rates_found: 'sensor' is no column of report_sea_temperature.*Did you mean sensor_id",
+    ),
+    "a column that is converted": (
+        lambda: ruled(ConvertedExactly("mean_celsius", rate="readings", converted="kelvin", digits=4)),
+        "rule converted_exactly_kelvin: 'kelvin' is no column of report_sea_temperature",
+    ),
+    "two rules of one name": (
+        lambda: ruled(VolumeWithin(1), VolumeWithin(2)),
+        "report_sea_temperature: it has two rules volume_within",
+    ),
+    "a key": (
+        lambda: declared(report(key=("sensor",))),
+        "key: 'sensor' is no column of report_sea_temperature.*Did you mean sensor_id",
+    ),
+    "no key": (lambda: declared(report(key=())), r"report_sea_temperature: it has no key.*\(\"day\",\)"),
+    "a key twice": (lambda: declared(report(key=("sensor_id", "sensor_id"))), "key: 'sensor_id' is there twice"),
+    "a total": (lambda: declared(report(totals=("reading",))), "totals: 'reading' is no column of .*mean readings"),
+    "a total of texts": (
+        lambda: declared(report(totals=("readings", "sensor_id"))),
+        "totals: 'sensor_id' is a string: only numbers add up",
+    ),
+    "a group": (lambda: declared(report(groups=("sensors",))), "groups: 'sensors' is no column of .*mean sensor_id"),
+    "a column that is made of others": (
+        lambda: declared(report(made_of={**REPORT.made_of, "reading": (f"{BRONZE}.celsius",)})),
+        "made_of: 'reading' is no column of report_sea_temperature.*Did you mean readings",
+    ),
+    "what a column is made of": (
+        lambda: declared(report(made_of={**REPORT.made_of, "readings": (f"{BRONZE}.celcius",)})),
+        "made_of: 'celcius' is no column of bronze_sea_temperatures.*Did you mean celsius",
+    ),
+    "a table that a column is made of": (
+        lambda: declared(report(made_of={**REPORT.made_of, "readings": (f"{RAW}.celsius",)})),
+        "made_of: v1 does not read 'raw_sea_temperatures'.*It reads bronze_sea_temperatures",
+    ),
+    "a column of unknown origin": (
+        lambda: declared(report(made_of={})),
+        "made_of: it is not known what 'mean_celsius' is made of",
+    ),
+    "a contract without a day": (
+        lambda: declared(report(contract=WithoutDay, key=("readings",), groups=(), rules=(), made_of={})),
+        "contract WithoutDay: its last column is not 'day'",
+    ),
+    "types that differ": (
+        lambda: declared(landed_as=landed(contract=RoundedTypes)),
+        r"bronze_sea_temperatures: 'celsius' is a double in its contract and a decimal\(6,3\) in its source",
+    ),
+    "a landed field that bronze does not have": (
+        lambda: source(fields=(*SEA_TEMPERATURES.fields, "salinity")),
+        "bronze_sea_temperatures: 'salinity' is a field of its source and no column of its contract",
+    ),
+    "the event day": (
+        lambda: source(event_day_field="measured"),
+        "source sea_temperatures, event_day_field: 'measured' is no landed field.*Did you mean measured_at",
+    ),
+    "an event day of another type": (
+        lambda: source(event_day_field="celsius"),
+        r"event_day_field: 'celsius' is a decimal\(6,3\).*date or timestamp",
+    ),
+    "the version": (
+        lambda: source(version_field="sentat"),
+        "version_field: 'sentat' is no landed field.*Did you mean sent_at",
+    ),
+    "a key field": (
+        lambda: source(key_fields=("sensor", "measured_at")),
+        "key_fields: 'sensor' is no landed field.*Did you mean sensor_id",
+    ),
+    "a personal field": (
+        lambda: source(personal_fields={"sensorid": "token"}),
+        "personal_fields: 'sensorid' is no landed field.*Did you mean sensor_id",
+    ),
+    "a typed field": (
+        lambda: source(types={**SEA_TEMPERATURES.types, "celcius": "decimal(6,3)"}),
+        "types: 'celcius' is no landed field.*Did you mean celsius",
+    ),
+    "a type": (
+        lambda: source(types={**SEA_TEMPERATURES.types, "celsius": "double"}),
+        "types: 'celsius': Landed text cannot be typed as double.*decimal",
+    ),
+    "a field twice": (
+        lambda: source(fields=(*SEA_TEMPERATURES.fields, "celsius")),
+        "fields: 'celsius' is there twice",
+    ),
+    "a field with the name of a column of raw": (
+        lambda: source(fields=(*SEA_TEMPERATURES.fields, "source_file")),
+        "fields: 'source_file' is a column that ingestion adds",
+    ),
+    "the name of a source": (lambda: source(name="Sea-Temperatures"), "'Sea-Temperatures' is no name of a folder"),
+    "the current version": (
+        lambda: declared(landed_as=landed(current="v2")),
+        "bronze_sea_temperatures: it has no version 'v2'.*Versions: v1",
+    ),
+    "two versions of one name": (
+        lambda: declared(landed_as=landed(versions=2 * (Version("v1", "", (Reads(RAW),), bronze),))),
+        "bronze_sea_temperatures: it has two versions v1",
+    ),
+    "a table that is read": (
+        lambda: declared(report(Reads("bronze_sea_temperature"), made_of={}, rules=())),
+        "version v1: there is no table 'bronze_sea_temperature'.*Did you mean bronze_sea_temperatures",
+    ),
+    "a table that is built later": (
+        lambda: replace(SEA_TEMPERATURES_DATASET, steps=(report(), *landed())),
+        "version v1: bronze_sea_temperatures is built after report_sea_temperature",
+    ),
+    "a report of another cadence that is read": (
+        lambda: declared(
+            report(Reads(BRONZE, partial=True), cadence=Cadence.MONTHLY),
+            report(Reads(REPORT.name), name="report_again", rules=(), made_of={}),
+        ),
+        "version v1: report_sea_temperature is monthly",
+    ),
+    "days in part": (
+        lambda: declared(report(Reads(BRONZE, partial=True))),
+        "version v1: report_sea_temperature is daily: it cannot read bronze_sea_temperatures in part",
+    ),
+    "bronze that does not read its raw": (
+        lambda: declared(landed_as=landed(versions=(Version("v1", "", (), bronze),))),
+        "quarantine_sea_temperatures: v1 reads no raw table",
+    ),
+    "identical lines that move to another day": (
+        lambda: declared(
+            landed_as=landed(
+                replace(SEA_TEMPERATURES, supersession_window_days=7), BronzeNumbered, key=("sensor_id", "occurrence")
+            )
+        ),
+        "bronze_sea_temperatures, key: identical lines are numbered within a day",
+    ),
+    "identical lines without their number": (
+        lambda: declared(landed_as=landed(key=("sensor_id", "occurrence"))),
+        "key: 'occurrence' is no column of bronze_sea_temperatures.*Name Occurrence",
+    ),
+    "two tables of one name": (lambda: declared(report(), report()), "there are two tables report_sea_temperature"),
+}
+
+
+def replace_total() -> Step:
+    again = TotalAgrees("readings", fact=REPORT.name, fact_total="readings")
+    return report(Reads("report_sea"), name="report_again", rules=(again,), made_of={})
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_name_is_refused_when_it_is_declared(wrong: str) -> None:
+    """Not after minutes of Spark, as a traceback: the dataset, the table, the rule, the name and the near one."""
+    declare, words = WRONG[wrong]
+    with pytest.raises(InvalidRequest, match=f"(?s)The (dataset|source) .*{words}"):
+        require_sound([declare()])
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    """Whoever corrects one name after the other waits for the next message each time."""
+    with pytest.raises(InvalidRequest, match="wrong in 3 places") as error:
+        declared(report(key=("sensor",), totals=("reading",), groups=("sensors",), rules=()))
+    assert str(error.value).count("Did you mean") == 3
+
+
+def test_every_registered_dataset_is_sound() -> None:
+    """It is judged when the registry is imported, and then with the tables of the others."""
+    require_sound(registry.datasets())
+
+
+def test_a_total_of_another_dataset_is_judged_with_it() -> None:
+    """A dataset alone cannot know what another one measures; the registry does."""
+    total = TotalAgrees("readings", fact="bronze_sales", fact_total="revenue")
+    foreign = declared(report(Reads(BRONZE), Reads("bronze_sales"), rules=(total,)))
+    with pytest.raises(InvalidRequest, match="'revenue' is no total of bronze_sales"):
+        require_sound([*(each for each in registry.datasets() if each.name != foreign.name), foreign])
+
+
+def test_landed_steps_take_totals() -> None:
+    """So that a report can be compared with a sum of bronze."""
+    totals = landed(totals=("celsius",))
+    summed = TotalAgrees("readings", fact=BRONZE, fact_total="celsius")
+    require_sound([declared(report(rules=(summed,)), landed_as=totals)])
+    assert totals[1].tables[0].totals == ("celsius",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"key": ("sensor",)}, "'sensor' is no column of BronzeSeaTemperatures.*Did you mean sensor_id"),
+        ({"derived": {"place": ("sensor", "celsius")}}, "derived: 'sensor' is no landed field"),
+        ({"key": ()}, "has no key"),
+        ({"key": ("day", "sensor_id")}, "'day' is part of every key"),
+    ],
+)
+def test_a_refinement_is_judged_when_it_is_made(arguments: dict[str, Any], words: str) -> None:
+    """Its key is inside a transform, where nothing else would look for it."""
+    with pytest.raises(InvalidRequest, match=f"(?s){words}"):
+        Refinement(SEA_TEMPERATURES, BronzeSeaTemperatures, **{"key": ("sensor_id", "measured_at"), **arguments})
+
+
+def test_tables_are_described_by_their_rules() -> None:
+    """What the rules say they measure is what the judgement of declarations believes."""
+    tables: list[Table] = [table for table in registry.tables() if table.rules]
+    assert all(name for table in tables for rule in table.rules for name in (*rule.measures, *rule.columns))

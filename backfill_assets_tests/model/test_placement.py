@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.datasets.sea_temperatures import SEA_TEMPERATURES_DATASET
+from backfill_assets.model.declaration import Source
+from backfill_assets.model.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY, Placement, both
+
+DAY = date(2017, 3, 4)
+FIRST = date(2016, 12, 24)
+NOW = Placement(FIRST, 1)
+NONE = {ON_ARRIVAL_DAY: 0, AHEAD_OF_ARRIVAL: 0}
+SOME = {ON_ARRIVAL_DAY: 3, AHEAD_OF_ARRIVAL: 0}
+AHEAD = {ON_ARRIVAL_DAY: 0, AHEAD_OF_ARRIVAL: 2}
+
+
+def _source(first_day: date, earliest_day: date | None = None) -> Source:
+    steps = [
+        replace(step, source=replace(step.source, earliest_day=earliest_day)) if step.source else step
+        for step in SEA_TEMPERATURES_DATASET.steps
+    ]
+    found = replace(SEA_TEMPERATURES_DATASET, first_day=first_day, steps=tuple(steps)).steps[0].source
+    assert found is not None
+    return found
+
+
+def test_the_earliest_day_is_the_first_day_of_the_dataset() -> None:
+    """A day that nobody wrote down would keep older rows out without a word."""
+    for dataset in registry.datasets():
+        for step in dataset.steps:
+            if step.source:
+                assert step.source.placement.earliest_day == dataset.first_day, dataset.name
+    assert _source(date(1995, 1, 1)).placement.earliest_day == date(1995, 1, 1)
+    assert _source(FIRST, earliest_day=date(1990, 6, 1)).placement.earliest_day == date(1990, 6, 1)
+
+
+def test_what_is_declared_is_in_the_code_version_of_raw() -> None:
+    raw = SEA_TEMPERATURES_DATASET.steps[0]
+    assert raw.source is not None
+    assert raw.code_version == "v1 from 2016-02-15, 1 ahead"
+    later = replace(raw, source=replace(raw.source, days_ahead=3))
+    assert later.code_version == "v1 from 2016-02-15, 3 ahead"
+    assert SEA_TEMPERATURES_DATASET.steps[1].code_version == "v1"
+
+
+@pytest.mark.parametrize(
+    ("was", "metrics", "day", "concerned"),
+    [
+        (NOW, SOME, DAY, False),
+        (Placement(date(2017, 1, 1), 1), SOME, DAY, True),
+        (Placement(date(2017, 1, 1), 1), NONE, DAY, False),
+        (Placement(date(2017, 1, 1), 1), {}, DAY, True),
+        (Placement(date(2016, 1, 1), 1), SOME, DAY, False),
+        (Placement(date(2016, 1, 1), 1), NONE, date(2016, 12, 23), True),
+        (Placement(date(2016, 1, 1), 1), NONE, FIRST, False),
+        (Placement(FIRST, 0), SOME, DAY, True),
+        (Placement(FIRST, 0), AHEAD, DAY, False),
+        (Placement(FIRST, 2), AHEAD, DAY, True),
+        (Placement(FIRST, 2), SOME, DAY, False),
+        (Placement(None, 1), SOME, DAY, False),
+    ],
+    ids=[
+        "declared as before",
+        "an earlier first day, and rows that wait for it",
+        "an earlier first day, and no such rows",
+        "an earlier first day, and it is not known whether there are such rows",
+        "a later first day, and rows that were too early before",
+        "a later first day, and a day before it",
+        "a later first day, and that day",
+        "further ahead, and rows that wait for it",
+        "further ahead, and rows that were not too far",
+        "less far ahead, and rows that arrived before their day",
+        "less far ahead, and no such rows",
+        "a source that was in no dataset",
+    ],
+)
+def test_which_days_another_declaration_concerns(
+    was: Placement, metrics: dict[str, object], day: date, concerned: bool
+) -> None:
+    """From what was recorded with the day alone: a status reads no data. Other days stay fresh."""
+    assert NOW.concerns(day, was.code_version, metrics) is concerned
+
+
+def test_days_from_before_this_was_recorded_stay_fresh_unless_they_lie_before_the_first_day() -> None:
+    """Every source had 2000-01-01 then."""
+    assert not NOW.concerns(DAY, "v1", {})
+    assert NOW.concerns(date(2016, 12, 1), "v1", {})
+    assert Placement(date(1995, 1, 1), 1).concerns(DAY, "v1", NONE)
+
+
+def test_a_day_that_was_taken_in_by_two_declarations_is_of_both() -> None:
+    """Else rows that are appended would make those look right that were there before."""
+    old = Placement(date(2017, 1, 1), 1)
+    mixed = both(both(old.code_version, NOW.code_version), old.code_version)
+    assert mixed == "v1 from 2017-01-01, 1 ahead; v1 from 2016-12-24, 1 ahead"
+    assert NOW.concerns(DAY, mixed, SOME)
+    assert both("", "v1") == both("v1", "v1") == "v1"
+
+
+def test_a_row_that_names_an_earlier_day_is_told_what_to_declare() -> None:
+    """The day of the row, the day that is declared, and both names that it can be declared by."""
+    told = _source(FIRST).why_on_arrival_day(date(2016, 11, 3))
+    assert told.startswith("2016-11-03 is before 2016-12-24, `first_day` of its dataset. ")
+    assert "`earliest_day` of the source sea_temperatures, then run raw_sea_temperatures again" in told
+    declared = _source(FIRST, earliest_day=date(2016, 12, 1)).why_on_arrival_day(date(2016, 11, 3))
+    assert declared.startswith("2016-11-03 is before 2016-12-01, `earliest_day` of the source sea_temperatures. ")
+    assert "`first_day` of the dataset" in declared
+    ahead = _source(FIRST).why_on_arrival_day(date(2017, 3, 9))
+    assert ahead.startswith("2017-03-09 is more than 1 day(s) after the day it arrived. ")
+    assert "`days_ahead` of the source sea_temperatures" in ahead

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from backfill_assets.datasets.sales.contracts import BronzeSales
+from backfill_assets.datasets.sales.source import SALES
+from backfill_assets.datasets.sales.v1 import REFINEMENT, bronze
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.landed import quarantine_contract
+from backfill_assets.model.refinement import accepted, rejected
+from backfill_assets_tests.strategies.landed_sales import versions
+from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
+
+OTHER_DAY = date(2017, 3, 4)
+
+
+def test_a_sound_row_is_typed_and_keeps_its_provenance(spark: SparkSession) -> None:
+    """The known answer for one row, column by column."""
+    [row] = accepted(raw_sales(spark, [{}]), REFINEMENT).collect()
+    assert row.transaction_id == "31198570044-1095275"
+    assert (row.quantity, row.sales_value, row.currency) == (1, Decimal("0.50"), "USD")
+    assert row.transaction_timestamp.isoformat() == "2017-03-01T11:53:26"
+    assert (row.source_file, row.source_line, row.arrival_day) == ("sales/2017-03-01/a.jsonl.gz", 1, DAY)
+    assert (row.deduplicated_rows, row.deduplicated_hash, row.superseded_by_day) == (0, Decimal(0), None)
+
+
+def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkSession) -> None:
+    """A schema that drifts from the contract is refused at publication, for every day at once."""
+    outputs = bronze({"raw_sales": raw_sales(spark, [{}])})
+    for name, contract in (("bronze_sales", BronzeSales), ("quarantine_sales", quarantine_contract(SALES))):
+        expected = [(field.name, field.dataType) for field in struct_type(contract).fields]
+        assert [(field.name, field.dataType) for field in outputs[name].schema.fields] == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "reasons"),
+    [
+        ({"sales_value": "12,3x"}, ["sales_value: '12,3x' is not a decimal(18,2)"]),
+        ({"sales_value": "-1.20"}, ["sales_value: not greater than or equal to 0 (was -1.20)"]),
+        ({"sales_value": ""}, ["sales_value: '' is not a decimal(18,2)"]),
+        ({"sales_value": None}, ["sales_value: is missing"]),
+        ({"currency": "usd"}, ["currency: does not match ^[A-Z]{3}$ (was usd)"]),
+        ({"household_token": None}, ["household_token: is missing"]),
+        ({"household_token": "900"}, ["household_token: does not match ^[0-9a-f]{64}$ (was 900)"]),
+        ({"household_token": 64 * "x"}, [f"household_token: does not match ^[0-9a-f]{{64}}$ (was {64 * 'x'})"]),
+        ({"updated_at": "yesterday"}, ["updated_at: 'yesterday' is not a timestamp"]),
+        ({"basket_id": None}, ["basket_id: is missing", "transaction_id: is missing"]),
+        ({"product_id": ""}, ["product_id: not 1.. characters long (was )", "transaction_id: is missing"]),
+        (
+            {"quantity": "x", "store_id": None},
+            ["store_id: is missing", "quantity: 'x' is not a bigint"],
+        ),
+        (
+            {"transaction_timestamp": "2099-12-31T00:00:00Z", "day_is_arrival": True},
+            ["transaction_timestamp: '2099-12-31T00:00:00Z' is no plausible day"],
+        ),
+        (
+            {"transaction_timestamp": "yesterday", "day_is_arrival": True},
+            ["transaction_timestamp: 'yesterday' is not a timestamp"],
+        ),
+        (
+            {"unparsed_line": "[1]", "day_is_arrival": True, "store_id": None, "updated_at": None},
+            ["line: is not one JSON object with distinct fields"],
+        ),
+    ],
+)
+def test_a_row_that_breaks_the_contract_is_rejected_with_every_reason(
+    spark: SparkSession, row: dict[str, Any], reasons: list[str]
+) -> None:
+    """The reasons are what somebody sends to the source system: in words, with the value as it was landed."""
+    raw = raw_sales(spark, [row])
+    [found] = rejected(raw, REFINEMENT).collect()
+    assert found.reasons == reasons
+    assert (found.source_file, found.source_line) == ("sales/2017-03-01/a.jsonl.gz", 1)
+    assert accepted(raw, REFINEMENT).collect() == []
+
+
+def test_a_row_of_which_something_is_not_known_is_in_one_of_the_tables(spark: SparkSession) -> None:
+    """A condition that is neither true nor false would leave it out of both."""
+    raw = raw_sales(spark, [{}]).withColumn("day_is_arrival", F.lit(None).cast("boolean"))
+    assert [table(raw, REFINEMENT).count() for table in (accepted, rejected)] == [1, 0]
+
+
+def test_the_greatest_version_wins_and_accounts_for_the_others(spark: SparkSession) -> None:
+    """Never the one that arrived last: here it arrived first, in the first line."""
+    rows: list[dict[str, Any]] = [
+        {"updated_at": "2017-03-01T10:00:00.000002Z", "sales_value": "3.00"},
+        {"updated_at": "2017-03-01T10:00:00.000001Z", "sales_value": "2.00", "arrival_day": OTHER_DAY},
+        {"updated_at": "2017-03-01T10:00:00Z", "sales_value": "1.00"},
+        {"sales_value": "broken", "updated_at": "2017-03-01T11:00:00Z"},
+    ]
+    raw = raw_sales(spark, rows)
+    hashes = {row.sales_value: row.content_hash for row in raw.collect()}
+    [winner] = accepted(raw, REFINEMENT).collect()
+    assert (winner.sales_value, winner.source_line) == (Decimal("3.00"), 1)
+    assert winner.deduplicated_rows == 2
+    assert winner.deduplicated_hash == Decimal(hashes["2.00"] + hashes["1.00"])
+
+
+def test_versions_are_compared_as_moments_not_as_text(spark: SparkSession) -> None:
+    """As text, ``10:00:00Z`` is greater than ``10:00:00.5Z``."""
+    rows = [
+        {"updated_at": "2017-03-01T10:00:00Z", "sales_value": "1.00"},
+        {"updated_at": "2017-03-01T10:00:00.5Z", "sales_value": "2.00"},
+    ]
+    [winner] = accepted(raw_sales(spark, rows), REFINEMENT).collect()
+    assert winner.sales_value == Decimal("2.00")
+
+
+def test_of_exact_duplicates_the_first_arrival_stands_for_all(spark: SparkSession) -> None:
+    """A late duplicate must not change the row that is already published."""
+    rows: list[dict[str, Any]] = [
+        {"arrival_day": OTHER_DAY, "source_file": "sales/2017-03-04/a.jsonl.gz"},
+        {"arrival_day": DAY, "source_file": "sales/2017-03-01/z.jsonl.gz", "source_line": 9},
+        {"arrival_day": DAY, "source_file": "sales/2017-03-01/z.jsonl.gz", "source_line": 8},
+    ]
+    [winner] = accepted(raw_sales(spark, rows), REFINEMENT).collect()
+    assert (winner.arrival_day, winner.source_line, winner.deduplicated_rows) == (DAY, 8, 2)
+
+
+@pytest.mark.parametrize(
+    ("moment", "superseded_by"),
+    [("2017-03-02T00:00:00.000000Z", OTHER_DAY), ("2017-03-01T00:00:00.000000Z", None)],
+)
+def test_only_a_newer_marker_supersedes(spark: SparkSession, moment: str, superseded_by: date | None) -> None:
+    """A transaction that moved away and came back in a still newer version belongs here again."""
+    [row] = accepted(raw_sales(spark, [{}, marker(moment, 5, OTHER_DAY)]), REFINEMENT).collect()
+    assert row.superseded_by_day == superseded_by
+    assert row.deduplicated_rows == 0
+
+
+def test_of_several_markers_the_greatest_names_the_day(spark: SparkSession) -> None:
+    """And at equal moments the content hash decides, as between rows."""
+    moment = "2017-03-02T00:00:00.000000Z"
+    rows = [{}, marker(moment, 5, OTHER_DAY), marker(moment, -7, date(2017, 3, 2)), marker(moment, 4, date(2017, 3, 3))]
+    [row] = accepted(raw_sales(spark, rows), REFINEMENT).collect()
+    assert row.superseded_by_day == OTHER_DAY
+
+
+def test_a_marker_without_a_row_gives_nothing(spark: SparkSession) -> None:
+    """Its row may have been rejected; a marker is neither a sale nor a reject."""
+    raw = raw_sales(spark, [marker("2017-03-02T00:00:00.000000Z", 5, OTHER_DAY)])
+    assert accepted(raw, REFINEMENT).collect() == []
+    assert rejected(raw, REFINEMENT).collect() == []
+
+
+def test_days_are_independent_and_lie_in_one_partition_each(spark: SparkSession) -> None:
+    """One winner per day, not per range; and a day in two partitions would become two files."""
+    days = [date(2017, 3, n) for n in range(1, 8)]
+    rows = [{"day": day, "basket_id": str(n)} for day in days for n in range(20)]
+    winners = accepted(raw_sales(spark, rows).repartition(7), REFINEMENT)
+    placed = winners.withColumn("partition", F.spark_partition_id())
+    found = placed.groupBy("day").agg(F.count("*").alias("rows"), F.count_distinct("partition").alias("partitions"))
+    assert {(row.day, row.rows, row.partitions) for row in found.collect()} == {(day, 20, 1) for day in days}
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), rows=st.lists(versions, min_size=1, max_size=6))
+def test_the_winner_does_not_depend_on_the_order_of_rows(
+    spark: SparkSession, data: st.DataObject, rows: list[Any]
+) -> None:
+    """Whatever the order and the cutting into tasks, the same row comes out, and it is the one plain Python picks."""
+    placed = [
+        {name: row[name] for name in ("updated_at", "sales_value")} | {"source_line": n} for n, row in enumerate(rows)
+    ]
+    shuffled = data.draw(st.permutations(placed))
+    raw = raw_sales(spark, placed)
+    expected = max(raw.collect(), key=lambda row: (row.updated_at, row.content_hash, -row.source_line))
+    [winner] = accepted(raw_sales(spark, shuffled).repartition(3), REFINEMENT).collect()
+    assert (winner.content_hash, winner.source_line) == (expected.content_hash, expected.source_line)
+    assert winner.deduplicated_rows == len(rows) - 1

@@ -1,0 +1,287 @@
+"""Status is decided from the logs alone: every sentence about a day, and the days that are talked about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+import pytest
+from pyspark.sql import types as T
+
+from backfill_assets.days import DayRange
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
+from backfill_assets.plan.status import DayStatus, day_statuses, ranges_by_status
+from backfill_assets.published.observed import Observed
+from backfill_assets.rebuild import decide
+
+FRESH, MISSING, FOREIGN = DayStatus.FRESH, DayStatus.MISSING, DayStatus.FOREIGN_WRITE
+INPUT, CODE = DayStatus.INPUT_CHANGED, DayStatus.CODE_CHANGED
+D = date(2017, 3, 8)
+BEFORE = D - timedelta(days=1)
+
+
+class Anything(Contract):
+    day: T.DateType = Field()
+
+
+def _step(*tables: str, reads: tuple[Reads, ...] = (), source: bool = False) -> Step:
+    declared = tuple(Table(name, "fact", "", Anything, key=()) for name in tables)
+    if source:
+        return Step(declared, source=Source(tables[0], "day", (), "updated_at", ("day",)))
+    return Step(declared, (Version("v2", "", reads, dict),), current="v2")
+
+
+STEPS = (
+    _step("raw_rates", source=True),
+    _step("raw", source=True),
+    _step("rates", reads=(Reads("raw_rates"),)),
+    _step("bronze", "quarantine", reads=(Reads("raw"),)),
+    _step("fact", reads=(Reads("bronze"), Reads("rates", -2, 0))),
+    _step("revenue", reads=(Reads("fact"),)),
+)
+TABLES = [table.name for step in STEPS for table in step.tables]
+
+
+@dataclass
+class World:
+    """A lakehouse as the logs tell it, built step by step by what a correct builder would publish."""
+
+    states: dict[tuple[str, str], DayState]
+    newest: dict[str, dict[str, str]]
+    pinned: dict[str, dict[str, str]]
+    steps: tuple[Step, ...] = STEPS
+
+    def observed(self) -> Observed:
+        return Observed(self.states, self.newest, self.pinned)
+
+    def publish(self, table: str, day: date, *, checksum: str = "7", code: str = "v2", rows: int = 1) -> None:
+        physical = fingerprints.physical([f"{table}/{day}/{checksum}/{code}"]) if rows else fingerprints.EMPTY_DAY
+        content = DayContent(rows=rows, checksum=checksum, code_version=code, inputs=self._inputs(table, day, code))
+        self.put(table, day, content, physical)
+
+    def put(self, table: str, day: date, content: DayContent | None, physical: str) -> None:
+        text = str(day)
+        self.states[table, text] = DayState(
+            table=table, day=text, publication="p", sequence=1, physical=physical, content=content
+        )
+        for files in (self.newest, self.pinned):
+            files.setdefault(table, {})[text] = physical
+            if physical == fingerprints.EMPTY_DAY:
+                del files[table][text]
+
+    def write_past_the_protocol(self, table: str, day: date) -> None:
+        self.newest.setdefault(table, {})[str(day)] = "somebody else's files"
+
+    def _inputs(self, table: str, day: date, code: str) -> str:
+        """By the decision that a build makes: status has its own, faster one, and they must agree."""
+        step = next(step for step in self.steps if table in [t.name for t in step.tables])
+        if step.source:
+            return ""
+        version = next((version for version in step.versions if version.name == code), step.version())
+        needed = decide.read_days(step, version, [day])
+        logicals = {
+            read: {
+                d: logical_of(self.states.get((read, d)), self.pinned.get(read, {}).get(d, fingerprints.EMPTY_DAY))
+                for d in days
+            }
+            for read, days in needed.items()
+        }
+        return decide.wanted(step, version, [day], logicals)[day].inputs
+
+    def statuses(self, day: date = D) -> dict[str, DayStatus]:
+        found = day_statuses(STEPS, self.observed(), DayRange.of(day))
+        return {table: by_day[day] for table, by_day in found.items()}
+
+
+@pytest.fixture
+def world() -> World:
+    """Rates since the day before D, everything else on D."""
+    world = World({}, {}, {})
+    world.publish("raw_rates", BEFORE)
+    world.publish("rates", BEFORE)
+    for table in TABLES:
+        world.publish(table, D)
+    return world
+
+
+def _but(**different: DayStatus) -> Mapping[str, DayStatus]:
+    return {table: different.get(table, FRESH) for table in TABLES}
+
+
+def test_what_was_just_built_is_fresh(world: World) -> None:
+    """Agrees with the builder: a second run over the same days finds nothing to do."""
+    assert world.statuses() == _but()
+
+
+def test_a_day_without_rows_is_fresh(world: World) -> None:
+    """An empty day is published like any other; calling it missing would build it for ever."""
+    world.publish("quarantine", D, rows=0, checksum="0")
+    assert world.statuses() == _but()
+
+
+def test_new_rows_upstream_make_only_the_next_table_stale(world: World) -> None:
+    """Tables of one step share its inputs; what is further down is stale only once its own input changes."""
+    world.publish("raw", D, checksum="8")
+    assert world.statuses() == _but(bronze=INPUT, quarantine=INPUT)
+    world.publish("bronze", D, checksum="8")
+    world.publish("quarantine", D)
+    assert world.statuses() == _but(fact=INPUT)
+
+
+def test_an_identical_rebuild_makes_nothing_stale(world: World) -> None:
+    """Logical fingerprints decide: other files with the same rows change nothing downstream."""
+    state = world.states["bronze", str(D)]
+    world.put("bronze", D, state.content, "files of a compaction")
+    assert world.statuses() == _but()
+
+
+def test_a_lookback_input_counts_on_every_day_it_covers(world: World) -> None:
+    """A corrected rate makes stale the days that may have used it, and not a day more."""
+    world.publish("rates", BEFORE, checksum="9")
+    assert world.statuses() == _but(fact=INPUT)
+    later = World(world.states, world.newest, world.pinned)
+    far = D + timedelta(days=2)
+    for table in TABLES:
+        later.publish(table, far)
+    later.publish("rates", BEFORE, checksum="10")
+    assert later.statuses(far) == _but()
+
+
+def test_a_rate_that_arrives_for_a_day_that_had_none_counts(world: World) -> None:
+    """Absence is an input too."""
+    world.publish("rates", D - timedelta(days=2))
+    assert world.statuses() == _but(fact=INPUT)
+
+
+@pytest.mark.parametrize("code", ["v1", "v3", ""])
+def test_other_code_than_the_current_is_code_changed(world: World, code: str) -> None:
+    """Newer or older: it is not the declared current version. Code is named before inputs when both changed."""
+    world.publish("fact", D, code=code)
+    assert world.statuses() == _but(fact=CODE)
+    world.publish("bronze", D, checksum="8")
+    assert world.statuses() == _but(fact=CODE)
+
+
+def test_other_parameters_count_as_code(world: World) -> None:
+    """A day that was computed with parameters nobody uses any more is not what the current code gives."""
+    state = world.states["fact", str(D)]
+    assert state.content is not None
+    world.put("fact", D, replace(state.content, parameters="{}"), state.physical)
+    assert world.statuses() == _but(fact=CODE)
+
+
+def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_its_own_inputs_change() -> None:
+    """Repairs ask so: the old logic read other days, and only those count. What is not declared cannot be asked."""
+    old = Version("v1", "", (Reads("bronze"), Reads("rates", -2, -1)), dict)
+    steps = tuple(replace(step, versions=(old, *step.versions)) if step.name == "fact" else step for step in STEPS)
+    world = World({}, {}, {}, steps)
+    for day in (BEFORE, D):
+        for table in TABLES:
+            world.publish(table, day, code="v1" if table == "fact" else "v2")
+
+    def of_fact() -> list[DayStatus]:
+        found = day_statuses(steps, world.observed(), DayRange(BEFORE, D), as_published=True)
+        return list(found["fact"].values())
+
+    assert of_fact() == [FRESH, FRESH]
+    assert list(day_statuses(steps, world.observed(), DayRange(BEFORE, D))["fact"].values()) == [CODE, CODE]
+    world.publish("rates", D, checksum="8")
+    assert of_fact() == [FRESH, FRESH], "the current version reads the rate of the day, the old one does not"
+    world.publish("rates", BEFORE, checksum="8")
+    assert of_fact() == [FRESH, INPUT]
+    world.publish("fact", D, code="v0")
+    assert of_fact() == [FRESH, CODE]
+    world.write_past_the_protocol("fact", BEFORE)
+    assert of_fact() == [FOREIGN, CODE]
+
+
+def test_files_that_nobody_published_are_a_foreign_write(world: World) -> None:
+    """It is named where it happened; what is downstream read the pinned version and is not stale by it yet."""
+    world.write_past_the_protocol("bronze", D)
+    assert world.statuses() == _but(bronze=FOREIGN)
+
+
+def test_deleted_files_are_a_foreign_write(world: World) -> None:
+    """A DELETE past the protocol leaves a day without files, which the log knows with rows."""
+    del world.newest["raw"][str(D)]
+    assert world.statuses() == _but(raw=FOREIGN)
+
+
+def test_a_foreign_write_that_is_pinned_makes_the_next_table_stale(world: World) -> None:
+    """Once any publication closed after it, builds read it."""
+    world.write_past_the_protocol("bronze", D)
+    world.pinned["bronze"][str(D)] = world.newest["bronze"][str(D)]
+    assert world.statuses() == _but(bronze=FOREIGN, fact=INPUT)
+
+
+def test_a_day_that_was_never_published_but_has_files_is_a_foreign_write(world: World) -> None:
+    """Also when the table is not in the log at all."""
+    far = D + timedelta(days=30)
+    world.write_past_the_protocol("revenue", far)
+    assert world.statuses(far)["revenue"] is FOREIGN
+
+
+def test_a_withdrawn_day_is_missing(world: World) -> None:
+    """Rolling back the first publication of a day leaves a state without content."""
+    world.put("revenue", D, None, fingerprints.EMPTY_DAY)
+    assert world.statuses() == _but(revenue=MISSING)
+
+
+def test_a_day_put_back_to_unknown_files_is_a_foreign_write(world: World) -> None:
+    """A rollback over a foreign write restores its files; the log still does not know what is in them."""
+    world.put("revenue", D, None, "files that were there before")
+    assert world.statuses() == _but(revenue=FOREIGN)
+
+
+def test_nothing_published_is_missing_on_every_day_asked_for() -> None:
+    """A range that is asked for is answered in full."""
+    days = DayRange(D, D + timedelta(days=2))
+    found = day_statuses(STEPS, Observed(), days)
+    assert list(found) == TABLES
+    assert all(list(by_day) == list(days) and set(by_day.values()) == {MISSING} for by_day in found.values())
+
+
+def test_known_days_follow_the_same_day_inputs(world: World) -> None:
+    """A raw day that nobody refined yet is missing downstream; days of reference data alone are not days of sales."""
+    new = D + timedelta(days=1)
+    world.publish("raw", new)
+    found = day_statuses(STEPS, world.observed())
+    assert {table: list(by_day) for table, by_day in found.items()} == {
+        "raw_rates": [BEFORE, D],
+        "raw": [D, new],
+        "rates": [BEFORE, D],
+        "bronze": [D, new],
+        "quarantine": [D, new],
+        "fact": [D, new],
+        "revenue": [D, new],
+    }
+    assert found["fact"][new] is MISSING and found["raw"][new] is FRESH
+
+
+def test_ranges_by_status_are_the_fewest() -> None:
+    """People read ranges, in a fixed order of statuses."""
+    days = [D + timedelta(days=n) for n in range(5)]
+    statuses = dict(zip(days, [INPUT, FRESH, FRESH, MISSING, INPUT], strict=True))
+    assert ranges_by_status(statuses) == {
+        FRESH: [DayRange(days[1], days[2])],
+        MISSING: [DayRange.of(days[3])],
+        INPUT: [DayRange.of(days[0]), DayRange.of(days[4])],
+    }
+
+
+def test_25_years_of_seven_tables_take_well_under_two_seconds() -> None:
+    """64,000 table days: status is asked for again and again, by people and by sensors."""
+    content = DayContent(rows=1, checksum="7", code_version="v2")
+    state = DayState(table="", day="", publication="p", sequence=1, physical="f", content=content)
+    days = [str(date(2000, 1, 1) + timedelta(days=n)) for n in range(9_132)]
+    files = {table: dict.fromkeys(days, "f") for table in TABLES}
+    observed = Observed({(table, day): state for table in TABLES for day in days}, files, files)
+    started = time.process_time()
+    found = day_statuses(STEPS, observed)
+    assert time.process_time() - started < 1.5
+    assert sum(map(len, found.values())) == len(days) * len(TABLES)

@@ -1,0 +1,61 @@
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.days import Cadence, DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.plan.records import PlannedStep, Why
+from backfill_assets.plan.waves import Shares, days_of_wave, waves
+
+NINETY = list(DayRange.parse("2017-03-01..2017-05-29"))
+
+
+def test_ninety_days_are_a_canary_of_one_a_pilot_of_nine_half_and_all() -> None:
+    found = waves(NINETY)
+    assert [(wave.name, len(wave.days), len(wave.so_far)) for wave in found] == [
+        ("canary", 1, 1),
+        ("pilot", 8, 9),
+        ("half", 36, 45),
+        ("all", 45, 90),
+    ]
+    assert found[0].days == (date(2017, 5, 29),)
+    assert found[-1].days[0] == date(2017, 3, 1)
+
+
+@given(st.sets(st.dates(date(2017, 1, 1), date(2019, 1, 1)), max_size=200))
+def test_every_day_is_in_exactly_one_wave(days: set[date]) -> None:
+    found = waves(days)
+    assert sorted(day for wave in found for day in wave.days) == sorted(days)
+    assert all(wave.days for wave in found)
+    assert all(wave.so_far == tuple(sorted(d for w in found[: n + 1] for d in w.days)) for n, wave in enumerate(found))
+
+
+def test_waves_of_ones_own() -> None:
+    assert [len(wave.days) for wave in waves(NINETY, Shares.parse("50%,100%"))] == [45, 45]
+    assert str(Shares.parse("2.5%, 100%")) == "2.5%,100%"
+
+
+@pytest.mark.parametrize("text", ["10%,5%,100%", "10%", "ten,100%", "0%,100%", "0.1,100%", "200%"])
+def test_shares_that_do_not_ascend_to_all_days_are_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        Shares.parse(text)
+
+
+def test_a_week_is_taken_when_all_of_its_planned_days_are() -> None:
+    days = DayRange.parse("2017-03-01..2017-03-14")
+    steps = [
+        PlannedStep(tables=("fact",), version="v2", rebuild={Why.ASKED_FOR: (str(days),)}),
+        PlannedStep(
+            tables=("week",),
+            version="v1",
+            cadence=Cadence.WEEKLY,
+            rebuild={Why.ASKED_FOR: tuple(str(day) for day in Cadence.WEEKLY.starts(days))},
+        ),
+    ]
+    canary, pilot, half, everything = waves(days)
+    assert days_of_wave(steps, canary) == {"fact": (date(2017, 3, 14),)}
+    assert days_of_wave(steps, pilot)["week"] == (date(2017, 3, 13),), "Monday 13 and Tuesday 14 are all there is of it"
+    assert days_of_wave(steps, half)["week"] == (date(2017, 3, 13),), "8 to 14 March leave 6 and 7 March out"
+    assert days_of_wave(steps, everything)["week"] == (date(2017, 2, 27), date(2017, 3, 6), date(2017, 3, 13))

@@ -1,0 +1,82 @@
+"""An ingest beside others: it ends, and the others let it pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.publication.holds import all_holds
+from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.rebuild.arrivals import ArrivalBuild
+from backfill_assets.rebuild.builder import silent
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.protocol.staging import stage
+
+DAY = "2017-03-01"
+
+
+@dataclass
+class Ingest(ArrivalBuild):
+    """One whose rows are staged already and whose gates pass: no Spark."""
+
+    timeline: Timeline | None = None
+    closed: list[str] = field(default_factory=list)
+
+    def adoptable(self, files: object) -> Timeline | None:
+        return self.timeline
+
+    def measured(self, timeline: Timeline, pin: object) -> dict[Any, Any]:
+        return {}
+
+    def judge(self, *about: object) -> None:
+        self.staged = {}
+
+    def request(self, *about: object) -> Any:
+        return None
+
+
+def ingest(tmp_path: Path, publish: Callable[[object], Published | Moved]) -> Ingest:
+    storage = Storage(str(tmp_path))
+    publisher = Publisher(storage)
+    publisher.publish = publish  # type: ignore[method-assign,assignment]
+    step = registry.step("raw_sales")
+    timeline = stage(storage, "raw_sales", "staged", {DAY: ["a"]})
+    lake = Lake(storage, publisher, cast("Any", None), cast("Any", None), "")
+    return Ingest(lake, step, RunInfo("", ""), silent, timeline=timeline)
+
+
+def test_an_ingest_beside_a_steady_appender_ends(tmp_path: Path) -> None:
+    """Rows keep arriving while it looks for supersessions: it gives up with a reason, and its rows stay staged."""
+    tries: list[object] = []
+
+    def moved(request: object) -> Moved:
+        tries.append(request)
+        assert len(tries) < 100, "without bound"
+        return Moved({}, reasons=("raw_sales gained rows",))
+
+    with pytest.raises(PublicationRefused, match="raw_sales: rows arrived 20 times"):
+        ingest(tmp_path, moved).take_in([], [])
+    assert all_holds(Storage(str(tmp_path))) == []
+
+
+def test_after_several_times_others_are_asked_to_let_it_pass(tmp_path: Path) -> None:
+    """The days that it searches are held while it tries again, and released with the publication."""
+    storage = Storage(str(tmp_path))
+    held: list[int] = []
+
+    def publish(request: object) -> Published | Moved:
+        held.append(len(all_holds(storage)))
+        return Published("p", {}) if len(held) == 5 else Moved({}, reasons=("raw_sales gained rows",))
+
+    assert isinstance(ingest(tmp_path, publish).take_in([], []), Published)
+    assert held == [0, 0, 0, 1, 1]
+    assert all_holds(storage) == []

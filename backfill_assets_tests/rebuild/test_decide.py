@@ -1,0 +1,159 @@
+"""Which days need work: decided from fingerprints alone, before any JVM starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+
+import pytest
+
+from backfill_assets.datasets.sales.contracts import FactDailyRevenue
+from backfill_assets.days import Cadence, DayRange
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayContent, DayState, Expected
+from backfill_assets.model.declaration import Reads, Step, Table, Version
+from backfill_assets.rebuild import decide
+
+DAY = date(2017, 3, 1)
+FILES = ("a.parquet", "b.parquet")
+
+
+TABLE = Table("report", "report", "", FactDailyRevenue, ())
+DAILY, WEEKLY = Step((TABLE,)), Step((TABLE,), cadence=Cadence.WEEKLY)
+MONDAY = date(2017, 2, 27)
+WEEK = [str(day) for day in Cadence.WEEKLY.period(MONDAY)]
+
+
+def transform(inputs: Mapping[str, object]) -> Mapping[str, object]:
+    return inputs
+
+
+def version(*reads: Reads, name: str = "v1") -> Version:
+    return Version(name, "", reads, transform)  # type: ignore[arg-type]
+
+
+def wanted(name: str = "v1", bronze: str = "10:1", rate: str = "5:1") -> decide.Wanted:
+    logicals = {"bronze": {str(DAY): bronze}, "fx": {str(DAY - timedelta(days=n)): rate for n in range(8)}}
+    return decide.wanted(DAILY, version(Reads("bronze"), Reads("fx", -7), name=name), [DAY], logicals)[DAY]
+
+
+def state(built: decide.Wanted, files: tuple[str, ...] = FILES) -> DayState:
+    content = DayContent(rows=10, checksum="1", code_version="v1", inputs=built.inputs)
+    return DayState(
+        table="fact",
+        day=str(DAY),
+        publication="p",
+        sequence=1,
+        physical=fingerprints.physical(files),
+        content=content,
+    )
+
+
+def is_unchanged(now: decide.Wanted, then: DayState | None, files: tuple[str, ...] = FILES) -> bool:
+    states = {} if then is None else {("fact", str(DAY)): then}
+    return decide.unchanged(["fact"], DAY, now, states, {("fact", str(DAY)): Expected(files=files, publication="p")})
+
+
+def test_a_day_built_from_the_same_inputs_by_the_same_code_is_unchanged() -> None:
+    """Nothing twice: the decision needs neither Spark nor the data."""
+    assert is_unchanged(wanted(), state(wanted()))
+
+
+@pytest.mark.parametrize(
+    "now",
+    [wanted(name="v2"), wanted(bronze="11:1"), wanted(bronze="10:2"), wanted(rate="5:2")],
+    ids=["other code", "more rows upstream", "other content upstream", "a rate within the look back"],
+)
+def test_whatever_a_day_is_computed_from_makes_it_change(now: decide.Wanted) -> None:
+    """Each part of the input fingerprint counts; dropping one would reuse a wrong day."""
+    assert not is_unchanged(now, state(wanted()))
+
+
+def test_a_foreign_write_or_a_missing_day_is_not_unchanged() -> None:
+    """The log may say that a day is fine while somebody has replaced its files."""
+    assert not is_unchanged(wanted(), state(wanted()), files=("somebody-elses.parquet",))
+    assert not is_unchanged(wanted(), None)
+
+
+def test_a_step_is_unchanged_only_if_all_its_tables_are() -> None:
+    """Bronze and quarantine are published together and rebuilt together."""
+    states = {("fact", str(DAY)): state(wanted())}
+    expected = {(table, str(DAY)): Expected(files=FILES, publication="p") for table in ("fact", "other")}
+    assert not decide.unchanged(["fact", "other"], DAY, wanted(), states, expected)
+
+
+def test_the_days_read_cover_the_look_back_of_every_day() -> None:
+    """The pin must hold every day that any of the days reads, and nothing else."""
+    reads = decide.read_days(DAILY, version(Reads("bronze"), Reads("fx", -2, -1)), [DAY, DAY + timedelta(days=5)])
+    assert reads == {
+        "bronze": ["2017-03-01", "2017-03-06"],
+        "fx": ["2017-02-27", "2017-02-28", "2017-03-04", "2017-03-05"],
+    }
+
+
+def test_only_the_days_that_read_a_moved_input_are_built_again() -> None:
+    """A replaced rate moves the days that look back on it, and no others."""
+    days = list(DayRange(DAY, DAY + timedelta(days=9)))
+    moved = decide.days_reading(DAILY, version(Reads("fx", -1, 0)), days, {"fx": frozenset({"2017-03-03"})})
+    assert moved == {date(2017, 3, 3), date(2017, 3, 4)}
+
+
+def test_an_input_day_that_was_never_published_holds_the_day_back() -> None:
+    """A missing input is not an empty one: building from it would lose rows or take an old rate."""
+    held = decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -2)), [DAY], {("fx", "2017-02-28")})
+    assert held == {DAY: ["bronze 2017-03-01", "fx 2017-03-01"]}
+    assert not decide.inputs_published(held[DAY]).passed
+
+
+def test_a_look_back_may_reach_before_the_first_published_day_but_not_over_a_hole() -> None:
+    """Reference data has a beginning; a hole in it may hide the rate that counts."""
+    published = {("bronze", str(DAY)), ("fx", str(DAY)), ("fx", "2017-02-26")}
+    assert decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -4)), [DAY], published) == {
+        DAY: ["fx 2017-02-27", "fx 2017-02-28"]
+    }
+
+
+@pytest.mark.parametrize(("bytes_of_day", "lengths"), [(0, [45, 45]), (600, [1] * 90), (100, [5] * 18)])
+def test_chunks_keep_the_memory_of_a_long_range_flat(bytes_of_day: int, lengths: list[int]) -> None:
+    """Days are cut by what their input weighs; even a huge day is a chunk, and none is lost."""
+    days = list(DayRange(DAY, DAY + timedelta(days=89)))
+    chunks = decide.chunks(days, bytes_of_day, budget=500)
+    assert [len(chunk) for chunk in chunks] == lengths
+    assert [day for chunk in chunks for day in chunk] == days
+
+
+def test_the_time_left_is_in_proportion() -> None:
+    """62 of 90 days in 62 s leaves 28 s."""
+    assert decide.eta(62, 90, 62.0) == timedelta(seconds=28)
+
+
+def test_a_week_is_wanted_from_all_its_days() -> None:
+    """A week is named by its Monday and reads seven days; a change of any of them makes it stale."""
+    weekly = version(Reads("fact", partial=True))
+    logicals = {"fact": dict.fromkeys(WEEK, "10:1")}
+    assert decide.read_days(WEEKLY, weekly, [MONDAY]) == {"fact": WEEK}
+    before = decide.wanted(WEEKLY, weekly, [MONDAY], logicals)
+    for day in WEEK:
+        assert decide.wanted(WEEKLY, weekly, [MONDAY], {"fact": logicals["fact"] | {day: "11:1"}}) != before
+        assert decide.days_reading(WEEKLY, weekly, [MONDAY], {"fact": frozenset({day})}) == {MONDAY}
+    assert not decide.days_reading(WEEKLY, weekly, [MONDAY], {"fact": frozenset({"2017-02-26", "2017-03-06"})})
+
+
+def test_a_cut_period_is_built_from_what_there_is_and_says_what_is_missing() -> None:
+    """A month at the edge of history is a report too, but nobody may take it for a whole one."""
+    weekly = version(Reads("fact", partial=True))
+    there = WEEK[:2] + WEEK[5:]
+    assert not decide.without_inputs(WEEKLY, weekly, [MONDAY], {("fact", day) for day in there})
+    found = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(there, "1:1")})
+    assert found is not None
+    assert not found.complete
+    assert str(found) == "4 of 7 days; not published: 2017-03-01..2017-03-03"
+    whole = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(WEEK, "1:1")})
+    assert whole is not None
+    assert whole.complete
+
+
+def test_a_period_of_which_no_day_was_published_is_held_back() -> None:
+    """A report of nothing would look like a week without sales."""
+    held = decide.without_inputs(WEEKLY, version(Reads("fact", partial=True)), [MONDAY], set())
+    assert held == {MONDAY: [f"fact {day}" for day in WEEK]}

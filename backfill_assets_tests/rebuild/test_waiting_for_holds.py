@@ -1,0 +1,101 @@
+"""A build lets a campaign that cuts over its days pass, publishes on top of it, and waits for nobody for ever."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from backfill_assets.datasets import registry
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry, Verdict
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.publication.holds import HOLD_SECONDS, HeldDays, put_hold
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.protocol
+DAY = date(2017, 3, 1)
+STEP = registry.step("bronze_sales")
+
+
+class Waiting:
+    """A day of bronze that an earlier run has staged, so that building it starts no Spark. Sleeping passes time."""
+
+    def __init__(self, root: Path) -> None:
+        self.small = SmallLakehouse(root)
+        self.small.publish("raw", {"raw_sales": {str(DAY): [1]}})
+        self.small.publish("old", {table.name: {str(DAY): [0]} for table in STEP.tables})
+        self.slept = 0.0
+        self.held: HeldDays | None = None
+        self.messages: list[str] = []
+        self.lake = Lake(
+            self.small.storage, self.small.publisher, LandingZone(root / "landing"), _no_spark, "", self.sleep
+        )
+        for table in STEP.tables:
+            self._stage(table.name, [1])
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        self.small.minutes += seconds / 60
+        if self.held is not None and self.slept >= 3:
+            self.held.release()
+
+    def build(self) -> str:
+        built = Builder(self.lake).build(STEP, [DAY], run=RunInfo("a-run"), progress=self.messages.append)
+        return built.publications[0]
+
+    def _stage(self, table: str, ids: list[int]) -> None:
+        read = {"raw_sales": {str(DAY): fingerprints.logical(1, 1)}}
+        version, inputs = STEP.version(None).name, fingerprints.inputs(read)
+        staged_as = fingerprints.input_fingerprint(version, "", inputs)
+        timeline = Timeline(self.small.storage, table, "20170401t000000-earlier")
+        entry = TimelineEntry(staged={str(DAY): StagedAs(input_fingerprint=staged_as)}).model_dump_json()
+        metadata = CommitProperties(custom_metadata={"userMetadata": entry})
+        rows = table_of(str(DAY), ids)
+        write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=metadata)
+        content = DayContent(rows=1, checksum="1", code_version=version, inputs=inputs)
+        timeline.judge({str(DAY): Verdict(input_fingerprint=staged_as, passed=True, content=content)})
+        timeline.open()
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("The day was staged before.")
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Waiting:
+    return Waiting(tmp_path)
+
+
+def test_nobody_holds_it_so_nobody_waits(waiting: Waiting) -> None:
+    """A hold on other days, or on other tables, is none of its business."""
+    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": ["2017-03-02"]}, waiting.small.now)
+    waiting.build()
+    assert waiting.slept == 0
+
+
+def test_it_publishes_as_soon_as_the_hold_is_released(waiting: Waiting) -> None:
+    """After three seconds here, and says for whom it waited."""
+    days = {"quarantine_sales": [str(DAY)]}
+    waiting.held = put_hold(waiting.small.storage, "campaign-x", days, waiting.small.now)
+    publication = waiting.build()
+    assert waiting.slept == 3
+    assert any("waiting for campaign-x" in message for message in waiting.messages)
+    assert waiting.lake.states(STEP)["bronze_sales", str(DAY)].publication == publication
+
+
+def test_the_hold_of_a_dead_cut_over_ends_by_itself(waiting: Waiting) -> None:
+    """Nothing waits for a dead process longer than it was told to."""
+    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [str(DAY)]}, waiting.small.now)
+    waiting.build()
+    assert timedelta(seconds=waiting.slept) == pytest.approx(timedelta(seconds=HOLD_SECONDS), abs=timedelta(seconds=1))

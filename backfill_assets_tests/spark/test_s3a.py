@@ -1,0 +1,62 @@
+"""Spark on a lakehouse in an S3-compatible store: it stages over ``s3a://``, and delta-rs publishes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.settings import Settings, lakehouse_path
+from backfill_assets.spark.connect_server import connect_server
+from backfill_assets.spark.jars import fetch_jars
+from backfill_assets.spark.session import spark_session
+from backfill_assets_tests.conftest import SMALL_SPARK
+from backfill_assets_tests.s3_store import BUCKET, s3_server
+from backfill_assets_tests.workshop import Workshop
+
+DAYS = DayRange.parse("2017-04-13..2017-04-13")
+
+
+@pytest.fixture
+def on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    """Settings of a lakehouse in an empty bucket; the JARs that it needs are fetched once, where there is a network."""
+    with s3_server() as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        settings = replace(Settings.at(tmp_path), lakehouse=lakehouse_path(f"s3://{BUCKET}/retail"))
+        try:
+            fetch_jars(settings)
+        except LakehouseUnusable as error:
+            if "could not fetch" not in error.message:
+                raise
+            pytest.skip(f"the JARs for s3a could not be fetched: {error.message}")
+        yield settings
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_the_same_rows_as_on_a_disk(on_s3: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Landed files to bronze through both: staged and published, and read again as the input of the next table."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    with connect_server(on_s3, options=SMALL_SPARK) as server:
+        remote = replace(on_s3, spark_profile="connect", spark_remote=server.url)
+        with spark_session(remote, "s3a") as session:
+            on_disk = Workshop(tmp_path, lambda: session)
+            in_store = Workshop(tmp_path, lambda: session)
+            in_store.builder = Builder.from_settings(on_s3, lambda: session)
+            on_disk.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=50, seed=13))
+            for workshop in (in_store, on_disk):
+                for table in ("raw_sales", "bronze_sales"):
+                    workshop.builder.build(registry.step(table), list(DAYS), run=RunInfo("run"))
+    found = in_store.contents()
+    assert found == on_disk.contents()
+    assert found["bronze_sales"] and str(in_store.builder.lake.storage.root).startswith("s3://")

@@ -1,0 +1,39 @@
+"""Errors and values in Markdown are read literally."""
+
+from __future__ import annotations
+
+from backfill_assets.campaign import text as campaign_text
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.text import bullets, escaped, markdown_table
+
+ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
+
+
+def test_an_error_is_one_literal_line() -> None:
+    """No tag, no link, no column and no line of its own; words with underscores stay readable."""
+    found = escaped(ERROR)
+    assert "\n" not in found and "<b>" not in found
+    assert found == "t: &lt;b>no&lt;/b> column \\| \\`a_b\\` \\[x\\](y) \\*z\\* -> Put it back"
+    assert escaped("_a_ fact_daily_revenue") == "\\_a\\_ fact_daily_revenue"
+
+
+def test_a_table_and_a_list_keep_their_shape() -> None:
+    """Whatever is in a cell."""
+    assert len(markdown_table(("what", "why"), [("t", ERROR)]).splitlines()) == 3
+    assert len(bullets([ERROR, "b"]).splitlines()) == 2
+
+
+def test_what_a_step_tells_is_literal_but_the_difference() -> None:
+    """That one is a page of its own."""
+    page = campaign_text.markdown(
+        CampaignStep.VERIFY_SOURCE,
+        {
+            "reason": ERROR,
+            "days": [ERROR],
+            "by": {"t": ERROR},
+            "difference": "## Difference\n\n| a |",
+            "t": {"x": {"y": ERROR}},
+        },
+    )
+    assert "<b>" not in page and "## Difference\n\n| a |" in page
+    assert sum("Put it back" in line for line in page.splitlines()) == 4

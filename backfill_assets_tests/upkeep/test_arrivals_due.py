@@ -1,0 +1,87 @@
+"""Landed files that no run asks for: a new dataset begins by itself, and a late file is not forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from backfill_assets.datasets.fx_rates import FX_DATASET
+from backfill_assets.datasets.sales.dataset import SALES_DATASET
+from backfill_assets.upkeep.arrivals_due import Landed, arrivals_due
+
+D, E = date(2017, 3, 1), date(2017, 3, 7)
+FX = Landed(FX_DATASET, {D: ["fx_rates/2017-03-01/a"], E: ["fx_rates/2017-03-07/a"]})
+SALES = Landed(SALES_DATASET, {D: ["sales/2017-03-01/a"], E: ["sales/2017-03-07/a"]})
+BUILT = replace(SALES, published=True, targeted=True, taken_in=["sales/2017-03-01/a", "sales/2017-03-07/a"])
+BUILT_FX = replace(FX, published=True, targeted=True, taken_in=[file for files in FX.files.values() for file in files])
+
+
+def test_a_new_chain_begins_with_one_backfill_through_all_its_tables() -> None:
+    """Each table on the days that landed for its dataset; weeks and months by their first days."""
+    (first,) = arrivals_due([[FX, SALES]], {}).launch
+    assert set(first.days) == {table.name for dataset in (FX_DATASET, SALES_DATASET) for table in dataset.tables}
+    assert first.days["fact_sales_transactions"] == (D, E)
+    assert first.days["report_store_ranking"] == (date(2017, 2, 27), date(2017, 3, 6))
+    assert first.days["report_monthly_close"] == (D,)
+    assert first.title == "First days of fx_rates, sales: 2017-03-01..2017-03-07"
+    assert len(first.id) <= 32
+    assert first.id == arrivals_due([[FX, SALES]], {}).launch[0].id
+
+
+def test_only_what_nobody_ever_built_begins() -> None:
+    """A dataset that is registered later does not build the others of its chain again."""
+    (first,) = arrivals_due([[BUILT_FX, SALES]], {}).launch
+    assert set(first.days) == {table.name for table in SALES_DATASET.tables}
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        [replace(FX, targeted=True), replace(SALES, targeted=True)],
+        [BUILT_FX, BUILT],
+        [replace(FX, files={}), replace(SALES, files={})],
+    ],
+    ids=["a person has launched it", "it is built", "nothing has landed"],
+)
+def test_nothing_begins_twice_or_without_files(chain: list[Landed]) -> None:
+    """What failed is for `repairs` and for people: the schedule and they have taken over."""
+    assert arrivals_due([chain], {}) == arrivals_due([], {})
+
+
+def test_it_waits_for_what_it_reads_and_for_the_last_file() -> None:
+    """Sales without rates would fail; a delivery that is still arriving would be cut in two."""
+    absent = arrivals_due([[replace(FX, files={}), SALES]], {})
+    landing = arrivals_due([[FX, replace(SALES, settled=False)]], {})
+    assert (absent.launch, landing.launch) == ((), ())
+    assert "waits for fx_rates" in absent.waiting[0]
+    assert "still landing" in landing.waiting[0]
+
+
+def test_late_files_beside_taken_ones_are_taken_in_once() -> None:
+    """Only into raw: what becomes stale by them is found by the repairs. A broken file is not tried for ever."""
+    late = replace(BUILT, files={**BUILT.files, D: ["sales/2017-03-01/a", "sales/2017-03-01/b"]})
+    (arrival,) = arrivals_due([[BUILT_FX, late]], {}).launch
+    assert arrival.days == {"raw_sales": (D,)}
+    assert arrival.title == "Late files: raw_sales 2017-03-01: 1 file(s)"
+    again = arrivals_due([[BUILT_FX, late]], {}, launched=[arrival.id])
+    assert again.launch == ()
+    assert "did not take them in" in again.waiting[0]
+    more = replace(late, files={**late.files, E: ["sales/2017-03-07/a", "sales/2017-03-07/c"]})
+    (other,) = arrivals_due([[BUILT_FX, more]], {}, launched=[arrival.id]).launch
+    assert other.days == {"raw_sales": (D, E)}
+
+
+def test_a_day_that_was_never_built_is_the_schedules() -> None:
+    """Its files are not late: no run has looked at that day yet."""
+    new = replace(BUILT, files={**BUILT.files, date(2017, 3, 8): ["sales/2017-03-08/a"]})
+    assert arrivals_due([[BUILT_FX, new]], {}).launch == ()
+
+
+def test_it_waits_for_what_is_under_way_on_its_tables() -> None:
+    """A run that is taking the same files in would only be raced."""
+    late = replace(BUILT, files={D: ["sales/2017-03-01/a", "sales/2017-03-01/b"]})
+    found = arrivals_due([[BUILT_FX, late]], {"raw_sales": "the run 0123"})
+    assert found.launch == ()
+    assert "the run 0123" in found.waiting[0]

@@ -1,0 +1,233 @@
+"""Maintenance: what it plans, what it does, and the three things that it never touches."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse.plans import close_plan, keep_plan, open_plan
+from backfill_assets.lakehouse.timelines import open_timelines
+from backfill_assets.publication.holds import put_hold
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.upkeep.maintenance import Maintenance
+from backfill_assets.upkeep.maintenance_plan import (
+    AT_ONCE_BYTES,
+    SMALL_FILE_BYTES,
+    Chore,
+    DayFiles,
+    OpenTimeline,
+    days_to_compact,
+    timelines_to_close,
+)
+from backfill_assets_tests.protocol.foreign import alter
+from backfill_assets_tests.protocol.lake import D1, D2, Lake
+from backfill_assets_tests.protocol.staging import stage
+
+NOW = datetime(2017, 6, 1, tzinfo=UTC)
+PLAN = "plan-0123456789abcdef"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lakehouse")
+
+
+def maintenance(lake: Lake) -> Maintenance:
+    return Maintenance(lake.publisher(), ["t", "u"], timeline_days=14, clock_checked=True)
+
+
+def maintained(lake: Lake) -> dict[tuple[Chore, str], str]:
+    """The outcome of every task."""
+    found = maintenance(lake)
+    return {(each.task.chore, each.task.table): each.outcome for each in found.carry_out(found.plan(), print)}
+
+
+def planned(lake: Lake) -> set[tuple[Chore, str]]:
+    return {(task.chore, task.table) for task in maintenance(lake).plan()}
+
+
+# ------------------------------------------------------------------ what it decides
+
+
+def test_days_of_many_small_files_are_compacted_those_with_most_first() -> None:
+    """Few files, large files, and what does not fit into memory together are left alone."""
+    days = {
+        "few": DayFiles(4, 400),
+        "many": DayFiles(9, 900),
+        "large": DayFiles(5, 5 * SMALL_FILE_BYTES),
+        "also": DayFiles(5, AT_ONCE_BYTES - 850),
+    }
+    task = days_to_compact("t", days, changing=())
+    assert task and (task.items, task.bytes) == (("many",), 900)
+    task = days_to_compact("t", {**days, "also": DayFiles(5, AT_ONCE_BYTES - 900)}, changing=())
+    assert task and task.items == ("also", "many")
+    assert days_to_compact("t", days, changing={"t"}) is None, "an open plan rebuilds it"
+
+
+def test_old_timelines_are_closed_unless_their_plan_is_open() -> None:
+    """Dead runs and given-up campaigns; not the young, and not a campaign that somebody may still approve."""
+    old, young = NOW - timedelta(days=15), NOW - timedelta(days=13)
+    timelines = [
+        OpenTimeline("20170501t000000-fact", old),
+        OpenTimeline("20170520t000000-fact", young),
+        OpenTimeline("campaign-0123456789abcdef-20170501", old),
+        OpenTimeline("campaign-fedcba9876543210-20170501", old),
+    ]
+    task = timelines_to_close("t", timelines, [PLAN], NOW, 14)
+    assert task and task.items == ("20170501t000000-fact", "campaign-fedcba9876543210-20170501")
+    assert timelines_to_close("t", timelines, [PLAN], NOW - timedelta(days=2), 14) is None
+
+
+# ------------------------------------------------------------------ what it does
+
+
+@pytest.mark.protocol
+def test_it_compacts_closes_and_reclaims_and_then_there_is_nothing_left(lake: Lake) -> None:
+    """Planned without doing anything, done, and done once."""
+    assert planned(lake) == set()
+    for number in range(5):
+        lake.append(f"a{number}", "t", {D1: [f"x{number}"]})
+    put_hold(lake.storage, "campaign-dead", {"t": [D1]}, lambda: lake.clock)
+    stage(lake.storage, "u", "20170301t000000-dead-run", {D2: ["never"]}).open()
+    lake.clock += timedelta(days=40)
+    first = planned(lake)
+    assert first == {(Chore.CLOSE, "u"), (Chore.RELEASE, ""), (Chore.COMPACT, "t"), (Chore.RECLAIM, "u")}
+    assert planned(lake) == first
+    assert maintained(lake) == {
+        (Chore.CLOSE, "u"): "1 timeline(s) closed",
+        (Chore.RELEASE, ""): "1 hold(s) dropped",
+        (Chore.COMPACT, "t"): "1 day(s) compacted",
+        (Chore.RECLAIM, "u"): "2 file(s) deleted",
+    }
+    assert lake.rows("t") == {D1: [f"x{number}" for number in range(5)]}
+    assert len(lake.state("t").active) == 1 and not open_timelines(lake.storage, "u")
+    assert planned(lake) == set()
+    lake.clock += timedelta(days=31)
+    assert maintained(lake) == {(Chore.RECLAIM, "t"): "10 file(s) deleted"}
+
+
+@pytest.mark.protocol
+def test_what_others_wrote_past_the_protocol_goes_when_nothing_needs_it(lake: Lake) -> None:
+    """Their files lie beside the timelines; once replaced, and after the window, nobody can ask for them."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.foreign_rows("t", {D1: ["foreign"]})
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    lake.clock += timedelta(days=29)
+    assert planned(lake) == set()
+    lake.clock += timedelta(days=2)
+    assert maintained(lake) == {(Chore.RECLAIM, "t"): "3 file(s) deleted"}
+    assert lake.rows("t") == {D1: ["b"]}
+
+
+# ------------------------------------------------------------------ the clock
+
+
+def unchecked(lake: Lake) -> dict[Chore, str]:
+    """Why each task is planned by the nightly run, which nobody watches."""
+    found = Maintenance(lake.publisher(), ["t", "u"], timeline_days=100)
+    return {each.task.chore: each.task.why for each in found.carry_out(found.plan(), print)}
+
+
+def publish_daily(lake: Lake, days: int) -> None:
+    """Each one replaces the day, and the last one can be rolled back."""
+    for _ in range(days):
+        lake.clock += timedelta(days=1)
+        lake.publish(f"p{lake.clock:%m%d}", {"t": {D1: [f"{lake.clock:%m%d}"]}})
+
+
+@pytest.mark.protocol
+@pytest.mark.parametrize("published", [False, True], ids=["then maintained", "published to and then maintained"])
+def test_a_clock_that_is_weeks_ahead_deletes_no_before_image(lake: Lake, published: bool) -> None:
+    """It is refused in words; when the clock is right again, yesterday's publication can be rolled back."""
+    publish_daily(lake, 3)
+    right = lake.clock
+    lake.clock += timedelta(days=40)
+    if published:
+        publish_daily(lake, 1)
+    why = unchecked(lake)[Chore.CHECK_CLOCK]
+    days, until = (41, "next entry") if published else (40, "now")
+    assert f"{days} days lie between {right:%Y-%m-%d %H:%M}Z and " in why and until in why
+    assert "file(s) are kept" in why and "backfill maintain --clock-checked" in why
+    lake.clock = right
+    undone = f"p{right:%m%d}" if not published else f"p{right + timedelta(days=41):%m%d}"
+    roll_back(lake.publisher(), undone, id="undo")
+
+
+@pytest.mark.protocol
+def test_a_pause_within_a_week_is_no_doubt(lake: Lake) -> None:
+    """And a lakehouse that is published to deletes by itself, as ever."""
+    publish_daily(lake, 2)
+    for _ in range(6):
+        lake.clock += timedelta(days=6)
+        publish_daily(lake, 1)
+    assert set(unchecked(lake)) == {Chore.RECLAIM}
+
+
+# ------------------------------------------------------------------ what it never touches
+
+
+@pytest.mark.protocol
+def test_a_rollback_within_its_window_works_after_maintenance(lake: Lake) -> None:
+    """Its day was compacted meanwhile, twice; other publications since refuse it as ever."""
+    lake.append("old", "t", {D1: ["a"]})
+    lake.clock += timedelta(days=40)
+    for number in range(4):
+        lake.append(f"a{number}", "t", {D1: [f"x{number}"]})
+    lake.publish("cut", {"u": {D1: ["u"]}})
+    assert maintained(lake)[Chore.COMPACT, "t"] == "1 day(s) compacted"
+    roll_back(lake.publisher(), "a3", id="undo")
+    assert lake.rows("t") == {D1: ["a", "x0", "x1", "x2"]}
+    for number in range(4, 8):
+        lake.append(f"a{number}", "t", {D1: [f"x{number}"]})
+    lake.clock += timedelta(days=29)
+    maintained(lake)
+    lake.append("more", "t", {D1: ["more"]})
+    with pytest.raises(PublicationRefused, match=D1):
+        roll_back(lake.publisher(), "a7", id="undo-again")
+    roll_back(lake.publisher(), "more", id="undo-more")
+    roll_back(lake.publisher(), "a7", id="undo-again")
+    assert lake.rows("t") == {D1: ["a", "x0", "x1", "x2", "x4", "x5", "x6"]}
+
+
+@pytest.mark.protocol
+def test_what_an_open_plan_was_made_from_is_kept_however_old_it_is(lake: Lake) -> None:
+    """A campaign may take longer than the window; its timelines and the versions it names wait for it."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    version = lake.table("t").version()
+    plan = {"pinned": [{"table": "t", "version": version}], "steps": [{"rebuild": {"why": [D1]}, "tables": ["u"]}]}
+    keep_plan(lake.storage, PLAN, json.dumps(plan))
+    open_plan(lake.storage, PLAN)
+    stage(lake.storage, "u", "campaign-0123456789abcdef-1", {D1: ["staged"]}).open()
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    lake.clock += timedelta(days=60)
+    assert planned(lake) == set()
+    assert lake.rows("t", version) == {D1: ["a"]}
+    close_plan(lake.storage, PLAN)
+    assert planned(lake) == {(Chore.RECLAIM, "t"), (Chore.CLOSE, "u"), (Chore.RECLAIM, "u")}
+
+
+@pytest.mark.protocol
+def test_the_version_that_readers_pin_is_kept(lake: Lake) -> None:
+    """Somebody removed a day past the protocol, long ago: readers of the last closed entry still read it."""
+    lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})
+    pinned = lake.publisher().log.head().state.versions["t"]
+    lake.table("t").delete(f"day = '{D1}'")
+    lake.clock += timedelta(days=60)
+    assert planned(lake) == set()
+    assert maintained(lake) == {} and lake.rows("t", pinned) == {D1: ["a"], D2: ["b"]}
+
+
+def test_a_refused_task_does_not_hold_up_the_others(lake: Lake) -> None:
+    """One table takes no compaction; the others are maintained, and then the night ends with the reason."""
+    for number in range(5):
+        for table in ("t", "u"):
+            lake.append(f"{table}{number}", table, {D1: [f"{table}{number}"]})
+    alter(lake.storage, "t", {"delta.appendOnly": "true"})
+    found, told = maintenance(lake), list[str]()
+    with pytest.raises(PublicationRefused, match=r"t cannot be published to: delta\.appendOnly=true"):
+        found.carry_out(found.plan(), told.append)
+    assert any(line.startswith("compact t: refused: ") for line in told) and len(lake.state("u").active) == 1

@@ -1,0 +1,63 @@
+"""Which days an orchestrator has to be told of: those whose newest publication it has not heard about."""
+
+from __future__ import annotations
+
+from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
+
+DAY = "2017-03-01"
+KEY = ("bronze", DAY)
+Told = dict[tuple[str, str], str]
+
+
+def _state(publication: str, sequence: int, *, day: str = DAY, withdrawn: bool = False) -> DayState:
+    content = None if withdrawn else DayContent(rows=1, checksum="1")
+    return DayState(
+        table="bronze", day=day, publication=publication, sequence=sequence, physical="files", content=content
+    )
+
+
+def _decided(state: DayState, told: Told, *under_way: str, settled: int = -1) -> Corrections:
+    return statuses_to_put_right([state], told, under_way, settled=settled)
+
+
+def test_a_day_that_was_told_is_left_alone() -> None:
+    """Also when it is shown as failed: its last attempt published nothing, and that is what failed means."""
+    assert _decided(_state("p1", 4), {KEY: "p1"}) == Corrections(settled=4)
+
+
+def test_a_published_day_that_nobody_told_of_is_told() -> None:
+    """A run killed between publishing and telling: the day is there, and shown as missing."""
+    state = _state("p1", 4)
+    assert _decided(state, {}) == Corrections((state,), (), 4)
+
+
+def test_a_rebuilt_day_is_told_again() -> None:
+    """Killed while rebuilding, or rolled back: shown as materialized, but the event speaks about other rows."""
+    state = _state("p2", 7)
+    assert _decided(state, {KEY: "p1"}).published == (state,)
+    assert _decided(state, {KEY: ""}).published == (state,)
+
+
+def test_a_run_that_is_under_way_tells_of_its_days_itself() -> None:
+    """Told twice would not be wrong, but confusing; the entry is looked at again later."""
+    assert _decided(_state("p1", 4), {}, "p1") == Corrections(settled=3)
+
+
+def test_a_withdrawn_day_is_told_once() -> None:
+    """After a rollback of its first publication nothing is there; a day that was never shown needs no word."""
+    state = _state("undo", 9, withdrawn=True)
+    assert _decided(state, {KEY: "p1"}) == Corrections((), (state,), 9)
+    assert _decided(state, {KEY: "p1"}, settled=9) == Corrections(settled=9)
+    assert _decided(state, {}) == Corrections(settled=9)
+
+
+def test_a_long_list_is_told_in_portions() -> None:
+    """Each event takes tens of milliseconds and a sensor's turn has an end: what is left is found the next time."""
+    states = [_state("p1", 4, day=f"2017-03-{n:02d}") for n in range(1, 6)]
+    first = statuses_to_put_right(states, {}, (), at_most=3)
+    assert [state.day for state in first.published] == ["2017-03-01", "2017-03-02", "2017-03-03"]
+    told = {(state.table, state.day): state.publication for state in first.published}
+    rest = statuses_to_put_right(states, told, (), settled=first.settled, at_most=3)
+    assert [state.day for state in rest.published] == ["2017-03-04", "2017-03-05"]
+    assert rest.settled == 4

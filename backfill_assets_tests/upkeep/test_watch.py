@@ -1,0 +1,93 @@
+"""Published days read afresh: what somebody changed behind our back is found, by table and day, and nothing else is."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.quality.watchdogs import CONTENT, FILES
+from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.upkeep.watch import Watch, WatchedDay
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAYS = DayRange.parse("2017-03-01..2017-03-03")
+OVERWRITTEN, EMPTIED = date(2017, 3, 2), date(2017, 3, 3)
+Found = dict[tuple[str, date], set[str]]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Workshop:
+    workshop = Workshop(tmp_path_factory.mktemp("watched"), lambda: spark)
+    workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=30, seed=7, defects={}))
+    workshop.build_all(DAYS)
+    return workshop
+
+
+def _look(workshop: Workshop, spark: SparkSession, days: DayRange = DAYS) -> list[WatchedDay]:
+    lake = workshop.builder.lake
+    return Watch(lake.storage, lake.publisher.log, lambda: spark).look(registry.tables(), days)
+
+
+def _failures(found: list[WatchedDay]) -> Found:
+    return {(d.table, d.day): {rule.rule for rule in d.rules if not rule.passed} for d in found if not d.passed}
+
+
+def _overwrite(uri: Path, day: date, column: str) -> None:
+    """A day with other values in ``column``, written as a notebook would."""
+    table = DeltaTable(str(uri))
+    rows = table.to_pandas(types_mapper=pd.ArrowDtype)
+    changed = rows[rows["day"] == day].assign(**{column: lambda frame: frame[column] + 1})
+    schema = pa.schema(table.schema().to_arrow())
+    write_deltalake(
+        str(uri),
+        pa.Table.from_pandas(changed, schema=schema, preserve_index=False),
+        mode="overwrite",
+        predicate=f"day = '{day}'",
+    )
+
+
+def test_what_was_published_is_what_is_there(built: Workshop, spark: SparkSession) -> None:
+    """Every published day of every table passes, and days that nobody published are not judged."""
+    found = _look(built, spark, DAYS.widened(after=3))
+    assert _failures(found) == {}
+    assert {d.day for d in found if d.table == "fact_daily_revenue"} == set(DAYS)
+    assert {d.rows for d in found if d.table == "fact_sales_transactions"} == {30}
+
+
+def test_foreign_writes_and_lost_files_are_found_where_they_are(built: Workshop, spark: SparkSession) -> None:
+    """A fact with other amounts no longer adds up with its report; a report whose file is gone cannot be read."""
+    lakehouse = built.settings.lakehouse
+    _overwrite(lakehouse / "fact_sales_transactions", OVERWRITTEN, "quantity")
+    revenue = DeltaTable(str(lakehouse / "fact_daily_revenue"))
+    for path in revenue.file_uris(file_pruning_predicate=[("day", "=", str(EMPTIED))]):
+        Path(path).unlink()
+    found = _failures(_look(built, spark))
+    assert found["fact_sales_transactions", OVERWRITTEN] >= {FILES, CONTENT}
+    assert found["fact_daily_revenue", OVERWRITTEN] == {"total_agrees_quantity"}
+    assert found["fact_daily_revenue", EMPTIED] == {FILES}
+    assert {day for table, day in found if not table.startswith("report_")} == {OVERWRITTEN, EMPTIED}
+
+
+def test_a_damaged_file_is_found_and_does_not_hide_the_other_days(built: Workshop, spark: SparkSession) -> None:
+    """Spark gives up on the whole table at the first file that it cannot read."""
+    bronze = DeltaTable(str(built.settings.lakehouse / "bronze_sales"))
+    for path in bronze.file_uris(file_pruning_predicate=[("day", "=", str(DAYS.first))]):
+        Path(path).write_bytes(Path(path).read_bytes()[:-100])
+    lake = built.builder.lake
+    look = Watch(lake.storage, lake.publisher.log, lambda: spark)
+    found = {day.day: day for day in look.look([registry.table("bronze_sales")], DAYS)}
+    (rule,) = found[DAYS.first].rules
+    assert (rule.rule, rule.passed) == (FILES, False)
+    assert "damaged" in rule.observed
+    assert all(found[day].passed for day in DAYS if day != DAYS.first)
