@@ -144,7 +144,7 @@ def _counted(written: Observation, patience: float = _COUNT_SECONDS) -> int:
     except TimeoutError:
         raise LakehouseUnusable(
             f"Spark wrote rows and did not report within {patience:.0f} s how many.",
-            hint="Nothing was published. Raise spark.scheduler.listenerbus.eventqueue.capacity, then run the days again.",
+            hint="Nothing was published. Raise spark.scheduler.listenerbus.eventqueue.capacity and run the days again.",
         ) from None
 
 
