@@ -75,9 +75,7 @@ class Worker:
             time.sleep(self.random.random() / 20)
 
 
-def run(
-    root: str, tallies: str, role: str, name: str, until: float, pace: float, variables: Mapping[str, str]
-) -> None:
+def run(root: str, tallies: str, role: str, name: str, until: float, pace: float, variables: Mapping[str, str]) -> None:
     """The main function of a process; ``variables`` lead to the store."""
     os.environ.update(variables)
     Worker(Storage(root), Tally(Path(tallies) / f"{name}.jsonl"), role, name, until, pace).run()
