@@ -46,11 +46,15 @@ class Retry:
         now = self.clock()
         if self.lost_attempts >= self.most:
             raise LakehouseBusy(
-                f"{self.what}: gave up after {self.lost_attempts} attempts in {now - self._started:.0f} s, because"
+                f"{self.what}: gave up after {_attempts(self.lost_attempts)} in {now - self._started:.0f} s, because"
                 f" {reason}.",
                 hint="Run it again when fewer writers publish at once. What was staged is reused.",
             )
         if now - self._reported >= _REPORT_EVERY_SECONDS:
             self._reported = now
-            self.tell(f"{self.what}: {self.lost_attempts} attempts in {now - self._started:.0f} s, because {reason}.")
+            self.tell(f"{self.what}: {_attempts(self.lost_attempts)} in {now - self._started:.0f} s, because {reason}.")
         self.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self.lost_attempts, 12))))  # noqa: S311
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count} attempts"

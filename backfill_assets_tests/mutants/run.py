@@ -24,6 +24,8 @@ COPIED = ("backfill_assets", "backfill_assets_tests", "spark_conf", "pyproject.t
 AT_ONCE = 2
 _GIT = shutil.which("git") or "git"
 SECONDS = 600
+MUTANT_SECONDS = 120
+"""Without a mutant the tests of each take some seconds."""
 _HEADER = re.compile(r"^# (breaks|must fail): (.+)$", re.MULTILINE)
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _NOTHING_RAN = (4, 5)
@@ -93,20 +95,20 @@ def _outcome(mutant: Mutant, folder: Path) -> str:
     applied = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if applied.returncode:
         return f"PATCH DOES NOT APPLY: {applied.stderr.strip()}"
-    code, output = run_tests(folder, mutant.tests)
+    code, output = run_tests(folder, mutant.tests, MUTANT_SECONDS)
     if code in _NOTHING_RAN + _INTERRUPTED:
         return f"TESTS DID NOT RUN: {output.strip().splitlines()[-1]}"
     passed = unnoticed(mutant.tests, output)
     return f"SURVIVED: {', '.join(passed)}" if passed else "killed"
 
 
-def run_tests(folder: Path, tests: Iterable[str]) -> tuple[int, str]:
+def run_tests(folder: Path, tests: Iterable[str], seconds: float = SECONDS) -> tuple[int, str]:
     """Exit code and output of pytest; one that hangs counts as having failed everything."""
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *sorted(set(tests))]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder)}
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return 1, "\n".join(f"FAILED {test}" for test in tests)
