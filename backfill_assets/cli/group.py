@@ -17,40 +17,40 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "abort": ("commands.abort:abort", "Give up a publication that cannot be finished."),
         "approve": (
-            "backfill_assets.cli.commands.campaign:approve",
+            "commands.campaign:approve",
             "Publish what a plan has staged: all tables at once.",
         ),
         "campaign": ("commands.campaign:campaign", "Say how far a plan has been carried out."),
         "check": (
-            "backfill_assets.cli.queries.check:check",
+            "queries.check:check",
             "Try a dataset's declaration on the first file that landed.",
         ),
         "demo": ("demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": (
-            "backfill_assets.cli.queries.difference:diff",
+            "queries.difference:diff",
             "Show what approving a plan would change, and by how much.",
         ),
         "doctor": ("queries.doctor:doctor", "Check what this machine needs, and say what to do."),
         "history": ("queries.history:history", "List publications, newest first."),
         "maintain": (
-            "backfill_assets.cli.commands.maintain:maintain",
+            "commands.maintain:maintain",
             "Compact and reclaim what nobody needs any more.",
         ),
         "notices": ("commands.notices:notices", "List what people are to be told, and send it."),
         "plan": (
-            "backfill_assets.cli.queries.plan:plan",
+            "queries.plan:plan",
             "Say what a rebuild would do, cost and risk, before it is done.",
         ),
         "quarantine": (
-            "backfill_assets.cli.queries.quarantine:quarantine",
+            "queries.quarantine:quarantine",
             "Look at rejected rows, and judge them again.",
         ),
         "reproduce": (
-            "backfill_assets.cli.queries.reproduce:reproduce",
+            "queries.reproduce:reproduce",
             "Stage a publication again and compare checksums.",
         ),
         "rollback": (
-            "backfill_assets.cli.commands.rollback:rollback",
+            "commands.rollback:rollback",
             "Put back what the days held before a publication.",
         ),
         "run": ("commands.run:run", "Build a range of days here and now, without a daemon."),

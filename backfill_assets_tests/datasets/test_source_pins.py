@@ -5,9 +5,9 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales import v1 as sales_transforms_v1
-from backfill_assets.datasets.sales import v2 as sales_transforms_v2
-from backfill_assets_tests.datasets.transform_source import PACKAGE, logic_of, names_in
+from backfill_assets.datasets.sales import v1 as sales_v1
+from backfill_assets.datasets.sales import v2 as sales_v2
+from backfill_assets_tests.datasets.transform_source import logic_of, names_in
 
 PINS = Path(__file__).with_name("source_pins.json")
 
@@ -58,20 +58,20 @@ def test_a_new_version_is_told_apart_from_one_that_changed() -> None:
 
 def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
     """Logic sits in shared functions, in contracts and in the source's declaration as much as in the transform."""
-    used = names_in(sales_transforms_v1.bronze)
+    used = names_in(sales_v1.bronze)
     for name in (
-        "bronze._winners",
-        "canonical.parsed",
-        "canonical._PATTERNS",
-        "contract._at_least",
-        "sales_contracts.BronzeSales",
-        "sales_contracts.TypedSales",
-        "sales_transforms_v1.REFINEMENT",
+        "model.refinement._winners",
+        "model.canonical.parsed",
+        "model.canonical._PATTERNS",
+        "model.contract_columns._at_least",
+        "datasets.sales.contracts.BronzeSales",
+        "datasets.sales.contracts.TypedSales",
+        "datasets.sales.v1.REFINEMENT",
     ):
-        assert f"{PACKAGE}.{name}" in used, name
-    assert f"{PACKAGE}.conversion.LONGEST_GAP_DAYS" in names_in(sales_transforms_v2.transactions)
+        assert f"backfill_assets.{name}" in used, name
+    assert "backfill_assets.datasets.sales.conversion.LONGEST_GAP_DAYS" in names_in(sales_v2.transactions)
 
 
 def test_versions_that_differ_have_different_fingerprints() -> None:
     """Both call the same functions and differ in one argument."""
-    assert logic_of(sales_transforms_v1.transactions) != logic_of(sales_transforms_v2.transactions)
+    assert logic_of(sales_v1.transactions) != logic_of(sales_v2.transactions)

@@ -1,4 +1,4 @@
-"""A fingerprint of the logic of a version: its transform and everything of the datasets package that it uses."""
+"""A fingerprint of the logic of a version: its transform, and everything of the project's declarations that it uses."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
-PACKAGE = "backfill_assets.datasets"
+PACKAGES = ("backfill_assets.datasets", "backfill_assets.model")
 
 
 def logic_of(transform: Callable[..., Any]) -> str:
-    """A hash that changes with the logic, and not with comments, docstrings or the layout of the code."""
+    """A hash that changes with the logic, and not with comments, docstrings, or the modules that the code is in."""
     found: dict[str, str] = {}
     _collect(transform, found)
-    return hashlib.sha256("\n".join(f"{name} {code}" for name, code in sorted(found.items())).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        "\n".join(sorted(f"{name.rpartition('.')[2]} {code}" for name, code in found.items())).encode()
+    ).hexdigest()[:16]
 
 
 def names_in(transform: Callable[..., Any]) -> set[str]:
@@ -45,7 +47,7 @@ def _collect(thing: Any, found: dict[str, str]) -> None:
 def _add(name: str, used: Any, found: dict[str, str]) -> None:
     used = inspect.unwrap(used) if callable(used) else used
     if isinstance(used, FunctionType) or inspect.isclass(used):
-        if used.__module__.startswith(PACKAGE):
+        if used.__module__.startswith(PACKAGES):
             _collect(used, found)
         return
     if not isinstance(used, ModuleType) and name not in found:
@@ -69,11 +71,11 @@ def _text_of(value: Any, found: dict[str, str]) -> str:
 
 def _used(tree: ast.AST, namespace: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in namespace:
+        if isinstance(node, ast.Name) and node.id in namespace and node.id != "__name__":
             yield node.id, namespace[node.id]
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = namespace.get(node.value.id)
-            if isinstance(module, ModuleType) and module.__name__.startswith(PACKAGE):
+            if isinstance(module, ModuleType) and module.__name__.startswith(PACKAGES):
                 yield f"{node.value.id}.{node.attr}", getattr(module, node.attr)
 
 
@@ -85,4 +87,6 @@ def _bare(tree: ast.AST) -> ast.AST:
             node.returns = None
         if isinstance(node, ast.arg):
             node.annotation = None
+        if isinstance(node, ast.ImportFrom):
+            node.module = None
     return tree

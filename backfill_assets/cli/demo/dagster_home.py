@@ -11,7 +11,7 @@ from pathlib import Path
 from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.settings import Settings
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 _INSTANCE = "dagster.yaml"
 _DEFAULT_FOLDER = ".data/dagster"
 

@@ -17,7 +17,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import CONNECT_PLUGIN, answers, free_port
 from backfill_assets_tests.cli.command import Backfill
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def _note(home: Path, pid: int) -> Path:

@@ -15,7 +15,7 @@ import pytest
 
 from backfill_assets.spark.connect_server import answers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _PART = """
 import json, os, socket, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
