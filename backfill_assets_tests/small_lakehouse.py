@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
-from backfill_assets.publication.publisher import Moved, Pin, Published, Publisher, Step
+from backfill_assets.publication.publisher import Conflict, CrashPoint, Pin, Published, Publisher
 
 Rows = Mapping[str, Mapping[str, Sequence[int]]]
 """Ids by table and day."""
@@ -37,7 +37,7 @@ class SmallLakehouse:
         self.storage = Storage(str(root))
         self.minutes: float = 0
         self.publisher = Publisher(self.storage, now=self.now, reached=self._reached)
-        self.crash_at: Step | None = None
+        self.crash_at: CrashPoint | None = None
 
     def now(self) -> datetime:
         return datetime(2017, 6, 1, 12, tzinfo=UTC) + timedelta(minutes=self.minutes)
@@ -50,7 +50,7 @@ class SmallLakehouse:
         code: str = "v1",
         inputs: Mapping[str, str] | None = None,
         mode: Mode = "replace",
-    ) -> Published | Moved:
+    ) -> Published | Conflict:
         """``inputs`` has the inputs' fingerprint by day."""
         return self.publisher.publish(self.request(id, rows, code=code, inputs=inputs, mode=mode))
 
@@ -69,7 +69,7 @@ class SmallLakehouse:
         changes = tuple(self._change(id, table, days, pin, mode, code, inputs or {}) for table, days in rows.items())
         return Publication(id=id, kind=mode, tables=changes, provenance=PROVENANCE)
 
-    def crash(self, id: str, rows: Rows, at: Step) -> None:
+    def crash(self, id: str, rows: Rows, at: CrashPoint) -> None:
         """Publish, and die at the first ``at``."""
         self.crash_at = at
         try:
@@ -121,7 +121,7 @@ class SmallLakehouse:
         write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=properties)
         return timeline
 
-    def _reached(self, step: Step, about: str) -> None:
+    def _reached(self, step: CrashPoint, about: str) -> None:
         if step is self.crash_at:
             raise Crashed(about)
 

@@ -19,17 +19,17 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.observe import declared_schemas
-from backfill_assets.plan.records import Asked, Plan, Scope
-from backfill_assets.plan.situation import Machine, Situation
-from backfill_assets.published.standing import look, uncollected
+from backfill_assets.plan.records import Plan, PlanRequest, Scope
+from backfill_assets.plan.situation import Machine, PlanContext
+from backfill_assets.published.standing import gc_paused, observe_tables
 from benchmarks.generated_history import DAYS, chain, write_metadata
 
 ROUNDS = 3
 
 
-def situation(storage: Storage, steps: list[Step]) -> Situation:
-    standing = look(storage, [step.name for step in steps])
-    return Situation(
+def situation(storage: Storage, steps: list[Step]) -> PlanContext:
+    standing = observe_tables(storage, [step.name for step in steps])
+    return PlanContext(
         steps=steps,
         observed=standing.observed,
         begins=DAYS.first,
@@ -63,7 +63,7 @@ def main() -> None:
         storage = Storage(folder)
         write_metadata(storage, steps)
         for _ in range(ROUNDS):
-            with uncollected(), clock.phase("all"):
+            with gc_paused(), clock.phase("all"):
                 plan = _round(clock, storage, steps)
     rows = Rows("what", "CPU s", "clock s")
     for name, (cpu, wall) in clock.best.items():
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def _round(clock: Clock, storage: Storage, steps: list[Step]) -> Plan:
-    asked = Asked(target="sales", days=str(DAYS), scope=Scope.WHOLE)
+    asked = PlanRequest(target="sales", days=str(DAYS), scope=Scope.WHOLE)
     with clock.phase("read the logs"):
         now = situation(storage, steps)
     with clock.phase("decide"):

@@ -16,11 +16,11 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import Sides, fingerprint_of
 from backfill_assets.plan.records import as_ranges
 
-Moved = Mapping[str, list[str]]
+MovedDays = Mapping[str, list[str]]
 """Ranges of days by table."""
 
 
-class Verdict(enum.StrEnum):
+class ApprovalVerdict(enum.StrEnum):
     PUBLISH = "publish"
     COMPARE = "compare it with main first"
     STAGE_AGAIN = "stage it again"
@@ -29,8 +29,8 @@ class Verdict(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Decision:
-    verdict: Verdict
+class ApprovalDecision:
+    verdict: ApprovalVerdict
     reason: str
     as_approved: bool = False
 
@@ -51,20 +51,22 @@ class Attempt:
     held_back: tuple[str, ...] = ()
 
 
-def decide(attempt: Attempt) -> Decision:
+def decide(attempt: Attempt) -> ApprovalDecision:
     """What to do with an attempt. Nothing is published that was neither approved as it is nor judged as it is."""
     if fingerprint_of(attempt.staged) == attempt.approved:
-        return Decision(Verdict.PUBLISH, "it is what was approved", as_approved=True)
+        return ApprovalDecision(ApprovalVerdict.PUBLISH, "it is what was approved", as_approved=True)
     difference = attempt.compared
     if difference is None:
-        return Decision(Verdict.COMPARE, "it is not what was approved")
+        return ApprovalDecision(ApprovalVerdict.COMPARE, "it is not what was approved")
     if difference.sides != attempt.staged:
-        return Decision(Verdict.STAGE_AGAIN, "main moved while it was compared")
+        return ApprovalDecision(ApprovalVerdict.STAGE_AGAIN, "main moved while it was compared")
     if broken := difference.broken:
-        return Decision(Verdict.STOP, f"{difference.sentence} Not as expected: {broken[0].expectation}.")
+        return ApprovalDecision(
+            ApprovalVerdict.STOP, f"{difference.sentence} Not as expected: {broken[0].expectation}."
+        )
     if reason := _held_back(attempt.held_back) or next((each.sentence for each in attempt.exceeded if each.stops), ""):
-        return Decision(Verdict.WAIT, reason)
-    return Decision(Verdict.PUBLISH, difference.sentence)
+        return ApprovalDecision(ApprovalVerdict.WAIT, reason)
+    return ApprovalDecision(ApprovalVerdict.PUBLISH, difference.sentence)
 
 
 def _held_back(lines: Sequence[str]) -> str:
@@ -81,7 +83,7 @@ def moved_since(approved: Sides, staged: Sides) -> dict[str, list[str]]:
     return {table: list(as_ranges(days)) for table, days in sorted(found.items())}
 
 
-def moved_sentence(moved: Moved) -> str:
-    """``Moved after the approval: fact_sales_transactions 2017-03-07; report_monthly_close 2017-03-01.``"""
+def moved_sentence(moved: MovedDays) -> str:
+    """``MovedDays after the approval: fact_sales_transactions 2017-03-07; report_monthly_close 2017-03-01.``"""
     days = "; ".join(f"{table} {', '.join(ranges)}" for table, ranges in moved.items() if ranges)
     return f"Moved after the approval: {days or 'what was staged'}."

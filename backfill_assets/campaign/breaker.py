@@ -52,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Sums:
+class StagedSums:
     """One measure of one table over the days that are staged: as published, and as staged. None where it is unknown."""
 
     table: str
@@ -72,13 +72,13 @@ class Nulls:
 
 
 @dataclass(frozen=True)
-class Seen:
+class BreakerInput:
     """A campaign so far, all waves together."""
 
     tried: int
     failed: int = 0
     held_back: int = 0
-    sums: tuple[Sums, ...] = ()
+    sums: tuple[StagedSums, ...] = ()
     nulls: tuple[Nulls, ...] = ()
     seconds: Decimal = Decimal(0)
     money: Decimal | None = None
@@ -98,13 +98,13 @@ class Exceeded:
     stops: bool = True
 
 
-def judge(limits: Limits, seen: Seen) -> list[Exceeded]:
+def judge(limits: Limits, seen: BreakerInput) -> list[Exceeded]:
     """Every limit that is exceeded, then the warnings of budgets of which 80 % are spent."""
     found = [each for each in _judged(limits, seen) if each is not None]
     return sorted(found, key=lambda each: not each.stops)
 
 
-def _judged(limits: Limits, seen: Seen) -> Iterable[Exceeded | None]:
+def _judged(limits: Limits, seen: BreakerInput) -> Iterable[Exceeded | None]:
     if seen.tried:
         tried = Decimal(seen.tried)
         yield _over("errors", limits.errors, seen.failed / tried, f"{seen.failed} of {seen.tried} days failed")
@@ -129,7 +129,7 @@ def _judged(limits: Limits, seen: Seen) -> Iterable[Exceeded | None]:
         yield _spent("money", limits.money, seen.money, f"it has cost {seen.money:.4f}")
 
 
-def deviation(sums: Sums) -> Decimal | None:
+def deviation(sums: StagedSums) -> Decimal | None:
     """As a share of what is published; where nothing is, any sum at all is all of it. None if a sum is unknown."""
     if sums.published is None or sums.staged is None:
         return None

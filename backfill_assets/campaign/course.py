@@ -12,7 +12,7 @@ from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, Jour
 
 
 @dataclass(frozen=True)
-class Course:
+class CampaignState:
     """Where a campaign stands. ``daemon`` says who carries it on: Dagster's daemon, or a person's command."""
 
     campaign: str
@@ -52,19 +52,19 @@ class Move:
         return self.step is None and self.wave is None
 
 
-def course(campaign: str, entries: Iterable[JournalEntry]) -> Course:
+def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
     """Fold the journal. To resume takes a stop back, and what was done of a later try replaces the earlier."""
-    found = Course(campaign)
+    found = CampaignState(campaign)
     for entry in entries:
         # A wave is done when it is judged.
         found = found if entry.kind == "staged" else _after(found, entry)
     return found
 
 
-def _after(now: Course, entry: JournalEntry) -> Course:
+def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
     match entry.kind:
         case "started":
-            found = Course(now.campaign, started=True, daemon=bool(entry.told.get("daemon")), options=entry.told)
+            found = CampaignState(now.campaign, started=True, daemon=bool(entry.told.get("daemon")), options=entry.told)
         case "resumed":
             found = _resumed(now, entry)
         case "wave":
@@ -80,19 +80,19 @@ def _after(now: Course, entry: JournalEntry) -> Course:
     return found
 
 
-def _approved(now: Course, entry: JournalEntry) -> Course:
+def _approved(now: CampaignState, entry: JournalEntry) -> CampaignState:
     options = {**now.options, "without_held_back": bool(entry.told.get("without_held_back"))}
     return replace(now, approved=entry, approvals=now.approvals + 1, options=options, withdrawn=None)
 
 
-def _withdrawn(now: Course, entry: JournalEntry) -> Course:
+def _withdrawn(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """It is validated as the entry tells, and waits. What another process has published meanwhile stays published."""
     if published(now):
         return now
     return replace(now, approved=None, withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
 
 
-def _resumed(now: Course, entry: JournalEntry) -> Course:
+def _resumed(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """What is published stays done; before that, the shadow backfill begins again and adopts what is still right.
 
     An entry with a ``step`` begins again there, whatever was done of it and of what follows.
@@ -106,12 +106,12 @@ def _resumed(now: Course, entry: JournalEntry) -> Course:
     return replace(again, done=kept, waves_done=waves, approved=None, withdrawn=None, rolled_back=None)
 
 
-def published(now: Course) -> bool:
+def published(now: CampaignState) -> bool:
     """Was it cut over, and not rolled back since?"""
     return CampaignStep.CUT_OVER in now.done and not now.rolled_back
 
 
-def require_beginning(now: Course, step: CampaignStep) -> None:
+def require_beginning(now: CampaignState, step: CampaignStep) -> None:
     """Raise :class:`InvalidRequest` if the campaign cannot be carried on from ``step``."""
     if published(now) and STEPS.index(step) <= STEPS.index(CampaignStep.CUT_OVER):
         raise InvalidRequest(
@@ -121,11 +121,11 @@ def require_beginning(now: Course, step: CampaignStep) -> None:
         raise InvalidRequest(f"{now.campaign} cannot begin at {step.value}: {absent[0]} is not done yet.")
 
 
-def _before(step: CampaignStep, now: Course) -> dict[CampaignStep, JournalEntry]:
+def _before(step: CampaignStep, now: CampaignState) -> dict[CampaignStep, JournalEntry]:
     return {each: done for each, done in now.done.items() if STEPS.index(each) < STEPS.index(step)}
 
 
-def next_move(now: Course, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
+def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: datetime) -> Move:
     """The next step, or wave of the shadow backfill, with the reason for it. ``waves`` are their names."""
     if waiting := _why_waiting(now, window, at):
         return Move(waiting)
@@ -135,7 +135,7 @@ def next_move(now: Course, waves: Sequence[str], window: timedelta, at: datetime
     return Move(f"step {STEPS.index(step) + 1} of {len(STEPS)}: {step.value.replace('_', ' ')}", step=step)
 
 
-def _why_waiting(now: Course, window: timedelta, at: datetime) -> str:
+def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
     over = now.cut_over_at + window if now.cut_over_at else None
     reasons = {
         "it was never started": not now.started,
@@ -152,5 +152,5 @@ def _why_waiting(now: Course, window: timedelta, at: datetime) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _why_waiting_for_approval(now: Course) -> str:
+def _why_waiting_for_approval(now: CampaignState) -> str:
     return f"it waits for approval again: {now.withdrawn.reason}" if now.withdrawn else "it waits for approval"

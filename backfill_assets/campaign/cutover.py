@@ -14,7 +14,7 @@ from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefuse
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import timelines_of
 from backfill_assets.publication.holds import HeldDays, holding
-from backfill_assets.publication.publisher import Moved, Published
+from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
@@ -23,7 +23,7 @@ from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, s
 _MOST_ATTEMPTS = 5
 MakeNotice = Callable[[Publication], Notice]
 """Says what people are told of a publication, from what it is about to bring."""
-Review = Callable[[Sequence[ShadowedStep], Progress], bool]
+ReviewCall = Callable[[Sequence[ShadowedStep], Progress], bool]
 """Looks at what is about to be published: False to stage again first what moved; raises to publish nothing."""
 
 
@@ -45,7 +45,7 @@ def cut_over(
     *,
     without_held_back: bool = False,
     notice: MakeNotice | None = None,
-    review: Review | None = None,
+    review: ReviewCall | None = None,
 ) -> CutOver:
     """Publish everything that ``campaign`` has staged of ``steps`` together, and ``notice`` with it.
 
@@ -195,6 +195,6 @@ def _again(
     return {table: days for table, days in moved.items() if days}
 
 
-def _moved(moved: Moved) -> str:
+def _moved(moved: Conflict) -> str:
     days = {f"{table} {day}" for table, found in (*moved.days.items(), *moved.inputs.items()) for day in found}
     return f"{len(days)} day(s) moved" + (f" ({'; '.join(moved.reasons[:2])})" if moved.reasons else "")

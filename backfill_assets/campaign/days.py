@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.campaign.course import Course, course, published
+from backfill_assets.campaign.course import CampaignState, published, state_of
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
@@ -38,7 +38,7 @@ class CampaignDays:
 def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
     """By table, in build order; empty for a plan that nobody has started."""
     entries = journal.entries(storage, campaign_of(plan.id))
-    now = course(campaign_of(plan.id), entries)
+    now = state_of(campaign_of(plan.id), entries)
     if not now.started:
         return []
     return [_of_table(storage, table, each.days, now, entries) for each in rebuilt_steps(plan) for table in each.tables]
@@ -52,7 +52,7 @@ def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
 
 
 def _of_table(
-    storage: Storage, table: str, planned: Sequence[date], now: Course, entries: Sequence[JournalEntry]
+    storage: Storage, table: str, planned: Sequence[date], now: CampaignState, entries: Sequence[JournalEntry]
 ) -> CampaignDays:
     passed = {} if published(now) else _newest_verdicts(storage, table, now.campaign)
     brought = now.done[CampaignStep.CUT_OVER].told["days"] if published(now) else {}

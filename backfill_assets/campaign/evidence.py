@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from backfill_assets.campaign.breaker import Nulls, Seen, Sums
+from backfill_assets.campaign.breaker import BreakerInput, Nulls, StagedSums
 from backfill_assets.campaign.words import Contents, figures_together, rows_together
 from backfill_assets.lakehouse.records import TOTAL, DayContent
 
@@ -23,17 +23,17 @@ def seen(
     published: Mapping[str, Contents],
     seconds: Decimal,
     money: Decimal | None,
-) -> Seen:
+) -> BreakerInput:
     """All steps together. Only days that were published before are compared: a first build differs from nothing."""
     held = [each for step in done for each in step.held_back]
-    sums: list[Sums] = []
+    sums: list[StagedSums] = []
     nulls: list[Nulls] = []
     for table, days in staged.items():
         before = {day: published[table][day] for day in days if day in published.get(table, {})}
         after = [days[day] for day in before]
         sums += sums_of(table, list(before.values()), after)
         nulls += nulls_of(table, list(before.values()), after)
-    return Seen(
+    return BreakerInput(
         tried=len({(step.build.step.name, day) for step in done for day in _tried(step)}),
         failed=sum(bool(each.error) for each in held),
         held_back=len({(each.table, each.day) for each in held if each.rules}),
@@ -65,11 +65,11 @@ def _tried(step: ShadowedStep) -> set[date]:
     return {*step.staged, *(each.day for each in step.held_back if not each.because_of)}
 
 
-def sums_of(table: str, before: Sequence[DayContent | None], after: Sequence[DayContent]) -> list[Sums]:
+def sums_of(table: str, before: Sequence[DayContent | None], after: Sequence[DayContent]) -> list[StagedSums]:
     names = sorted({name for content in after for name in content.metrics if name.startswith(TOTAL)})
     sums = [(name.removeprefix(TOTAL), figures_together(before, name), figures_together(after, name)) for name in names]
-    rows = Sums(table, "rows", rows_together(before), rows_together(after))
-    return [rows, *(Sums(table, measure, was, now) for measure, was, now in sums)]
+    rows = StagedSums(table, "rows", rows_together(before), rows_together(after))
+    return [rows, *(StagedSums(table, measure, was, now) for measure, was, now in sums)]
 
 
 def nulls_of(table: str, before: Sequence[DayContent | None], after: Sequence[DayContent]) -> list[Nulls]:

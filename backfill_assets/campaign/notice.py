@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backfill_assets.campaign.approval import Moved, moved_sentence
-from backfill_assets.campaign.words import TableChange, change_sentence
+from backfill_assets.campaign.approval import MovedDays, moved_sentence
+from backfill_assets.campaign.words import TableDifference, change_sentence
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.plan.records import Plan
 
@@ -24,7 +24,11 @@ def begins(plan: Plan, reports: Sequence[str]) -> Notice:
 
 
 def completed(
-    plan: Plan, changes: Sequence[TableChange], reports: Sequence[str], approved_by: str, moved: Moved | None = None
+    plan: Plan,
+    changes: Sequence[TableDifference],
+    reports: Sequence[str],
+    approved_by: str,
+    moved: MovedDays | None = None,
 ) -> Notice:
     """Written with the publication, so that there is one exactly when something was published.
 

@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from backfill_assets.campaign.approval import Attempt, Decision, Verdict, decide, moved_sentence, moved_since
+from backfill_assets.campaign.approval import (
+    ApprovalDecision,
+    ApprovalVerdict,
+    Attempt,
+    decide,
+    moved_sentence,
+    moved_since,
+)
 from backfill_assets.campaign.breaker import Exceeded, judge
 from backfill_assets.campaign.evidence import held_back_lines, seen
-from backfill_assets.campaign.run import CampaignRun, Told, shadow_told
+from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_told
 from backfill_assets.difference.find import find_difference, last_difference
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.page import difference_page
@@ -43,13 +50,13 @@ class Review:
         if not any(each.staged for each in done):
             return True
         decision = self._decide(done)
-        if decision.verdict in (Verdict.COMPARE, Verdict.STAGE_AGAIN):
+        if decision.verdict in (ApprovalVerdict.COMPARE, ApprovalVerdict.STAGE_AGAIN):
             self.compared = compare_and_keep(self.at, done, progress, self._known())
             decision = self._decide(done)
         self.moved = {} if decision.as_approved else self._moved(done)
         return self._carry_out(decision, done, progress)
 
-    def _decide(self, done: Sequence[ShadowedStep]) -> Decision:
+    def _decide(self, done: Sequence[ShadowedStep]) -> ApprovalDecision:
         knowingly = self.at.options.without_held_back
         held = () if knowingly else tuple(held_back_lines(each for step in done for each in step.held_back))
         exceeded = () if self.compared is None else tuple(self._exceeded(done))
@@ -60,16 +67,16 @@ class Review:
         staged, published = self.at.figures(done)
         return judge(self.at.options.limits.without_budgets(), seen(done, staged, published, Decimal(0), None))
 
-    def _carry_out(self, decision: Decision, done: Sequence[ShadowedStep], progress: Progress) -> bool:
-        if decision.verdict is Verdict.PUBLISH:
+    def _carry_out(self, decision: ApprovalDecision, done: Sequence[ShadowedStep], progress: Progress) -> bool:
+        if decision.verdict is ApprovalVerdict.PUBLISH:
             if self.moved:
                 progress(f"{self.at.campaign}: {moved_sentence(self.moved)} {decision.reason}")
             return True
-        if decision.verdict is Verdict.STAGE_AGAIN or self.compared is None:
+        if decision.verdict is ApprovalVerdict.STAGE_AGAIN or self.compared is None:
             return False
         told = evidence(self.at, done, self._exceeded(done), self.compared)
         reason = f"{moved_sentence(self.moved)} {decision.reason}"
-        if decision.verdict is Verdict.STOP:
+        if decision.verdict is ApprovalVerdict.STOP:
             raise self.at.stop(CampaignStep.CUT_OVER, reason, hint=self.at.plan_again, told=told)
         raise self.at.withdraw_approval(reason, told)
 
@@ -96,7 +103,7 @@ def compare_and_keep(
 
 def evidence(
     at: CampaignRun, done: Sequence[ShadowedStep], exceeded: Sequence[Exceeded], difference: Difference
-) -> Told:
+) -> StepReport:
     """What an approval is asked for by; it names the ``fingerprint`` of it."""
     return {
         **shadow_told(done),

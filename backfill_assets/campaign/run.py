@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.campaign.breaker import Exceeded, Limits, judge
-from backfill_assets.campaign.course import Course, Move, course, next_move, require_beginning
+from backfill_assets.campaign.course import CampaignState, Move, next_move, require_beginning, state_of
 from backfill_assets.campaign.days import HELD_BACK_DAYS, held_back_days
 from backfill_assets.campaign.evidence import computed_seconds, held_back_lines, seen, staged_contents
 from backfill_assets.datasets import registry
@@ -31,7 +31,7 @@ from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.plan.shadow_steps import rebuilt_steps, shadow_steps
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
-from backfill_assets.published.observed import Observed, observe
+from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -40,7 +40,7 @@ from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, s
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Told = dict[str, Any]
+StepReport = dict[str, Any]
 Held = dict[str, dict[date, DayContent]]
 """What days hold, by table."""
 
@@ -57,7 +57,7 @@ class Options:
     roll_back_if_wrong: bool = False
     """Put everything back when the checks after the cut-over fail."""
 
-    def to_told(self) -> Told:
+    def to_told(self) -> StepReport:
         return {
             "waves": str(self.shares),
             "limits": str(self.limits),
@@ -114,12 +114,12 @@ class CampaignRun:
         return campaign_of(self.plan.id)
 
     @property
-    def course(self) -> Course:
-        return course(self.campaign, journal.entries(self.builder.lake.storage, self.campaign))
+    def state(self) -> CampaignState:
+        return state_of(self.campaign, journal.entries(self.builder.lake.storage, self.campaign))
 
     @property
     def options(self) -> Options:
-        return Options.of(self.course.options)
+        return Options.of(self.state.options)
 
     @property
     def steps(self) -> list[PlannedStep]:
@@ -138,7 +138,7 @@ class CampaignRun:
         if options.limits.money is not None and self.price_per_core_second is None:
             hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
             raise InvalidRequest("Money cannot be limited: nobody knows what a core hour costs.", hint=hint)
-        found, told = self.course, options.to_told()
+        found, told = self.state, options.to_told()
         if first is not None:
             require_beginning(found, first)
         kind: journal.Kind = "resumed" if found.started else "started"
@@ -150,9 +150,9 @@ class CampaignRun:
         Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
         """
         self.require_approvable(without_held_back=without_held_back, seen=seen)
-        validated = self.course.done.get(CampaignStep.VALIDATE)
+        validated = self.state.done.get(CampaignStep.VALIDATE)
         fingerprint = validated.told.get("fingerprint", "") if validated else ""
-        told: Told = {"fingerprint": seen.fingerprint if seen else fingerprint}
+        told: StepReport = {"fingerprint": seen.fingerprint if seen else fingerprint}
         if without_held_back:
             told["without_held_back"] = True
         self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
@@ -162,13 +162,13 @@ class CampaignRun:
 
         Also if days are held back, unless it is meant to be published without them.
         """
-        if stopped := self.course.stopped:
+        if stopped := self.state.stopped:
             hint = f"backfill run {self.plan.id} takes it up again, and compares it anew."
             raise InvalidRequest(f"{self.plan.id} was stopped: {stopped.reason}", hint=hint)
         if seen is not None and seen.broken:
             broken = seen.broken[0].expectation
             raise InvalidRequest(f"{self.plan.id} is not as expected: {broken}.", hint=self.plan_again)
-        validated = self.course.done.get(CampaignStep.VALIDATE)
+        validated = self.state.done.get(CampaignStep.VALIDATE)
         held = list(validated.told.get("held_back", ())) if validated else []
         if held and not without_held_back:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
@@ -178,10 +178,10 @@ class CampaignRun:
     @property
     def approved_difference(self) -> str:
         """The fingerprint of the difference that the approval was given for; empty if it named none."""
-        approved = self.course.approved
+        approved = self.state.approved
         return str(approved.told.get("fingerprint", "")) if approved else ""
 
-    def withdraw_approval(self, reason: str, told: Told) -> CampaignStopped:
+    def withdraw_approval(self, reason: str, told: StepReport) -> CampaignStopped:
         """Wait for another approval, of what ``told`` says; the caller raises what comes back."""
         step, spent = CampaignStep.CUT_OVER, self.spent(CampaignStep.CUT_OVER)
         self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, told=told, at=now(), spent=spent))
@@ -194,23 +194,23 @@ class CampaignRun:
 
     def next(self) -> Move:
         window = timedelta(days=self.plan.rollback_window_days)
-        return next_move(self.course, [wave.name for wave in self.waves], window, now())
+        return next_move(self.state, [wave.name for wave in self.waves], window, now())
 
     def write(self, entry: JournalEntry) -> None:
         journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update={"by": self.run.launched_by}))
 
-    def done(self, step: CampaignStep, told: Told) -> Told:
+    def done(self, step: CampaignStep, told: StepReport) -> StepReport:
         spent = self.spent(step)
         self.write(JournalEntry(kind="step", step=step, told=told, at=now(), spent=spent))
         if spent is not None:
             self.progress(step_line(self.plan, step, self.entries()))
         return told
 
-    def stop(self, step: CampaignStep, reason: str, hint: str = "", told: Told | None = None) -> CampaignStopped:
+    def stop(self, step: CampaignStep, reason: str, hint: str = "", told: StepReport | None = None) -> CampaignStopped:
         """Record the stop in the journal; the caller raises the returned error. Default ``hint``: fix the cause."""
         spent = self.spent(step)
         self.write(JournalEntry(kind="stopped", step=step, reason=reason, told=told or {}, at=now(), spent=spent))
-        before = "" if CampaignStep.CUT_OVER in self.course.done else "Nothing was published. "
+        before = "" if CampaignStep.CUT_OVER in self.state.done else "Nothing was published. "
         found = hint or f"Mend the cause, then: backfill run {self.plan.id}"
         return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
 
@@ -333,7 +333,7 @@ class CampaignRun:
             before[name] = complete(lake, table, was, version, read=self.read)
         return staged, before
 
-    def _observed(self) -> Observed:
+    def _observed(self) -> LogView:
         return observe(self.builder.lake.storage, [table for each in self.steps for table in each.tables])
 
     def shadow_steps(self) -> list[ShadowStep]:
@@ -345,7 +345,7 @@ class CampaignRun:
         return [each for step in self.shadowed for each in step.held_back]
 
 
-def shadow_told(done: Iterable[ShadowedStep]) -> Told:
+def shadow_told(done: Iterable[ShadowedStep]) -> StepReport:
     """How many days of each step are staged, unchanged, held back; and why the last are."""
     steps = list(done)
     counts = {

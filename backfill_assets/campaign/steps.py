@@ -10,7 +10,7 @@ from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.evidence import held_back_lines
 from backfill_assets.campaign.notice import begins, completed
 from backfill_assets.campaign.review import Review, compare_and_keep, evidence
-from backfill_assets.campaign.run import CampaignRun, Told, not_as_expected, now, shadow_told
+from backfill_assets.campaign.run import CampaignRun, StepReport, not_as_expected, now, shadow_told
 from backfill_assets.campaign.undo import undo
 from backfill_assets.campaign.undo_campaign import tell_journal
 from backfill_assets.campaign.words import changes
@@ -23,21 +23,21 @@ from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import timelines_of
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, Scope, as_ranges, days_of
-from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus
 from backfill_assets.publication.outbox import Sender, announce, deliver
 from backfill_assets.published.history import history
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 
-SituationOf = Callable[[Plan], Situation]
+SituationOf = Callable[[Plan], PlanContext]
 """What there is now of everything that a plan is about."""
 
 
-def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> Told:
+def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: SituationOf) -> StepReport:
     """Do ``step`` and enter it in the journal. Raises :class:`CampaignStopped` when it must not go on."""
     at.begin()
     _require_in_force(at)
-    work: Mapping[CampaignStep, Callable[[], Told]] = {
+    work: Mapping[CampaignStep, Callable[[], StepReport]] = {
         CampaignStep.TELL_BEFORE: lambda: tell_before(at, sender),
         CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
         CampaignStep.PIN: lambda: pin_watermarks(at, situation),
@@ -53,9 +53,9 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
 
 def _require_in_force(at: CampaignRun) -> None:
     """An undo whose process died before the journal knew ends the campaign all the same."""
-    was = at.course.rolled_back
+    was = at.state.rolled_back
     tell_journal(at.builder.lake.publisher, at.campaign, at.run.launched_by)
-    if (back := at.course.rolled_back) and not was:
+    if (back := at.state.rolled_back) and not was:
         raise CampaignStopped(
             f"{at.campaign} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
         )
@@ -77,7 +77,7 @@ def carry_on(
     return move
 
 
-def tell_before(at: CampaignRun, sender: Sender) -> Told:
+def tell_before(at: CampaignRun, sender: Sender) -> StepReport:
     """Say what is going to happen; the plan is open from now on, and `backfill status` shows it on its tables."""
     storage = at.builder.lake.storage
     open_plan(storage, at.plan.id)
@@ -87,12 +87,12 @@ def tell_before(at: CampaignRun, sender: Sender) -> Told:
     return {"notice": notice.title, "reports": list(notice.reports), "delivered": list(delivery.sent)}
 
 
-def verify_source(at: CampaignRun) -> Told:
+def verify_source(at: CampaignRun) -> StepReport:
     """Take in what has landed, then read every pinned input afresh: counts and checksums must be as published."""
     for each in at.plan.steps:
         if each.kind == "take in" and each.days:
             at.builder.build(registry.step(each.name), each.days, run=at.run, progress=at.progress)
-    read: Told = {}
+    read: StepReport = {}
     for pinned in at.plan.pinned:
         watched = _watch(at).look([registry.table(pinned.table)], days_of(pinned.days))
         wrong = [day for day in watched if not day.passed]
@@ -102,7 +102,7 @@ def verify_source(at: CampaignRun) -> Told:
     return {"inputs": read}
 
 
-def pin_watermarks(at: CampaignRun, situation: SituationOf) -> Told:
+def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
     """Write down where the inputs stand, and which files have arrived that the campaign is not built from.
 
     The boundary is no lock: what arrives later makes days stale, and the cut-over stages just those again.
@@ -120,7 +120,7 @@ def pin_watermarks(at: CampaignRun, situation: SituationOf) -> Told:
     }
 
 
-def shadow_all(at: CampaignRun) -> Told:
+def shadow_all(at: CampaignRun) -> StepReport:
     """Every day once more: what moved since its wave is staged again, everything else is adopted."""
     at.shadowed = at.stage(at.shadow_steps())
     for each in at.judged(at.shadowed):
@@ -129,7 +129,7 @@ def shadow_all(at: CampaignRun) -> Told:
     return shadow_told(at.shadowed)
 
 
-def validate(at: CampaignRun) -> Told:
+def validate(at: CampaignRun) -> StepReport:
     """Compare what is staged with main, row by row; judge it against the plan's expectations and the limits."""
     at.shadowed = at.stage(at.shadow_steps())
     found = at.judged(at.shadowed)
@@ -148,7 +148,7 @@ def _nothing_staged(at: CampaignRun) -> str:
     return held_back_lines(held)[0] if held else "nothing would change: main holds all of it already."
 
 
-def bring_into_main(at: CampaignRun) -> Told:
+def bring_into_main(at: CampaignRun) -> StepReport:
     """All tables in one publication, if it is what was approved or within it; else it waits, or is stopped.
 
     A publication that a killed process made is found on the log, and only told.
@@ -185,7 +185,7 @@ def bring_into_main(at: CampaignRun) -> Told:
     }
 
 
-def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> Told:
+def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> StepReport:
     """Read what was published afresh; put it back if it is wrong and that was asked for; build what is made of it.
 
     Not what the campaign itself was to bring: a day that was held back stays as it is, with all that reads it.
@@ -196,7 +196,7 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
         raise _wrong_after_cut_over(at, wrong, sender)
     asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
     own = {each.name: set(each.days) for each in at.steps}
-    rebuilt: Told = {}
+    rebuilt: StepReport = {}
     for each in make_plan(asked, situation(at.plan)).steps:
         days = [day for day in each.days if day not in own.get(each.name, ())]
         if each.kind == "rebuild" and days:
@@ -205,7 +205,7 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
     return {"checked": len(watched), "rebuilt": rebuilt}
 
 
-def tell_after(at: CampaignRun, sender: Sender) -> Told:
+def tell_after(at: CampaignRun, sender: Sender) -> StepReport:
     """Deliver the notice that was written with the publication. One that does not arrive stays due."""
     delivery = deliver(at.builder.lake.publisher, sender)
     told = _reports(table for each in at.steps for table in each.tables)
@@ -217,7 +217,7 @@ def _reports(tables: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(tables) if registry.table(name).layer == "report")
 
 
-def decommission(at: CampaignRun) -> Told:
+def decommission(at: CampaignRun) -> StepReport:
     """The rollback window is over: the timelines are closed, and maintenance may reclaim what nothing names."""
     storage = at.builder.lake.storage
     tables = [table.name for each in at.shadow_steps() for table in each.step.tables]
@@ -233,7 +233,7 @@ def abandon(at: CampaignRun) -> None:
 
     Raises :class:`InvalidRequest` when it was never started, or is published: that is for a rollback to undo.
     """
-    course = at.course
+    course = at.state
     if not course.started or (CampaignStep.CUT_OVER in course.done and not course.rolled_back):
         hint = f"backfill rollback {at.plan.id} undoes what is published."
         raise InvalidRequest(f"{at.campaign} has nothing to abandon: {at.next().reason}.", hint=hint)
@@ -250,7 +250,7 @@ def _watch(at: CampaignRun) -> Watch:
 
 
 def _publication(at: CampaignRun) -> str:
-    return str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+    return str(at.state.done[CampaignStep.CUT_OVER].told["publication"])
 
 
 def _brought(at: CampaignRun, publication: str) -> list[tuple[str, tuple[date, ...]]]:
@@ -302,5 +302,5 @@ def _published_untold(at: CampaignRun) -> str | None:
 
 
 def _approved_by(at: CampaignRun) -> str:
-    approved = at.course.approved
+    approved = at.state.approved
     return approved.by if approved else ""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from backfill_assets.campaign.undo_days import UndoneDay, Way, seconds_of
-from backfill_assets.campaign.undo_staging import Undoing
+from backfill_assets.campaign.undo_days import UndoAction, UndoneDay, seconds_of
+from backfill_assets.campaign.undo_staging import UndoAttempt
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.publication.holds import holding
 from backfill_assets.publication.publisher import Published
@@ -31,11 +31,11 @@ class UndoPlan:
 
     @property
     def again(self) -> tuple[UndoneDay, ...]:
-        return tuple(each for each in self.days if each.way is Way.STAGE_AGAIN)
+        return tuple(each for each in self.days if each.way is UndoAction.STAGE_AGAIN)
 
     @property
     def refused(self) -> tuple[UndoneDay, ...]:
-        return tuple(each for each in self.days if each.way is Way.REFUSED)
+        return tuple(each for each in self.days if each.way is UndoAction.REFUSED)
 
     @property
     def seconds(self) -> float | None:
@@ -59,7 +59,7 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
     """
     lake.publisher.recover()
     prepared = undoable(lake.publisher, publication)
-    return UndoPlan(publication, prepared.publication.provenance.campaign, Undoing(lake, prepared).look())
+    return UndoPlan(publication, prepared.publication.provenance.campaign, UndoAttempt(lake, prepared).look())
 
 
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
@@ -75,7 +75,7 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
     touched = {change.table: [day.day for day in change.days] for change in prepared.publication.tables}
     with holding(lake.storage, campaign, touched, lake.publisher.now) as hold:
         for _ in range(_MOST_ATTEMPTS):
-            attempt = Undoing(lake, prepared)
+            attempt = UndoAttempt(lake, prepared)
             attempt.stage(run, progress)
             hold.extend()
             made = provenance(run, attempt.name).model_copy(update={"reason": reason or f"rollback of {publication}"})
@@ -94,6 +94,6 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
 
 
 def _nothing_to_publish(publication: str, days: Iterable[UndoneDay]) -> str:
-    if any(each.way is Way.STAGE_AGAIN for each in days):
+    if any(each.way is UndoAction.STAGE_AGAIN for each in days):
         return f"{publication} has nothing to undo: of what has arrived, the logic from before it gives the same rows."
     return f"{publication} is undone already: all of its days are as they were before it."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from backfill_assets.campaign.course import course
+from backfill_assets.campaign.course import state_of
 from backfill_assets.campaign.undo import Undone, UndoPlan, undo
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import campaign_journal as journal
@@ -38,7 +38,7 @@ def tell_journal(publisher: Publisher, campaign: str, by: str) -> None:
 
     A process that dies between the publication of an undo and the journal is followed by one that asks for this.
     """
-    known, now = course(campaign, journal.entries(publisher.storage, campaign)), newest(publisher, campaign)
+    known, now = state_of(campaign, journal.entries(publisher.storage, campaign)), newest(publisher, campaign)
     if now is None or CampaignStep.CUT_OVER not in known.done or bool(known.rolled_back) == now.undoes:
         return
     kind: journal.Kind = "rolled back" if now.undoes else "restored"

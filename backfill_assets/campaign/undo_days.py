@@ -9,10 +9,10 @@ from datetime import date
 
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Before, DayContent, DayState
-from backfill_assets.rebuild.decide import Wanted
+from backfill_assets.rebuild.decide import InputFingerprint
 
 
-class Way(enum.StrEnum):
+class UndoAction(enum.StrEnum):
     """How a day gets back to the logic that it had before."""
 
     PUT_BACK = "put back"
@@ -25,7 +25,7 @@ class Way(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Made:
+class TableDayState:
     """One table's day: before the publication that is undone, as it left it, and as main has it now."""
 
     table: str
@@ -51,7 +51,7 @@ class Made:
         known = self.now is not None and self.now.physical == fingerprints.physical(self.now_files)
         return self.now.content if self.now is not None and known else None
 
-    def is_now(self, wanted: Wanted) -> bool:
+    def is_now(self, wanted: InputFingerprint) -> bool:
         """Has main just what ``wanted`` would give?"""
         now = self.content_now
         return now is not None and now.input_fingerprint == wanted.input_fingerprint
@@ -63,7 +63,7 @@ class UndoneDay:
 
     step: str
     day: date
-    way: Way
+    way: UndoAction
     reason: str = ""
     version: str = ""
     """Of the logic that it had before; empty if nobody knows."""
@@ -73,8 +73,8 @@ class UndoneDay:
 def decided(
     step: str,
     day: date,
-    tables: Iterable[Made],
-    wanted: Wanted | None,
+    tables: Iterable[TableDayState],
+    wanted: InputFingerprint | None,
     reads_again: str = "",
     *,
     version_known: bool,
@@ -90,45 +90,47 @@ def decided(
     moved = next((each for each in made if each.moved and each.other_campaign), None)
     moved = moved or next((each for each in made if each.moved), None)
     way, reason = _way(made, moved, old, wanted if version_known else None, reads_again, reads_raw=reads_raw)
-    if moved is not None and way is Way.REFUSED:
+    if moved is not None and way is UndoAction.REFUSED:
         reason = _refusal(moved, old, version_known=version_known)
     return UndoneDay(step, day, way, reason, old.code_version if old else "", _seconds(old, made[0].content))
 
 
 def _way(
-    made: list[Made],
-    moved: Made | None,
+    made: list[TableDayState],
+    moved: TableDayState | None,
     old: DayContent | None,
-    wanted: Wanted | None,
+    wanted: InputFingerprint | None,
     reads_again: str,
     *,
     reads_raw: bool,
-) -> tuple[Way, str]:
+) -> tuple[UndoAction, str]:
     if old is None or wanted is None:
-        return (Way.PUT_BACK, "") if moved is None else (Way.REFUSED, "")
+        return (UndoAction.PUT_BACK, "") if moved is None else (UndoAction.REFUSED, "")
     if moved is not None:
         return _way_of_moved(made, moved, wanted, reads_again)
     if reads_again:
-        return Way.STAGE_AGAIN, f"reads {reads_again}"
+        return UndoAction.STAGE_AGAIN, f"reads {reads_again}"
     if wanted.input_fingerprint != old.input_fingerprint and (reads_raw or not _is_what_was_built(made, wanted)):
-        return Way.STAGE_AGAIN, "what it is computed from has changed since it was built"
-    return Way.PUT_BACK, ""
+        return UndoAction.STAGE_AGAIN, "what it is computed from has changed since it was built"
+    return UndoAction.PUT_BACK, ""
 
 
-def _way_of_moved(made: Iterable[Made], moved: Made, wanted: Wanted, reads_again: str) -> tuple[Way, str]:
+def _way_of_moved(
+    made: Iterable[TableDayState], moved: TableDayState, wanted: InputFingerprint, reads_again: str
+) -> tuple[UndoAction, str]:
     if moved.other_campaign:
-        return Way.REFUSED, ""
+        return UndoAction.REFUSED, ""
     if not reads_again and all(each.is_now(wanted) for each in made):
-        return Way.STANDS, "it has been brought back already"
-    return Way.STAGE_AGAIN, f"published again since by {_by(moved)}"
+        return UndoAction.STANDS, "it has been brought back already"
+    return UndoAction.STAGE_AGAIN, f"published again since by {_by(moved)}"
 
 
-def _is_what_was_built(made: Iterable[Made], wanted: Wanted) -> bool:
+def _is_what_was_built(made: Iterable[TableDayState], wanted: InputFingerprint) -> bool:
     """The campaign built just this: its inputs had changed before it, and have not changed since."""
     return all(each.content and each.content.input_fingerprint == wanted.input_fingerprint for each in made)
 
 
-def _refusal(moved: Made, old: DayContent | None, *, version_known: bool) -> str:
+def _refusal(moved: TableDayState, old: DayContent | None, *, version_known: bool) -> str:
     """Why a day that moved cannot be staged again."""
     if moved.other_campaign:
         return f"{moved.other_campaign} has published it since, undo that one first"
@@ -140,7 +142,7 @@ def _refusal(moved: Made, old: DayContent | None, *, version_known: bool) -> str
     return f"{since}, and what it was computed from before is not published"
 
 
-def _by(moved: Made) -> str:
+def _by(moved: TableDayState) -> str:
     known = moved.now is not None and moved.now.physical == fingerprints.physical(moved.now_files)
     return moved.now.publication if moved.now and known else "somebody who bypassed the log"
 
@@ -152,7 +154,7 @@ def _seconds(old: DayContent | None, new: DayContent | None) -> float | None:
 
 def seconds_of(days: Iterable[UndoneDay]) -> float | None:
     """What staging again takes together; None if one of these days was never timed."""
-    again = [each.seconds for each in days if each.way is Way.STAGE_AGAIN]
+    again = [each.seconds for each in days if each.way is UndoAction.STAGE_AGAIN]
     return None if None in again else sum(each for each in again if each is not None)
 
 

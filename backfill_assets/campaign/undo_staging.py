@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.campaign.undo_days import Made, UndoneDay, Way, decided, read_again
+from backfill_assets.campaign.undo_days import TableDayState, UndoAction, UndoneDay, decided, read_again
 from backfill_assets.datasets import registry
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
@@ -16,7 +16,7 @@ from backfill_assets.model.declaration import Step, Version
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.publication.rollback import main_schema, undoing
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.decide import Wanted
+from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, OverlaidDay, Overlay
@@ -24,7 +24,7 @@ from backfill_assets.rebuild.replace import ReplaceBuild
 
 
 @dataclass(frozen=True)
-class Part:
+class VersionDays:
     """Days of a step that had the same version of its logic before."""
 
     step: Step
@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclass
-class Undoing:
+class UndoAttempt:
     """Goes through the steps in build order: what a step reads is put back, or staged again, before it."""
 
     lake: Lake
@@ -62,7 +62,7 @@ class Undoing:
             self.days += found
             self.put_back(part, pin, found)
             for table in part.tables:
-                days = {str(each.day) for each in found if each.way is Way.STAGE_AGAIN}
+                days = {str(each.day) for each in found if each.way is UndoAction.STAGE_AGAIN}
                 again[table] = again.get(table, frozenset()) | days
         return tuple(self.days)
 
@@ -74,7 +74,7 @@ class Undoing:
             _refuse(found)
             self.days += found
             self.put_back(part, pin, found)
-            again = [each.day for each in found if each.way is Way.STAGE_AGAIN]
+            again = [each.day for each in found if each.way is UndoAction.STAGE_AGAIN]
             if again and part.version is not None:
                 progress(f"{part.step.name}: {len(again)} day(s) are staged again by {part.version.name}")
                 self.stage_again(part, part.version, again, run, progress)
@@ -82,27 +82,27 @@ class Undoing:
 
     # ------------------------------------------------------------------ decide
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[VersionDays]:
         """In build order."""
         writes = self.prepared.publication.writes
         known = {registry.step(table).name for table in sorted(writes)}
         return [part for step in registry.steps() if step.name in known for part in self.parts_of(step, writes)]
 
-    def parts_of(self, step: Step, writes: Iterable[str]) -> list[Part]:
+    def parts_of(self, step: Step, writes: Iterable[str]) -> list[VersionDays]:
         tables = tuple(table.name for table in step.tables if table.name in writes)
         by_version: dict[str, list[date]] = {}
         for change in self.prepared.change(tables[0]).days:
             content = self.prepared.before[tables[0]][change.day].content
             by_version.setdefault(content.code_version if content else "", []).append(date.fromisoformat(change.day))
         versions = {version.name: version for version in step.versions}
-        return [Part(step, tables, versions.get(name), tuple(sorted(days))) for name, days in by_version.items()]
+        return [VersionDays(step, tables, versions.get(name), tuple(sorted(days))) for name, days in by_version.items()]
 
-    def pin(self, part: Part) -> Pin:
+    def pin(self, part: VersionDays) -> Pin:
         written = [str(day) for day in part.days]
         reads = decide.read_days(part.step, part.version, part.days) if part.version else {}
         return self.overlay.over(self.lake.publisher.pin(dict.fromkeys(part.tables, written), reads))
 
-    def decide(self, part: Part, pin: Pin, again: Mapping[str, frozenset[str]]) -> list[UndoneDay]:
+    def decide(self, part: VersionDays, pin: Pin, again: Mapping[str, frozenset[str]]) -> list[UndoneDay]:
         wanted = _wanted(part, pin)
         reads = part.version.reads if part.version else ()
         reads_raw = any(registry.step(read.table).source for read in reads)
@@ -119,10 +119,10 @@ class Undoing:
             for day in part.days
         ]
 
-    def made(self, table: str, day: date, pin: Pin) -> Made:
+    def made(self, table: str, day: date, pin: Pin) -> TableDayState:
         change = next(each for each in self.prepared.change(table).days if each.day == str(day))
         now = pin.states.get((table, str(day)))
-        return Made(
+        return TableDayState(
             table=table,
             before=self.prepared.before[table][str(day)],
             files=frozenset(self.prepared.target_of(table, change)),
@@ -157,8 +157,8 @@ class Undoing:
 
     # ------------------------------------------------------------------ put back, or stage again
 
-    def put_back(self, part: Part, pin: Pin, found: Sequence[UndoneDay]) -> None:
-        days = [str(each.day) for each in found if each.way is Way.PUT_BACK]
+    def put_back(self, part: VersionDays, pin: Pin, found: Sequence[UndoneDay]) -> None:
+        days = [str(each.day) for each in found if each.way is UndoAction.PUT_BACK]
         for table in part.tables:
             before = self.prepared.before[table]
             self.changes.setdefault(table, []).extend(
@@ -176,7 +176,9 @@ class Undoing:
         foreign = "" if before.content else fingerprints.physical(file.path for file in before.files)
         return DayBefore(before.content, files=before.files, foreign=foreign)
 
-    def stage_again(self, part: Part, version: Version, days: Sequence[date], run: RunInfo, progress: Progress) -> None:
+    def stage_again(
+        self, part: VersionDays, version: Version, days: Sequence[date], run: RunInfo, progress: Progress
+    ) -> None:
         self.lake.require_clean_tree()  # to put files back computes nothing, and is never refused
         build = ReplaceBuild(
             self.lake, part.step, version, run, force=False, progress=progress, overlay=self.overlay, campaign=self.name
@@ -232,7 +234,7 @@ class Undoing:
             build.close_timelines()
 
 
-def _wanted(part: Part, pin: Pin) -> dict[date, Wanted]:
+def _wanted(part: VersionDays, pin: Pin) -> dict[date, InputFingerprint]:
     """What the logic from before would be given now, of the days whose inputs are all published."""
     if part.version is None:
         return {}
@@ -244,7 +246,7 @@ def _wanted(part: Part, pin: Pin) -> dict[date, Wanted]:
 
 
 def _refuse(found: Sequence[UndoneDay]) -> None:
-    if refused := [each for each in found if each.way is Way.REFUSED]:
+    if refused := [each for each in found if each.way is UndoAction.REFUSED]:
         first = refused[0]
         raise PublicationRefused(
             f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",

@@ -14,7 +14,7 @@ Contents = Mapping[date, DayContent | None]
 
 
 @dataclass(frozen=True)
-class Beside:
+class MeasureChange:
     """One measure of one table: what is published for the staged days, and what would be. None where it is unknown."""
 
     table: str
@@ -35,38 +35,38 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class TableChange:
+class TableDifference:
     """A table's staged days: how many would read differently, and its measures side by side."""
 
     table: str
     changed: tuple[date, ...]
     unchanged: tuple[date, ...]
-    beside: tuple[Beside, ...]
+    beside: tuple[MeasureChange, ...]
 
 
-def table_change(table: str, published: Contents, staged: Mapping[date, DayContent]) -> TableChange:
+def table_difference(table: str, published: Contents, staged: Mapping[date, DayContent]) -> TableDifference:
     """``staged`` beside what is ``published`` for the same days; a day that was never published holds nothing."""
     same = {day for day, content in staged.items() if _logical(published.get(day)) == content.logical}
     measures = sorted({name for content in staged.values() for name in content.metrics if name.startswith(TOTAL)})
     before, after = [published[day] for day in staged if day in published], list(staged.values())
-    beside = [Beside(table, "rows", rows_together(before), rows_together(after))]
+    beside = [MeasureChange(table, "rows", rows_together(before), rows_together(after))]
     beside += [
-        Beside(table, name.removeprefix(TOTAL), figures_together(before, name), figures_together(after, name))
+        MeasureChange(table, name.removeprefix(TOTAL), figures_together(before, name), figures_together(after, name))
         for name in measures
     ]
-    return TableChange(table, tuple(sorted(staged.keys() - same)), tuple(sorted(same)), tuple(beside))
+    return TableDifference(table, tuple(sorted(staged.keys() - same)), tuple(sorted(same)), tuple(beside))
 
 
-def changes(publication: Publication, published: Mapping[str, Contents]) -> list[TableChange]:
+def changes(publication: Publication, published: Mapping[str, Contents]) -> list[TableDifference]:
     """What ``publication`` brings, beside what is ``published`` of its tables before it."""
     found = []
     for change in publication.tables:
         brought = {date.fromisoformat(day.day): day.content for day in change.days if day.content is not None}
-        found.append(table_change(change.table, published.get(change.table, {}), brought))
+        found.append(table_difference(change.table, published.get(change.table, {}), brought))
     return found
 
 
-def change_sentence(change: TableChange) -> str:
+def change_sentence(change: TableDifference) -> str:
     """``report_monthly_close: 22 of 31 days change; revenue_eur -0.4 %, rows +0 %.``"""
     days = len(change.changed) + len(change.unchanged)
     moved = [_moved(each) for each in change.beside if each.share or not each.known]
@@ -78,7 +78,7 @@ def _logical(content: DayContent | None) -> str:
     return content.logical if content else ""
 
 
-def _moved(found: Beside) -> str:
+def _moved(found: MeasureChange) -> str:
     if found.share is None:
         return f"{found.measure} by an unknown amount: it was not measured before"
     return f"{found.measure} {found.share * 100:+.3g} %"

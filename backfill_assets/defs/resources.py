@@ -17,11 +17,11 @@ from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.campaign_journal import campaigns, plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.plan.basis import MovedSince
+from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.keep import look_again, plan_and_keep, plan_as_kept, require_carried_out
-from backfill_assets.plan.observe import situation_of_plan
-from backfill_assets.plan.records import Asked, Plan
-from backfill_assets.publication.outbox import Delivery, Sender, deliver
+from backfill_assets.plan.observe import observe_context_of
+from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.publication.outbox import NoticeDelivery, Sender, deliver
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.senders import sender_of
 from backfill_assets.publication_log.log import PublicationLog, utc_now
@@ -151,22 +151,22 @@ class Backfill(dg.ConfigurableResource[Any]):
         info = run_info(run) if run else RunInfo("")
         return CampaignRun(self.builder(), kept, info, progress, None if price is None else price / 3600)
 
-    def plan(self, asked: Asked, expected: Sequence[str]) -> tuple[Plan, datetime]:
+    def plan(self, asked: PlanRequest, expected: Sequence[str]) -> tuple[Plan, datetime]:
         return plan_and_keep(self.settings, asked, expected)
 
-    def plan_again(self, id: str) -> tuple[Plan, MovedSince, datetime]:
+    def plan_again(self, id: str) -> tuple[Plan, PlanDrift, datetime]:
         return look_again(self.settings, id)
 
     def require_carried_out(self, plan: Plan, *, started: bool) -> None:
         require_carried_out(self.settings, plan, started=started)
 
     def situation_of(self) -> SituationOf:
-        return lambda plan: situation_of_plan(self.settings, plan)
+        return lambda plan: observe_context_of(self.settings, plan)
 
     def sender(self, write: Callable[[str], None]) -> Sender:
         return sender_of(self.settings.notices, write)
 
-    def deliver_due(self, write: Callable[[str], None]) -> Delivery:
+    def deliver_due(self, write: Callable[[str], None]) -> NoticeDelivery:
         """Send the notices that are due: those that could not be sent before, and those whose deliverer died."""
         return deliver(Publisher(Storage(str(self.settings.lakehouse))), self.sender(write))
 

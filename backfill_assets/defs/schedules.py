@@ -18,7 +18,7 @@ _HOUR_UTC = 2
 _BEFORE_ANY_BACKFILL = "10"
 
 
-class ProvidesPublications(Protocol):
+class ProvidesPublicationLog(Protocol):
     """The resource ``backfill``: what a nightly schedule asks of it."""
 
     def publications(self) -> PublicationLog | None: ...
@@ -35,7 +35,7 @@ def nightly_schedule(name: str, job: Any, cron: str, variable: str, description:
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=description,
     )
-    def every_night(backfill: dg.ResourceParam[ProvidesPublications]) -> dg.RunRequest | dg.SkipReason:
+    def every_night(backfill: dg.ResourceParam[ProvidesPublicationLog]) -> dg.RunRequest | dg.SkipReason:
         return dg.RunRequest() if backfill.publications() else dg.SkipReason("Nothing was published yet.")
 
     return every_night

@@ -36,7 +36,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.personal import personal_columns
-from backfill_assets.published.observed import Observed, observe
+from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import OverlaidDay
 from backfill_assets.rebuild.shadow import ShadowStep, StagedDays, days_staged_in
@@ -85,7 +85,7 @@ def compare(
     for each in steps:
         for table in each.step.tables:
             main = _Main.of(lake.storage, table.name, observed)
-            beside = _Beside(lake, table, each.step.cadence, each.days, held, main, progress)
+            beside = _TableComparison(lake, table, each.step.cadence, each.days, held, main, progress)
             found.append(beside.compared(sample_rows, before.get(table.name)))
     return ComparedWith(tuple(found), observed.sequence)
 
@@ -102,7 +102,7 @@ class _Main:
     states: Mapping[str, DayState]
 
     @classmethod
-    def of(cls, storage: Storage, table: str, observed: Observed) -> _Main:
+    def of(cls, storage: Storage, table: str, observed: LogView) -> _Main:
         under_way = any(table in tables for tables in observed.writing.values())
         version = observed.versions.get(table) if under_way else newest_version(storage, table)
         files = {} if version is None else read_log(storage, table, version).by_day()
@@ -121,7 +121,7 @@ class _Main:
 
 
 @dataclass(frozen=True)
-class _Beside:
+class _TableComparison:
     """One table: its staged days and those of main."""
 
     lake: Lake

@@ -41,7 +41,7 @@ def plan_ids(storage: Storage) -> list[str]:
 
 
 @dataclass(frozen=True)
-class UnderWay:
+class PlanUnderWay:
     """A plan that is being carried out, the tables that it will change, and since when (UTC)."""
 
     plan: str
@@ -63,7 +63,7 @@ def open_plan_ids(storage: Storage) -> list[str]:
     return sorted(id for file in storage.files(_OPEN) if is_plan_id(id := file.path.rsplit("/", 1)[1]))
 
 
-def under_way(storage: Storage) -> list[UnderWay]:
+def under_way(storage: Storage) -> list[PlanUnderWay]:
     """The plans that are being carried out: the notice on the tables that they will change, until they are closed."""
     found = []
     for file in sorted(storage.files(_OPEN), key=lambda file: file.path):
@@ -72,7 +72,7 @@ def under_way(storage: Storage) -> list[UnderWay]:
             continue
         steps = _kept_json(storage, id).get("steps", ())
         tables = tuple(table for step in steps if step["rebuild"] for table in step["tables"])
-        found.append(UnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC)))
+        found.append(PlanUnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC)))
     return found
 
 

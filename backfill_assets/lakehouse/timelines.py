@@ -37,7 +37,7 @@ class StagedAs(Record):
     input_fingerprint: str
 
 
-class Verdict(Record):
+class GateVerdict(Record):
     """The judgement on a staged day, recorded after its gates ran; only a passed day is ever adopted."""
 
     input_fingerprint: str
@@ -52,7 +52,7 @@ class TimelineEntry(Record):
     """The user metadata of one commit to a timeline."""
 
     staged: Mapping[str, StagedAs] = {}
-    judged: Mapping[str, Verdict] = {}
+    judged: Mapping[str, GateVerdict] = {}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class StagedDay:
     day: str
     input_fingerprint: str
     files: tuple[AddedFile, ...]
-    verdict: Verdict | None
+    verdict: GateVerdict | None
     environment: Environment | None = None
     """What computed the day; None if that was not recorded."""
 
@@ -155,7 +155,7 @@ class Timeline:
 
     def judge(
         self,
-        verdicts: Mapping[str, Verdict],
+        verdicts: Mapping[str, GateVerdict],
         staged: Mapping[str, StagedAs] | None = None,
         environment: Environment | None = None,
     ) -> None:
@@ -183,7 +183,7 @@ class Timeline:
         if handle is None:
             return {}
         staged: dict[str, StagedAs] = {}
-        verdicts: dict[str, Verdict] = {}
+        verdicts: dict[str, GateVerdict] = {}
         environments: dict[str, Environment | None] = {}
         for entry, environment in self._entries(handle):
             staged.update(entry.staged)
@@ -243,7 +243,7 @@ def _environment(commit: Mapping[str, Any]) -> Environment | None:
     return Environment.model_validate_json(text) if text else None
 
 
-def _verdict_on(how: StagedAs, verdict: Verdict | None) -> Verdict | None:
+def _verdict_on(how: StagedAs, verdict: GateVerdict | None) -> GateVerdict | None:
     """A verdict counts for the very staging it judged."""
     return verdict if verdict and verdict.input_fingerprint == how.input_fingerprint else None
 

@@ -49,7 +49,7 @@ Find = Callable[[str], Table]
 
 
 @dataclass(frozen=True)
-class Reason:
+class RejectReason:
     """Why rows would be quarantined, in its general form, with the first of them."""
 
     reason: str
@@ -77,7 +77,7 @@ class CheckedFile:
     """False if only its first lines were read."""
     rows: int
     quarantined: int
-    reasons: tuple[Reason, ...]
+    reasons: tuple[RejectReason, ...]
     broken: tuple[BrokenGate, ...]
 
     @property
@@ -242,7 +242,7 @@ def _nothing(name: str, table: Table) -> Metrics:
     return {"rows": 0, **needed}
 
 
-def _reasons(letters: Sequence[Mapping[str, Any]]) -> list[Reason]:
+def _reasons(letters: Sequence[Mapping[str, Any]]) -> list[RejectReason]:
     """By reason, the most frequent first, with the first line that has it; a row with two reasons counts for both."""
     found: dict[str, list[tuple[str, int, str]]] = {}
     for row in letters:
@@ -252,5 +252,5 @@ def _reasons(letters: Sequence[Mapping[str, Any]]) -> list[Reason]:
     reasons = []
     for reason, places in found.items():
         file, line, example = min(places)
-        reasons.append(Reason(reason, len({place[:2] for place in places}), example, file, line))
+        reasons.append(RejectReason(reason, len({place[:2] for place in places}), example, file, line))
     return sorted(reasons, key=lambda each: (-each.rows, each.reason))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 _COLUMNS = ["record_kind", "superseded_by_day", "content_hash", "day"]
-Version = tuple[str, int]
+TransactionVersion = tuple[str, int]
 """A version of a transaction: its day and the hash of its content."""
 
 
@@ -86,9 +86,9 @@ def _orphans(publisher: Publisher, prepared: Prepared, change: TableChange, read
     brought = {file.path.rpartition("/")[2] for day in change.days for file in day.adds}
     dataset = arrow_dataset(publisher.storage, change.table, read.version)
     in_days = pc.field("day").isin([date.fromisoformat(day) for day in read.days])
-    going: set[Version] = set()
-    staying: set[Version] = set()
-    markers: set[tuple[str, Version]] = set()
+    going: set[TransactionVersion] = set()
+    staying: set[TransactionVersion] = set()
+    markers: set[tuple[str, TransactionVersion]] = set()
     for fragment in dataset.get_fragments(in_days):
         rows = _rows(dataset, fragment)
         own = fragment.path.rpartition("/")[2] in brought

@@ -13,7 +13,7 @@ RECEIVED = "received"
 
 
 @dataclass(frozen=True)
-class Fate:
+class LineFate:
     """One landed line and its end, in words a person can act on."""
 
     day: date
@@ -25,7 +25,7 @@ class Fate:
 
 def fates(
     raw: Sequence[Row], typed: Sequence[Row], quarantined: Sequence[Row], newer: Callable[[Row, Row], bool]
-) -> list[Fate]:
+) -> list[LineFate]:
     """The fate of every received row among ``raw``, in their order; markers of newer versions are no rows.
 
     ``typed`` and ``quarantined`` are the rows with the same key of the tables built from raw. ``newer`` says whether
@@ -37,10 +37,10 @@ def fates(
     return [_fate(row, rejected.get(_place(row)), winners.get(row["day"]), newer) for row in received]
 
 
-def _fate(raw: Row, rejected: Row | None, winner: Row | None, newer: Callable[[Row, Row], bool]) -> Fate:
+def _fate(raw: Row, rejected: Row | None, winner: Row | None, newer: Callable[[Row, Row], bool]) -> LineFate:
     overtaken = winner is not None and _place(winner) != _place(raw) and newer(raw, winner)
     outcome, why = _outcome(raw, rejected, None if overtaken else winner)
-    return Fate(raw["day"], raw["source_file"], raw["source_line"], outcome, why)
+    return LineFate(raw["day"], raw["source_file"], raw["source_line"], outcome, why)
 
 
 def _outcome(raw: Row, rejected: Row | None, winner: Row | None) -> tuple[Outcome, str]:

@@ -21,7 +21,7 @@ from backfill_assets.days import parse_day
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 
 SUFFIX = ".jsonl.gz"
-Delivery = Literal["missing", "empty", "landed"]
+DayDelivery = Literal["missing", "empty", "landed"]
 
 _SOURCE = re.compile(r"[a-z][a-z0-9_]*")
 _CHUNK = 1 << 16
@@ -94,12 +94,12 @@ class LandingZone:
         folders = self._day_folders(source)
         return {day: tuple(map(self._relative, self._data_files(folders[day]))) for day in sorted(folders)}
 
-    def deliveries(self, source: str, days: Iterable[date]) -> dict[date, Delivery]:
+    def deliveries(self, source: str, days: Iterable[date]) -> dict[date, DayDelivery]:
         """By day: ``missing`` without a folder (not delivered yet), ``empty`` without files, or ``landed``."""
         folders = self._day_folders(source)
         return {day: self._delivery(folders.get(day)) for day in days}
 
-    def _delivery(self, folder: Path | None) -> Delivery:
+    def _delivery(self, folder: Path | None) -> DayDelivery:
         if folder is None:
             return "missing"
         return "landed" if self._data_files(folder) else "empty"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.plan.records import Basis, Fingerprints, Plan, PlannedStep, as_ranges, days_of
-from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.records import Fingerprints, Plan, PlanFingerprint, PlannedStep, as_ranges, days_of
+from backfill_assets.plan.situation import PlanContext
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class MovedTable:
 
 
 @dataclass(frozen=True)
-class MovedSince:
+class PlanDrift:
     """Empty, and so false, while all that the plan was computed from holds."""
 
     tables: tuple[MovedTable, ...] = ()
@@ -41,7 +41,7 @@ class MovedSince:
         return [*map(str, self.tables), *self.code]
 
 
-def moved_since(plan: Plan, now: Situation) -> MovedSince:
+def moved_since(plan: Plan, now: PlanContext) -> PlanDrift:
     """Exactly which days of which tables moved since the plan was made, and which step has other code now.
 
     Compaction and identical rebuilds move nothing: what counts is content, not files. Days outside the plan and
@@ -65,10 +65,12 @@ def moved_since(plan: Plan, now: Situation) -> MovedSince:
         for step, version in was.code.items()
         if found.code.get(step) != version
     ]
-    return MovedSince(tuple(tables), tuple(code))
+    return PlanDrift(tuple(tables), tuple(code))
 
 
-def basis_of(steps: Sequence[PlannedStep], read: Mapping[str, Iterable[date]], situation: Situation) -> Basis:
+def basis_of(
+    steps: Sequence[PlannedStep], read: Mapping[str, Iterable[date]], situation: PlanContext
+) -> PlanFingerprint:
     """The state of all days that the plan writes and reads, as fingerprints."""
     built = {step.name: _all_days(step) for step in steps if step.kind == "rebuild"}
     written = {
@@ -78,7 +80,7 @@ def basis_of(steps: Sequence[PlannedStep], read: Mapping[str, Iterable[date]], s
         for table in step.tables
     }
     known = {table.name: each for each in situation.steps for table in each.tables}
-    return Basis(
+    return PlanFingerprint(
         sequence=situation.observed.sequence,
         versions={
             table: version
@@ -100,13 +102,13 @@ def _all_days(step: PlannedStep) -> list[date]:
     return sorted([*step.days, *days_of(step.skipped)])
 
 
-def _written(table: str, day: date, situation: Situation) -> str:
+def _written(table: str, day: date, situation: PlanContext) -> str:
     content = situation.content(table, day)
     made_of = f"{content.code_version} {content.parameters} {content.inputs}" if content else ""
     return _short(f"{situation.logical(table, day)} {made_of}")
 
 
-def _landed(step: PlannedStep, situation: Situation) -> dict[str, str]:
+def _landed(step: PlannedStep, situation: PlanContext) -> dict[str, str]:
     landed = situation.landed.get(step.name, {})
     waiting = {day: landed[day].waiting if day in landed else () for day in _all_days(step)}
     return {str(day): _short("\n".join(files)) for day, files in waiting.items()}

@@ -10,8 +10,8 @@ from itertools import accumulate
 from backfill_assets.days import Cadence
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.records import Cost, Estimate, PlannedStep
-from backfill_assets.plan.scope import Chosen
-from backfill_assets.plan.situation import Machine, Situation
+from backfill_assets.plan.scope import RebuildScope
+from backfill_assets.plan.situation import Machine, PlanContext
 
 _NEWEST = 120
 """Timed days that an estimate goes by, at most: code and machine of long ago say little."""
@@ -22,7 +22,7 @@ Volume = Mapping[int, int]
 class Volumes:
     """What days hold now; for a day that is not there yet, what the table's days hold on average."""
 
-    def __init__(self, situation: Situation) -> None:
+    def __init__(self, situation: PlanContext) -> None:
         self._rows: dict[str, dict[int, int]] = {}
         self._bytes: dict[str, dict[int, int]] = {}
         self._timed: dict[str, list[tuple[int, int, int]]] = {}
@@ -56,7 +56,7 @@ class Volumes:
         return {date.fromordinal(at): milliseconds / 1000 for _, at, milliseconds in newest}
 
 
-def estimate(step: Step, chosen: Chosen, situation: Situation, volumes: Volumes) -> Estimate:
+def estimate(step: Step, chosen: RebuildScope, situation: PlanContext, volumes: Volumes) -> Estimate:
     """What building the step's days will read, write and take."""
     days = chosen.rebuilt(step)
     if not days:
@@ -85,7 +85,7 @@ def cost(steps: Iterable[PlannedStep], machine: Machine) -> Cost:
     )
 
 
-def _read(step: Step, chosen: Chosen, volumes: Volumes, situation: Situation) -> tuple[int | None, int | None]:
+def _read(step: Step, chosen: RebuildScope, volumes: Volumes, situation: PlanContext) -> tuple[int | None, int | None]:
     """Each input day is read once, however many days look back at it. The rows of landed files are unknown."""
     if step.source:
         landed = situation.landed.get(step.name, {})

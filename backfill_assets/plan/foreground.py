@@ -13,7 +13,7 @@ from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import published_days, reading_as_published
 from backfill_assets.plan.status import DayStatus, Statuses
-from backfill_assets.published.observed import Observed
+from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import Rollbacks
 from backfill_assets.rebuild.decide import rolled_back
 
@@ -91,7 +91,7 @@ def planned(
 
 
 def later_days(
-    steps: Sequence[Step], tables: Collection[str], days: Collection[date], observed: Observed
+    steps: Sequence[Step], tables: Collection[str], days: Collection[date], observed: LogView
 ) -> dict[str, set[date]]:
     """The published periods of ``tables`` that look back to ``days`` and do not lie in them, by step.
 

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.model.declaration import Reads, Step, Version
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.published.observed import Observed
+from backfill_assets.published.observed import LogView
 from backfill_assets.rebuild import decide
 
 Days = Mapping[str, Collection[date]]
@@ -17,7 +17,7 @@ Days = Mapping[str, Collection[date]]
 
 def downstream(
     steps: Sequence[Step],
-    observed: Observed,
+    observed: LogView,
     days: Days,
     has_partition: Callable[[str, date], bool],
     *,
@@ -61,7 +61,7 @@ def _there(step: Step, day: date, published: Collection[tuple[str, str]]) -> boo
     return any((table.name, str(day)) in published for table in step.tables)
 
 
-def reading_as_published(step: Step, changed: Days, observed: Observed) -> set[date]:
+def reading_as_published(step: Step, changed: Days, observed: LogView) -> set[date]:
     """The periods of ``step`` whose own version reads one of the changed days; the current one, of those without."""
     found = {version.name: reading(step, changed, version) for version in step.versions}
     return {
@@ -87,7 +87,7 @@ def reading(step: Step, changed: Days, version: Version | None = None) -> set[da
     return set(days) if step.cadence is Cadence.DAILY else set(step.cadence.starts(days))
 
 
-def published_days(observed: Observed) -> set[tuple[str, str]]:
+def published_days(observed: LogView) -> set[tuple[str, str]]:
     """Table and day of everything that is published."""
     return {key for key, state in observed.states.items() if state.content is not None}
 
@@ -213,7 +213,7 @@ def _looked_back_to(building: Sequence[Step], asked: Days) -> list[tuple[Step, s
 
 
 def stale_later_days(
-    steps: Sequence[Step], observed: Observed, changed: Days, built_too: Mapping[str, Collection[date]]
+    steps: Sequence[Step], observed: LogView, changed: Days, built_too: Mapping[str, Collection[date]]
 ) -> dict[str, list[date]]:
     """The published days of ``steps`` that read one of the ``changed`` days and are stale now, by step.
 

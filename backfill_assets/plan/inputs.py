@@ -8,32 +8,32 @@ from datetime import date
 
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.plan.graph import upstream
-from backfill_assets.plan.records import AsOf, Pinned, as_ranges
-from backfill_assets.plan.scope import Chosen
-from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.records import Lookback, Pinned, as_ranges
+from backfill_assets.plan.scope import RebuildScope
+from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus
 
 
 @dataclass(frozen=True)
-class Inputs:
+class PlanInputs:
     """``days`` are read and not rebuilt, by table; ``source_days`` are the raw days behind the target's."""
 
     days: Mapping[str, set[date]] = field(default_factory=dict)
     pinned: tuple[Pinned, ...] = ()
-    as_of: tuple[AsOf, ...] = ()
+    as_of: tuple[Lookback, ...] = ()
     unsound: Mapping[str, Mapping[DayStatus, list[date]]] = field(default_factory=dict)
     """Input days that are stale or somebody else's, by table and status."""
     source_days: Mapping[str, set[date]] = field(default_factory=dict)
 
 
-def inputs_of(chosen: Chosen, situation: Situation) -> Inputs:
+def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
     """All that the steps of the plan read, less what the plan builds before it is read."""
     days: dict[str, set[date]] = {}
     for step in situation.steps:
         for table, read in chosen.reads(step).items():
             days.setdefault(table, set()).update(read - set(chosen.rebuilt(situation.step_of(table))))
     days = {table: found for table, found in sorted(days.items()) if found}
-    return Inputs(
+    return PlanInputs(
         days=days,
         pinned=tuple(_pinned(table, found, situation) for table, found in days.items()),
         as_of=tuple(_looking_back(chosen, situation)),
@@ -42,7 +42,7 @@ def inputs_of(chosen: Chosen, situation: Situation) -> Inputs:
     )
 
 
-def _pinned(table: str, days: set[date], situation: Situation) -> Pinned:
+def _pinned(table: str, days: set[date], situation: PlanContext) -> Pinned:
     return Pinned(
         table=table,
         version=situation.observed.versions.get(table),
@@ -51,14 +51,14 @@ def _pinned(table: str, days: set[date], situation: Situation) -> Pinned:
     )
 
 
-def _looking_back(chosen: Chosen, situation: Situation) -> Iterator[AsOf]:
+def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Lookback]:
     for step in situation.steps:
         for read in () if step.source or not chosen.rebuilt(step) else step.version().reads:
             if read.first < 0:
                 back = chosen.reads(step)[read.table]
                 built = set(chosen.rebuilt(situation.step_of(read.table)))
                 there = {day for day in back if day in built or _published(situation, read.table, day)}
-                yield AsOf(
+                yield Lookback(
                     step=step.name,
                     table=read.table,
                     first=read.first,
@@ -68,12 +68,12 @@ def _looking_back(chosen: Chosen, situation: Situation) -> Iterator[AsOf]:
                 )
 
 
-def _published(situation: Situation, table: str, day: date) -> bool:
+def _published(situation: PlanContext, table: str, day: date) -> bool:
     return situation.logical(table, day) != fingerprints.NEVER_PUBLISHED
 
 
 def _unsound(
-    days: Mapping[str, set[date]], chosen: Chosen, situation: Situation
+    days: Mapping[str, set[date]], chosen: RebuildScope, situation: PlanContext
 ) -> dict[str, dict[DayStatus, list[date]]]:
     """Days of a table that the plan rebuilds on other days may be of other code: that is told of the periods."""
     unsound: dict[str, dict[DayStatus, list[date]]] = {}

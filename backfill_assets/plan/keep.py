@@ -10,16 +10,16 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.plans import keep_plan, kept_plan
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.plan.basis import MovedSince, moved_since
+from backfill_assets.plan.basis import PlanDrift, moved_since
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.observe import situation_now, situation_of_plan
-from backfill_assets.plan.records import Asked, Plan
-from backfill_assets.published.standing import uncollected
+from backfill_assets.plan.observe import observe_context, observe_context_of
+from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.published.standing import gc_paused
 from backfill_assets.settings import Settings
 
 
-def plan_and_keep(settings: Settings, asked: Asked, expected: Sequence[str] = ()) -> tuple[Plan, datetime]:
+def plan_and_keep(settings: Settings, asked: PlanRequest, expected: Sequence[str] = ()) -> tuple[Plan, datetime]:
     """Plan what is asked for as of now, and keep it under its id; with the moment it was computed at.
 
     ``expected`` are expectations as people write them. Raises :class:`InvalidRequest` for an unknown table, days that
@@ -27,8 +27,8 @@ def plan_and_keep(settings: Settings, asked: Asked, expected: Sequence[str] = ()
     """
     registry.table(asked.target)
     expectations, days = [Expectation.parse(text) for text in expected], DayRange.parse(asked.days)
-    with uncollected():
-        situation = situation_now(settings, asked.target, days)
+    with gc_paused():
+        situation = observe_context(settings, asked.target, days)
         made = make_plan(asked, situation, expectations)
     keep_plan(Storage(str(settings.lakehouse)), made.id, made.to_json())
     return made, situation.now
@@ -39,10 +39,10 @@ def plan_as_kept(settings: Settings, id: str) -> Plan:
     return Plan.from_json(kept_plan(Storage(str(settings.lakehouse)), id), id=id)
 
 
-def look_again(settings: Settings, id: str) -> tuple[Plan, MovedSince, datetime]:
+def look_again(settings: Settings, id: str) -> tuple[Plan, PlanDrift, datetime]:
     """A plan as it was made, what of its basis has moved since, and the moment of looking."""
     found = plan_as_kept(settings, id)
-    now = situation_of_plan(settings, found)
+    now = observe_context_of(settings, found)
     return found, moved_since(found, now), now.now
 
 
@@ -56,7 +56,7 @@ def require_carried_out(settings: Settings, plan: Plan, *, started: bool) -> Non
         raise InvalidRequest(f"{plan.id} cannot be run: {stops[0].message}", hint=stops[0].next_step)
     if started:
         return
-    moved = moved_since(plan, situation_of_plan(settings, plan))
+    moved = moved_since(plan, observe_context_of(settings, plan))
     if moved:
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",

@@ -12,12 +12,12 @@ from backfill_assets.plan.durations import estimate_times
 from backfill_assets.plan.expectations import Expectation, require_known
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.preflight import Preflight
-from backfill_assets.plan.records import Asked, Plan, PlannedStep, Ranges, Why, as_ranges
-from backfill_assets.plan.scope import Chosen, Reasons, build_order, choose, recommend
-from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Ranges, Why, as_ranges
+from backfill_assets.plan.scope import Reasons, RebuildScope, build_order, choose, recommend
+from backfill_assets.plan.situation import PlanContext
 
 
-def make_plan(asked: Asked, situation: Situation, expectations: Sequence[Expectation] = ()) -> Plan:
+def make_plan(asked: PlanRequest, situation: PlanContext, expectations: Sequence[Expectation] = ()) -> Plan:
     """The plan that answers ``asked``; what speaks against it stands in its findings.
 
     Raises :class:`InvalidRequest` for a table that is not there, for days that cannot be read, and for an expectation
@@ -46,12 +46,12 @@ def make_plan(asked: Asked, situation: Situation, expectations: Sequence[Expecta
     )
 
 
-def _require_rebuilt(expectations: Sequence[Expectation], steps: Sequence[PlannedStep], situation: Situation) -> None:
+def _require_rebuilt(expectations: Sequence[Expectation], steps: Sequence[PlannedStep], situation: PlanContext) -> None:
     rebuilt = {name for step in steps if step.rebuild and step.kind == "rebuild" for name in step.tables}
     require_known(expectations, [table for step in situation.steps for table in step.tables if table.name in rebuilt])
 
 
-def _planned(step: Step, chosen: Chosen, situation: Situation, volumes: Volumes) -> PlannedStep:
+def _planned(step: Step, chosen: RebuildScope, situation: PlanContext, volumes: Volumes) -> PlannedStep:
     reasons = chosen.reasons[step.name]
     return PlannedStep(
         tables=tuple(table.name for table in step.tables),

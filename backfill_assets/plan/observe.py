@@ -18,24 +18,24 @@ from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.plan.graph import upstream
 from backfill_assets.plan.records import Plan
-from backfill_assets.plan.situation import Machine, Situation
-from backfill_assets.published.standing import files_may_go, free_bytes, look
+from backfill_assets.plan.situation import Machine, PlanContext
+from backfill_assets.published.standing import files_may_go, free_bytes, observe_tables
 from backfill_assets.settings import Settings
 
 _TIMED_CAMPAIGNS = 5
 """Whose times a new plan goes by: some 15 small files are read of each."""
 
 
-def situation_now(
+def observe_context(
     settings: Settings, target: str, days: DayRange, pinned: Mapping[str, int] | None = None
-) -> Situation:
+) -> PlanContext:
     """Everything about the chain of tables that ``target`` is in; ``pinned`` are the versions a plan already names."""
     storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
     dataset = _dataset_of(target)
     steps = registry.steps_with(dataset.name)
-    standing = look(storage, [table.name for step in steps for table in step.tables])
+    standing = observe_tables(storage, [table.name for step in steps for table in step.tables])
     versions = standing.observed.versions if pinned is None else pinned
-    return Situation(
+    return PlanContext(
         steps=steps,
         observed=standing.observed,
         begins=dataset.first_day,
@@ -59,10 +59,10 @@ def declared_schemas(steps: Iterable[Step], tables: Container[str]) -> dict[str,
     return {table.name: struct_type(table.contract).json() for table in declared}
 
 
-def situation_of_plan(settings: Settings, plan: Plan) -> Situation:
+def observe_context_of(settings: Settings, plan: Plan) -> PlanContext:
     """What there is now of all that ``plan`` is about, with the versions that it pinned."""
     versions = {each.table: each.version for each in plan.pinned if each.version is not None}
-    return situation_now(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
+    return observe_context(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
 
 
 def _dataset_of(target: str) -> Dataset:

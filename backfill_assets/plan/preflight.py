@@ -12,10 +12,10 @@ from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.main_table import schema_problems
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import reading
-from backfill_assets.plan.inputs import Inputs
-from backfill_assets.plan.records import Asked, Finding, PlannedStep, Scope, Why, as_ranges
-from backfill_assets.plan.scope import Chosen
-from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.inputs import PlanInputs
+from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, Scope, Why, as_ranges
+from backfill_assets.plan.scope import RebuildScope
+from backfill_assets.plan.situation import PlanContext
 from backfill_assets.rebuild import decide
 
 _SOON = timedelta(days=7)
@@ -26,13 +26,13 @@ Severity = Literal["stops", "warns"]
 class Preflight:
     """Everything the checks look at; :meth:`findings` runs them all, the ones that stop first."""
 
-    asked: Asked
-    chosen: Chosen
+    asked: PlanRequest
+    chosen: RebuildScope
     steps: tuple[PlannedStep, ...]
-    inputs: Inputs
-    situation: Situation
+    inputs: PlanInputs
+    situation: PlanContext
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[PlanFinding, ...]:
         found = [finding for check in _CHECKS for finding in check(self)]
         return tuple(sorted(found, key=lambda each: (each.severity, each.kind, each.table, each.days)))
 
@@ -49,13 +49,13 @@ class Preflight:
 
 def finding(
     severity: Severity, kind: str, message: str, next_step: str, table: str = "", days: Iterable[date] = ()
-) -> Finding:
-    return Finding(
+) -> PlanFinding:
+    return PlanFinding(
         kind=kind, severity=severity, message=message, next_step=next_step, table=table, days=as_ranges(days)
     )
 
 
-def _days_asked_for(seen: Preflight) -> Iterator[Finding]:
+def _days_asked_for(seen: Preflight) -> Iterator[PlanFinding]:
     late = [day for day in seen.days if day >= seen.situation.today]
     early = [day for day in seen.days if day < seen.situation.begins]
     if late:
@@ -66,7 +66,7 @@ def _days_asked_for(seen: Preflight) -> Iterator[Finding]:
         yield finding("stops", "days before the beginning", message, "Begin the days there.", days=early)
 
 
-def _version(seen: Preflight) -> Iterator[Finding]:
+def _version(seen: Preflight) -> Iterator[PlanFinding]:
     known = [version.name for version in seen.chosen.target.versions]
     if seen.asked.version and seen.asked.version not in known:
         message = f"{seen.asked.target} has no version {seen.asked.version!r}; the plan is made for the current one."
@@ -75,7 +75,7 @@ def _version(seen: Preflight) -> Iterator[Finding]:
         )
 
 
-def _source_days(seen: Preflight) -> Iterator[Finding]:
+def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
     """Raw days that are needed: landed, and taken in."""
     for step in seen.situation.steps:
         if step.source is None:
@@ -94,7 +94,7 @@ def _source_days(seen: Preflight) -> Iterator[Finding]:
             yield finding("warns", "source days incomplete", message, hint, step.name, waiting)
 
 
-def _inputs_published(seen: Preflight) -> Iterator[Finding]:
+def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
     there: dict[str, set[tuple[str, str]]] = {}
     for table, day in seen.situation.published():
         there.setdefault(table, set()).add((table, day))
@@ -115,7 +115,7 @@ def _inputs_published(seen: Preflight) -> Iterator[Finding]:
             yield finding("stops", "input days not published", message, hint, step.name, held)
 
 
-def _inputs_sound(seen: Preflight) -> Iterator[Finding]:
+def _inputs_sound(seen: Preflight) -> Iterator[PlanFinding]:
     """Inputs that the plan reads as they are, though they are not as they should be."""
     for table, by_status in seen.inputs.unsound.items():
         for status, days in by_status.items():
@@ -124,7 +124,7 @@ def _inputs_sound(seen: Preflight) -> Iterator[Finding]:
             yield finding("warns", "input days not fresh", message, hint, table, days)
 
 
-def _foreign_writes(seen: Preflight) -> Iterator[Finding]:
+def _foreign_writes(seen: Preflight) -> Iterator[PlanFinding]:
     for step in seen.steps:
         if ranges := step.rebuild.get(Why.FOREIGN_WRITE, ()):
             days = [day for day, why in step.why.items() if why is Why.FOREIGN_WRITE]
@@ -133,7 +133,7 @@ def _foreign_writes(seen: Preflight) -> Iterator[Finding]:
             yield finding("warns", "foreign write", message, hint, step.name, days)
 
 
-def _schemas(seen: Preflight) -> Iterator[Finding]:
+def _schemas(seen: Preflight) -> Iterator[PlanFinding]:
     for step, _ in seen.planned():
         for table in step.tables:
             if table.name in seen.situation.schemas:
@@ -144,7 +144,7 @@ def _schemas(seen: Preflight) -> Iterator[Finding]:
                     yield finding("stops", "schema", message, hint, table.name)
 
 
-def _disk_space(seen: Preflight) -> Iterator[Finding]:
+def _disk_space(seen: Preflight) -> Iterator[PlanFinding]:
     busy = [step for step in seen.steps if step.rebuild]
     unknown = ", ".join(step.name for step in busy if step.estimate.bytes_written is None)
     needed = sum(step.estimate.bytes_written or 0 for step in busy)
@@ -157,7 +157,7 @@ def _disk_space(seen: Preflight) -> Iterator[Finding]:
         yield finding(severity, "disk space", message, hint)
 
 
-def _under_way(seen: Preflight) -> Iterator[Finding]:
+def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
     """Others who are at the same tables. Nothing is lost by it, but the plan will have moved."""
     touched = {table.name for step, _ in seen.planned() for table in step.tables} | seen.inputs.days.keys()
     for name, writes in seen.situation.observed.writing.items():
@@ -172,7 +172,7 @@ def _under_way(seen: Preflight) -> Iterator[Finding]:
                 yield finding("warns", "overlapping plan", message, hint, step.name, common_days)
 
 
-def _cut_periods(seen: Preflight) -> Iterator[Finding]:
+def _cut_periods(seen: Preflight) -> Iterator[PlanFinding]:
     """Weeks and months that hold days of this plan beside days that other code built."""
     for step, days in seen.planned():
         if step.cadence is Cadence.DAILY or step.source:
@@ -196,7 +196,7 @@ def _other_code(seen: Preflight, source: Step, period: DayRange, rebuilt: set[da
     return bool(days & rebuilt) and any(each and each.code_version != source.version().name for each in contents)
 
 
-def _retention(seen: Preflight) -> Iterator[Finding]:
+def _retention(seen: Preflight) -> Iterator[PlanFinding]:
     for pinned in seen.inputs.pinned:
         if pinned.files_may_go and pinned.files_may_go < seen.situation.now + _SOON:
             message = f"Files of version {pinned.version} of {pinned.table} may go on {pinned.files_may_go:%Y-%m-%d}."

@@ -49,7 +49,7 @@ class Why(enum.StrEnum):
     ASKED_FOR = "asked for"
 
 
-class Asked(Record):
+class PlanRequest(Record):
     """The question that the plan answers."""
 
     target: str
@@ -109,7 +109,7 @@ class Pinned(Record):
     """From then on files of that version may be reclaimed; None while all of them are in main."""
 
 
-class AsOf(Record):
+class Lookback(Record):
     """Reference data that a step looks back for: the days it will read, and those it will not find."""
 
     step: str
@@ -121,7 +121,7 @@ class AsOf(Record):
     absent: Ranges = ()
 
 
-class Finding(Record):
+class PlanFinding(Record):
     """Something that was found before anything was done; one that ``stops`` has to be put right first."""
 
     kind: str
@@ -168,7 +168,7 @@ class StepTime(Record):
     """Earlier campaigns that the band goes by; a band from none of them is a default."""
 
 
-class Basis(Record):
+class PlanFingerprint(Record):
     """What the plan was computed from: if it moves, the plan is to be made again."""
 
     sequence: int = -1
@@ -187,11 +187,11 @@ class Basis(Record):
 class Plan(Record):
     """``steps`` are in build order; tables and days are named as they are everywhere."""
 
-    asked: Asked
+    asked: PlanRequest
     steps: tuple[PlannedStep, ...]
     pinned: tuple[Pinned, ...] = ()
-    as_of: tuple[AsOf, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    as_of: tuple[Lookback, ...] = ()
+    findings: tuple[PlanFinding, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     """What is expected of the difference; it is judged before anybody approves."""
     recommended: Recommended | None = None
@@ -200,7 +200,7 @@ class Plan(Record):
     times: tuple[StepTime, ...] = ()
     """What carrying it out takes by the steps of a campaign; empty for a plan that was made before there were bands."""
     rollback_window_days: int = 30
-    basis: Basis = Basis()
+    basis: PlanFingerprint = PlanFingerprint()
     made_at: datetime
 
     @property

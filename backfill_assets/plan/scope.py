@@ -10,8 +10,8 @@ from functools import cached_property
 from backfill_assets.days import DayRange
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import obtainable, read_by, reading, upstream
-from backfill_assets.plan.records import Asked, Recommended, Scope, Why, as_ranges
-from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.records import PlanRequest, Recommended, Scope, Why, as_ranges
+from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus, Statuses
 
 Reasons = Mapping[date, Why | None]
@@ -26,7 +26,7 @@ _ORDER = list(DayStatus)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RebuildScope:
     """The target's periods, and what is decided of each day of each step, in build order."""
 
     target: Step
@@ -53,17 +53,17 @@ class Chosen:
         return self._reads[step.name]
 
 
-def choose(asked: Asked, situation: Situation) -> Chosen:
+def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     """``situation`` already has the version that was asked for as the target's current one."""
     target = situation.step_of(asked.target)
     periods = frozenset(target.cadence.starts(DayRange.parse(asked.days)))
     given = _given(asked, situation, target, periods)
     statuses = situation.statuses(_reach(situation, given))
-    reasons = _Walk(asked, situation, target, given, statuses).walk()
-    return Chosen(target, periods, {name: found for name, found in reasons.items() if found}, statuses)
+    reasons = _DownstreamWalk(asked, situation, target, given, statuses).walk()
+    return RebuildScope(target, periods, {name: found for name, found in reasons.items() if found}, statuses)
 
 
-def _reach(situation: Situation, given: Mapping[str, set[date]]) -> DayRange:
+def _reach(situation: PlanContext, given: Mapping[str, set[date]]) -> DayRange:
     """From the first to the last day that could be built or read, whatever lies between: by the ends of ranges."""
     ends: dict[str, tuple[date, date]] = {}
     read_ends: list[date] = []
@@ -92,7 +92,7 @@ def build_order(steps: Sequence[Step]) -> list[Step]:
     return sorted(steps, key=lambda step: (depth[step.name], step.name))
 
 
-def _given(asked: Asked, situation: Situation, target: Step, periods: frozenset[date]) -> dict[str, set[date]]:
+def _given(asked: PlanRequest, situation: PlanContext, target: Step, periods: frozenset[date]) -> dict[str, set[date]]:
     """The days that are in the plan whatever is computed from what: the target's, and what they are computed from.
 
     Of a look back only the days that there are, or can be.
@@ -116,11 +116,11 @@ def _given(asked: Asked, situation: Situation, target: Step, periods: frozenset[
 
 
 @dataclass
-class _Walk:
+class _DownstreamWalk:
     """Step by step downstream, on with what is rebuilt."""
 
-    asked: Asked
-    situation: Situation
+    asked: PlanRequest
+    situation: PlanContext
     target: Step
     given: Mapping[str, set[date]]
     statuses: Statuses
@@ -176,7 +176,7 @@ class _Walk:
 _FINE = (DayStatus.FRESH, DayStatus.MISSING)
 
 
-def recommend(chosen: Chosen, situation: Situation) -> Recommended | None:
+def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | None:
     """None when nothing changed. What a look back does not find is no change: reference data has gaps."""
     needed = upstream(situation.steps, chosen.target, chosen.periods)
     demanded = upstream(situation.steps, chosen.target, chosen.periods, exactly=True)
@@ -196,7 +196,7 @@ def recommend(chosen: Chosen, situation: Situation) -> Recommended | None:
 
 
 def _changed(
-    step: Step, days: Iterable[date], demanded: set[date], chosen: Chosen, situation: Situation
+    step: Step, days: Iterable[date], demanded: set[date], chosen: RebuildScope, situation: PlanContext
 ) -> dict[date, str]:
     found = {}
     landed = situation.landed.get(step.name, {})

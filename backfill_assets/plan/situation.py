@@ -17,7 +17,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import published_days
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.status import Statuses, day_statuses
-from backfill_assets.published.observed import Observed
+from backfill_assets.published.observed import LogView
 
 TableDay = tuple[str, date]
 
@@ -32,11 +32,11 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Situation:
+class PlanContext:
     """``steps`` are in build order and contain whatever they read; ``begins`` is the first day that can have data."""
 
     steps: Sequence[Step]
-    observed: Observed
+    observed: LogView
     begins: date
     today: date
     bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Situation:
                 return step
         raise InvalidRequest(f"There is no table {table!r}.", hint="backfill status lists the tables.")
 
-    def with_version(self, table: str, version: str) -> Situation:
+    def with_version(self, table: str, version: str) -> PlanContext:
         """As if ``version`` were the current one of the step that builds ``table``; an unknown one changes nothing."""
         target = self.step_of(table)
         if not version or version not in {each.name for each in target.versions}:

@@ -13,7 +13,7 @@ from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
-from backfill_assets.published.observed import Observed
+from backfill_assets.published.observed import LogView
 
 NO_PARAMETERS = ""
 
@@ -35,7 +35,7 @@ Statuses = Mapping[str, Mapping[date, DayStatus]]
 
 
 def day_statuses(
-    steps: Sequence[Step], observed: Observed, days: DayRange | None = None, *, as_published: bool = False
+    steps: Sequence[Step], observed: LogView, days: DayRange | None = None, *, as_published: bool = False
 ) -> Statuses:
     """The status of every known day of every table of ``steps``, or of each day of ``days``.
 
@@ -70,7 +70,7 @@ def _versions(step: Step, *, as_published: bool) -> Mapping[str, Version]:
 
 
 def _of_step(
-    step: Step, days: Iterable[date], observed: Observed, entries: Entries, versions: Mapping[str, Version]
+    step: Step, days: Iterable[date], observed: LogView, entries: Entries, versions: Mapping[str, Version]
 ) -> dict[str, Mapping[date, DayStatus]]:
     """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
     found: dict[str, dict[date, DayStatus]] = {table.name: {} for table in step.tables}
@@ -102,7 +102,7 @@ def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
     return source.placement.concerns(day, content.code_version, content.metrics)
 
 
-def _known_content(table: str, day: str, observed: Observed) -> DayContent | DayStatus:
+def _known_content(table: str, day: str, observed: LogView) -> DayContent | DayStatus:
     """What the day holds, if it is there and nobody else wrote it."""
     state = observed.states.get((table, day))
     physical = observed.newest.get(table, {}).get(day, fingerprints.EMPTY_DAY)
@@ -127,14 +127,14 @@ def _never(ordinal: int) -> str:
     return fingerprints.entry(date.fromordinal(ordinal).isoformat(), fingerprints.NEVER_PUBLISHED)
 
 
-def _by_table(observed: Observed) -> dict[str, dict[str, DayState]]:
+def _by_table(observed: LogView) -> dict[str, dict[str, DayState]]:
     states: dict[str, dict[str, DayState]] = {}
     for (table, day), state in observed.states.items():
         states.setdefault(table, {})[day] = state
     return states
 
 
-def _entries(steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]) -> Entries:
+def _entries(steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[str, DayState]]) -> Entries:
     """The logical fingerprint of every day with rows or a past of what is read, as a build would find it now."""
     entries: dict[str, dict[int, str]] = {}
     for read in {read.table for step in steps for version in step.versions for read in version.reads}:
@@ -147,7 +147,7 @@ def _entries(steps: Sequence[Step], observed: Observed, published: Mapping[str, 
 
 
 def _known_days(
-    steps: Sequence[Step], observed: Observed, published: Mapping[str, Mapping[str, DayState]]
+    steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[str, DayState]]
 ) -> dict[str, set[date]]:
     """The days each table is known to have, by table name."""
     known: dict[str, set[date]] = {}

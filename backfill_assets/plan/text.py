@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from backfill_assets.plan.basis import MovedSince
+from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.durations import band, basis_line, estimate_line, together
-from backfill_assets.plan.records import AsOf, Estimate, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
+from backfill_assets.plan.records import Estimate, Lookback, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
 from backfill_assets.text import UNKNOWN, bullets, markdown_table
 
 STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "rows written", "written", "time")
@@ -88,7 +88,7 @@ def after_line(plan: Plan) -> str:
     return f"What the days hold now can be put back for {plan.rollback_window_days} days after they are replaced."
 
 
-def markdown(plan: Plan, now: datetime, moved: MovedSince | None = None) -> str:
+def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
     """The whole plan, for a page, a pull request, or metadata in the UI."""
     parts = [f"## {plan.id}", headline(plan)]
     if moved:
@@ -163,7 +163,7 @@ def _kept(pinned: Pinned, now: datetime) -> str:
     return f"may go in {days} day{'s' * (days != 1)}" if days >= 0 else "may be gone"
 
 
-def _as_of(each: AsOf) -> str:
+def _as_of(each: Lookback) -> str:
     absent = f"; not there: {ranges(each.absent)}" if each.absent else ""
     looks = f"{-each.first} to {-each.last} days back" if each.last else f"up to {-each.first} days back"
     return f"{each.step} looks for {each.table} {looks}: reads {ranges(each.days) or 'nothing'}{absent}"

@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
-from backfill_assets.publication.publisher import Moved, Pin, Published, Publisher
+from backfill_assets.publication.publisher import Conflict, Pin, Published, Publisher
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -42,10 +42,10 @@ def compact(
     *,
     id: str,
     provenance: Provenance | None = None,
-) -> Published | Moved | None:
+) -> Published | Conflict | None:
     """Rewrite days that have several files into one file each; None when no day has more than one.
 
-    Days that somebody published meanwhile come back as :class:`Moved` and are simply left for the next time.
+    Days that somebody published meanwhile come back as :class:`Conflict` and are simply left for the next time.
     """
     pin = publisher.pin({table: list(days)}, {})
     main = MainTable.open(publisher.storage, table)
@@ -61,11 +61,11 @@ def compact(
     return publisher.publish(_request(timeline, pin, several, id, provenance or Provenance()))
 
 
-def _moved(main: MainTable, pin: Pin, days: list[str]) -> Moved | None:
+def _moved(main: MainTable, pin: Pin, days: list[str]) -> Conflict | None:
     """The rows are read from the very files that are expected: main may have been elsewhere in between, and back."""
     files = main.state().by_day()
     moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[main.name, day].files)}
-    return Moved({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
+    return Conflict({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
 
 
 def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:

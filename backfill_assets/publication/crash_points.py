@@ -9,7 +9,7 @@ FENCED, COMMITTED, RESTORED = 0, 1, 2
 """The transaction versions that a publication leaves in a table."""
 
 
-class Step(enum.StrEnum):
+class CrashPoint(enum.StrEnum):
     """Every place at which a process may die or be overtaken; tests stop, interleave and kill at each."""
 
     LOG_READ = "log read"
@@ -29,9 +29,9 @@ class Step(enum.StrEnum):
     NOTICE_MARKED = "notice marked"
 
 
-Reached = Callable[[Step, str], None]
+Reached = Callable[[CrashPoint, str], None]
 """Told of every step, and of the publication or intent it is about."""
 
 
-def nowhere(step: Step, about: str) -> None:
+def nowhere(step: CrashPoint, about: str) -> None:
     """The :data:`Reached` of production: nobody is told."""

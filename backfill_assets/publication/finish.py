@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.main_table import Files, MainTable, of_days
 from backfill_assets.lakehouse.records import Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, Reached, Step
+from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached
 from backfill_assets.publication_log.log import Head, HeadState, PublicationLog, remembered
 from backfill_assets.publication_log.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 
@@ -40,7 +40,7 @@ class Finish:
         retry = Retry(f"Finishing {publication}")
         while True:
             head = self.log.head()
-            self.reached(Step.LOG_READ, publication)
+            self.reached(CrashPoint.LOG_READ, publication)
             entry = head.state.open.get(publication)
             if entry is None:
                 return self._outcome(head, publication)
@@ -99,7 +99,7 @@ class Finish:
         for table in sorted(prepared.publication.writes):
             main = self._main(table)
             transaction = main.transaction(publication)
-            self.reached(Step.TABLE_LOADED, publication)
+            self.reached(CrashPoint.TABLE_LOADED, publication)
             if transaction == COMMITTED:
                 continue
             if transaction is not None:
@@ -110,7 +110,7 @@ class Finish:
                 return False
             if not self._is_forward(publication) or not self._commit(prepared, table, main, state):
                 return False
-            self.reached(Step.TABLE_COMMITTED, publication)
+            self.reached(CrashPoint.TABLE_COMMITTED, publication)
         return True
 
     def _is_forward(self, publication: str) -> bool:
@@ -139,7 +139,7 @@ class Finish:
         entry = head.state.open[publication.id].model_copy(update={"aborting": True})
         state = head.state.model_copy(update={"open": {**head.state.open, publication.id: entry}})
         if self.log.append(head, aborting_rows(publication, reason), lambda file: state):
-            self.reached(Step.ABORT_DECIDED, publication.id)
+            self.reached(CrashPoint.ABORT_DECIDED, publication.id)
 
     def _back(self, prepared: Prepared) -> bool:
         """Restore each table that was committed to, fence each that was not: a late commit then cannot succeed."""
@@ -157,12 +157,12 @@ class Finish:
         publication = prepared.publication.id
         main = self._main(table)
         transaction = main.transaction(publication)
-        self.reached(Step.TABLE_LOADED, publication)
+        self.reached(CrashPoint.TABLE_LOADED, publication)
         if transaction in (FENCED, RESTORED):
             return True
         withdrawn = self._fence(prepared, main) if transaction is None else self._restore(prepared, table, main)
         if withdrawn:
-            self.reached(Step.FENCED if transaction is None else Step.RESTORED, publication)
+            self.reached(CrashPoint.FENCED if transaction is None else CrashPoint.RESTORED, publication)
         return withdrawn
 
     def _fence(self, prepared: Prepared, main: MainTable) -> bool:
@@ -199,7 +199,7 @@ class Finish:
         if not all(_has_commit(main, publication.id, outcome) for main in mains.values()):
             return False
         own = {table: self._own_version(prepared, main, outcome) for table, main in mains.items()}
-        self.reached(Step.CLOSING, publication.id)
+        self.reached(CrashPoint.CLOSING, publication.id)
         versions = {**state.versions, **own}
         index, since = self.log.index(head, state.since)
         changes = {
@@ -216,7 +216,7 @@ class Finish:
             lambda file: state.model_copy(update={**changes, "since": (*since, file) if outcome == "done" else since}),
         )
         if closed:
-            self.reached(Step.CLOSED, publication.id)
+            self.reached(CrashPoint.CLOSED, publication.id)
         return closed
 
     def _own_version(self, prepared: Prepared, main: MainTable, outcome: Outcome) -> int:

@@ -2,7 +2,7 @@
 
 A notice of a publication stands in its Prepared entry; the append that closes the publication as done makes it due,
 so there is no publication without its notice and no notice of one that was aborted. A notice that belongs to no
-publication is a file that is put where none was. Delivery is repeated until it is marked, always under the same
+publication is a file that is put where none was. NoticeDelivery is repeated until it is marked, always under the same
 deduplication key: whoever receives notices drops a key that it has seen.
 
 Looking for due notices costs the same however long the log is: the head of the log names them.
@@ -19,7 +19,7 @@ from backfill_assets.errors import InvalidRequest, NotDelivered
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import Head, HeadState
 from backfill_assets.published.reading import anything_published
@@ -39,7 +39,7 @@ class DueNotice:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class NoticeDelivery:
     """What one round of delivering came to: the keys that were sent, and why others were not, by key."""
 
     sent: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def delivered_keys(publisher: Publisher) -> list[str]:
     return [*told, *(row["publication"] for row in publisher.log.rows("told", columns=["publication", "event"]))]
 
 
-def deliver(publisher: Publisher, sender: Sender) -> Delivery:
+def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
     """Send every due notice and mark it. One that cannot be sent stays due and does not hold up the others.
 
     A process that dies between sending and marking leaves the notice due: it is sent again under the same key.
@@ -82,17 +82,17 @@ def deliver(publisher: Publisher, sender: Sender) -> Delivery:
     sent: list[str] = []
     failed: list[tuple[str, str]] = []
     for due in due_notices(publisher):
-        publisher.reached(Step.NOTICE_READ, due.key)
+        publisher.reached(CrashPoint.NOTICE_READ, due.key)
         try:
             sender.send(due)
         except NotDelivered as error:
             failed.append((due.key, error.message))
             continue
-        publisher.reached(Step.NOTICE_SENT, due.key)
+        publisher.reached(CrashPoint.NOTICE_SENT, due.key)
         _mark(publisher, due)
-        publisher.reached(Step.NOTICE_MARKED, due.key)
+        publisher.reached(CrashPoint.NOTICE_MARKED, due.key)
         sent.append(due.key)
-    return Delivery(tuple(sent), tuple(failed))
+    return NoticeDelivery(tuple(sent), tuple(failed))
 
 
 def _announced(storage: Storage) -> Iterable[DueNotice]:

@@ -26,7 +26,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Reached, Step
+from backfill_assets.publication.crash_points import CrashPoint, Reached
 from backfill_assets.publication.pin import States, files_at, logicals
 from backfill_assets.publication_log.log import Head, HeadState, OpenEntry, PublicationLog
 from backfill_assets.publication_log.pinned import pinned_files
@@ -41,7 +41,7 @@ _MOST_TURN_LOOKS = 100
 
 
 @dataclass(frozen=True)
-class Moved:
+class Conflict:
     """Main or an input moved on since staging: these days, and only these, are to be staged again."""
 
     days: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Preparation:
     finish: Callable[[str], Outcome]
     sleep: Callable[[float], None] = time.sleep
 
-    def prepare(self, publication: Publication) -> Moved | None:
+    def prepare(self, publication: Publication) -> Conflict | None:
         """None when the publication is on the log, by this call or by an earlier attempt: the log knows its outcome.
 
         A round that is lost to a publication of other tables repeats only the append, not the checks.
@@ -84,20 +84,20 @@ class Preparation:
                     return found
                 rows, as_of = prepared_rows(found), news
             if self.log.append(head, rows, self._opened(head, publication)):
-                self.reached(Step.PREPARED, publication.id)
+                self.reached(CrashPoint.PREPARED, publication.id)
                 return None
             lost += 1
             if lost % _ROUNDS_BEFORE_A_TURN == 0:
                 self._ask_for_a_turn(publication)
             retry.lost("other publications are appended to the log first")
 
-    def _check(self, publication: Publication, head: Head) -> Prepared | Moved | None:
+    def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
         """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
         kept_days = head.state.window_days(self.retention_days, self.now())
         mains = {change.table: self._open(change, kept_days) for change in publication.tables}
         if any(main.transaction(publication.id) is not None for main in mains.values()):
             return None
-        self.reached(Step.TABLES_READ, publication.id)
+        self.reached(CrashPoint.TABLES_READ, publication.id)
         states = self.log.day_states(head, publication.writes | publication.reads)
         active = {name: main.state() for name, main in mains.items()}
         moved = self._moved(publication, head, states, mains, active)
@@ -124,7 +124,7 @@ class Preparation:
         """The newest head, once no publication is on it that has waited longer; after one turn in any case."""
         for _ in range(_MOST_TURN_LOOKS):
             head = self.log.head()
-            self.reached(Step.LOG_READ, publication.id)
+            self.reached(CrashPoint.LOG_READ, publication.id)
             if next(iter(_current(head.state, self.now())), publication.id) == publication.id:
                 break
             self.sleep(_TURN_LOOK_SECONDS)
@@ -160,7 +160,7 @@ class Preparation:
         states: States,
         mains: Mapping[str, MainTable],
         active: Mapping[str, LogState],
-    ) -> Moved | None:
+    ) -> Conflict | None:
         days: dict[str, frozenset[str]] = {}
         inputs: dict[str, frozenset[str]] = {}
         reasons: list[str] = []
@@ -173,7 +173,7 @@ class Preparation:
         for read in publication.inputs:  # a table is listed once for every version of it that was read
             if withdrawn := self._withdrawn(read, head, states, reasons):
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
-        return Moved(days, inputs, tuple(reasons)) if reasons else None
+        return Conflict(days, inputs, tuple(reasons)) if reasons else None
 
     def _reclaimed(self, head: Head, change: TableChange, reasons: list[str]) -> set[str]:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""

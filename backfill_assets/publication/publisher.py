@@ -16,13 +16,13 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.records import Outcome, Publication
 from backfill_assets.lakehouse.retry import warn
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Reached, Step, nowhere
+from backfill_assets.publication.crash_points import CrashPoint, Reached, nowhere
 from backfill_assets.publication.finish import Finish
 from backfill_assets.publication.pin import Pin, capture
-from backfill_assets.publication.prepare import Moved, Preparation
+from backfill_assets.publication.prepare import Conflict, Preparation
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 
-__all__ = ["Moved", "Pin", "Published", "Publisher", "Step"]
+__all__ = ["Conflict", "CrashPoint", "Pin", "Published", "Publisher"]
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Publisher:
         """
         return capture(self.log, self.storage, writes, reads, frozenset(exact), also)
 
-    def publish(self, publication: Publication) -> Published | Moved:
-        """Prepare, commit to each table, close. Refused days come back as :class:`Moved`; nothing is half done.
+    def publish(self, publication: Publication) -> Published | Conflict:
+        """Prepare, commit to each table, close. Refused days come back as :class:`Conflict`; nothing is half done.
 
         An id is used for one attempt: publishing it again gives the outcome that the log has for it, so what was
-        :class:`Moved` because it was aborted needs a new one. Raises :class:`PublicationRefused` when the staged rows
+        :class:`Conflict` because it was aborted needs a new one. Raises :class:`PublicationRefused` if the staged rows
         can never be published (schema, partition).
         """
         preparation = Preparation(self.storage, self.log, self.retention_days, self.now, self.reached, self.finish)
@@ -107,10 +107,10 @@ class Publisher:
     def _finish(self) -> Finish:
         return Finish(self.storage, self.log, self.now, self.reached)
 
-    def _outcome(self, publication: Publication, outcome: Outcome) -> Published | Moved:
+    def _outcome(self, publication: Publication, outcome: Outcome) -> Published | Conflict:
         if outcome == "done":
             versions = self.log.versions_of(publication.id)
             return Published(publication.id, {table: versions[table] for table in publication.writes})
         days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
         reason = f"somebody wrote to the table while {publication.id} was under way, so it was aborted"
-        return Moved(days=days, reasons=(reason,))
+        return Conflict(days=days, reasons=(reason,))

@@ -23,7 +23,7 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
 from backfill_assets.publication.pin import files_at
-from backfill_assets.publication.publisher import Publisher, Step
+from backfill_assets.publication.publisher import CrashPoint, Publisher
 from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import left_behind
 from backfill_assets.publication_log.log import Head, HeadState
@@ -64,7 +64,7 @@ def _reclaim(publisher: Publisher, table: str, find: Callable[[], list[str]]) ->
             for path in doomed
         ]
         if publisher.log.append(head, rows, _intending(head, intent)):
-            publisher.reached(Step.RECLAIM_INTENDED, intent)
+            publisher.reached(CrashPoint.RECLAIM_INTENDED, intent)
             finish_reclaiming(publisher)
             return doomed
         retry.lost("other writers append to the log")
@@ -77,7 +77,7 @@ def finish_reclaiming(publisher: Publisher) -> None:
         paths = publisher.log.intended(file)
         for path in paths:
             publisher.storage.delete(path)
-            publisher.reached(Step.RECLAIM_DELETED, intent)
+            publisher.reached(CrashPoint.RECLAIM_DELETED, intent)
         for folder in {_timeline_folder(path, path.partition("/")[0]) for path in paths} - {None}:
             publisher.storage.delete_empty_folder(str(folder))
         _close_intent(publisher, intent)

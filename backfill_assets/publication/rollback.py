@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.records import (
     TableChange,
 )
 from backfill_assets.publication.pin import States
-from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.publication.publisher import Conflict, Published, Publisher
 
 FindPrepared = Callable[[str], tuple[Prepared, datetime] | None]
 
@@ -52,7 +52,7 @@ def roll_back(
         provenance or Provenance(reason=f"rollback of {publication}"),
     )
     result = publisher.publish(request.model_copy(update={"inputs": inputs}))
-    if isinstance(result, Moved):
+    if isinstance(result, Conflict):
         raise PublicationRefused(
             f"{publication} cannot be rolled back as it is: " + "; ".join(result.reasons) + ".",
             hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",

@@ -37,7 +37,7 @@ class TablePart:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class InputSummary:
     """What a publication was made from: tables at a version, and landed files."""
 
     read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Inputs:
 
 
 @dataclass
-class Told:
+class PublicationRecord:
     """One publication. ``outcome`` is ``done``, ``aborted``, or for those under way ``open`` or ``aborting``."""
 
     publication: str
@@ -77,7 +77,7 @@ def history(
     days: DayRange | None = None,
     most: int | None = None,
     campaign: str = "",
-) -> list[Told]:
+) -> list[PublicationRecord]:
     """Publications that touched ``table`` in ``days``, newest first: all of them, or at most ``most``.
 
     Reads the log's columns, not the before-images that it keeps, and only the files that such publications lie in.
@@ -118,13 +118,13 @@ def _touched(rows: pa.Table, table: str | None, days: DayRange | None, campaign:
     return rows
 
 
-def _has_days(told: Told, table: str | None, days: DayRange | None) -> bool:
+def _has_days(told: PublicationRecord, table: str | None, days: DayRange | None) -> bool:
     """An id that was aborted may have been prepared again, for other days."""
     parts = [part for name, part in told.tables.items() if table in (None, name)]
     return any(days is None or any(day in days for day in part.days) for part in parts)
 
 
-def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], Inputs]:
+def inputs(storage: Storage, of: Iterable[PublicationRecord]) -> dict[tuple[str, datetime], InputSummary]:
     """From what each of these publications was made, by its id and the moment it was prepared.
 
     Only asked for those that are shown: the log keeps it with the before-images.
@@ -144,7 +144,7 @@ def inputs(storage: Storage, of: Iterable[Told]) -> dict[tuple[str, datetime], I
     }
 
 
-def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> Inputs:
+def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> InputSummary:
     read: dict[tuple[str, int | None], list[date]] = {}
     for each in publication["inputs"]:
         found = read.setdefault((each["table"], each["version"]), [])
@@ -158,7 +158,7 @@ def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> Input
             staged.setdefault(each.table, set()).update(each.days)
         if lineage.environment is not None:
             environments[lineage.environment] = None
-    return Inputs(
+    return InputSummary(
         {key: sorted(days) for key, days in read.items()},
         tuple(sorted(landed)),
         {table: sorted(days) for table, days in sorted(staged.items())},
@@ -166,10 +166,10 @@ def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> Input
     )
 
 
-def _told(rows: Iterable[Mapping[str, Any]]) -> list[Told]:
+def _told(rows: Iterable[Mapping[str, Any]]) -> list[PublicationRecord]:
     """Entries come oldest first. An id that was aborted may be prepared again: that is another publication."""
-    told: list[Told] = []
-    latest: dict[str, Told] = {}
+    told: list[PublicationRecord] = []
+    latest: dict[str, PublicationRecord] = {}
     for row in rows:
         id = row["publication"]
         if row["event"] == "prepared":
@@ -180,8 +180,8 @@ def _told(rows: Iterable[Mapping[str, Any]]) -> list[Told]:
     return told
 
 
-def _begun(row: Mapping[str, Any]) -> Told:
-    return Told(
+def _begun(row: Mapping[str, Any]) -> PublicationRecord:
+    return PublicationRecord(
         publication=row["publication"],
         kind=row["kind"],
         prepared_at=row["at"],
@@ -193,7 +193,7 @@ def _begun(row: Mapping[str, Any]) -> Told:
     )
 
 
-def _add(told: Told, row: Mapping[str, Any]) -> None:
+def _add(told: PublicationRecord, row: Mapping[str, Any]) -> None:
     match row["event"]:
         case "preparing day":
             part = told.tables.setdefault(row["table"], TablePart())

@@ -23,7 +23,7 @@ Physicals = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Observed:
+class LogView:
     """``newest`` is what main holds now; ``pinned`` what a build would read: the last closed entry's versions.
 
     ``open`` names the publications under way. Tables that they write are observed as of the last closed entry, in
@@ -53,7 +53,7 @@ class Observed:
         return {**dict.fromkeys(files), **known}
 
 
-def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -> Observed:
+def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -> LogView:
     """Look at ``tables``; reads logs only, never data, and writes nothing. ``read`` gives the files of a version.
 
     Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile, which would look
@@ -61,7 +61,7 @@ def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -
     """
     wanted = list(tables)
     if not anything_published(storage):
-        return Observed(newest={table: _newest(storage, table, read) for table in wanted})
+        return LogView(newest={table: _newest(storage, table, read) for table in wanted})
     log = PublicationLog(storage, utc_now)
     retry = Retry(f"Looking at {', '.join(wanted)}", most=_MOST_LOOKS)
     while True:
@@ -72,11 +72,11 @@ def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -
         retry.lost("they were published to at every look")
 
 
-def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str], read: ReadLog) -> Observed:
+def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str], read: ReadLog) -> LogView:
     files = {table: pinned_files(log, head, table, read) for table in wanted}
     pinned = {table: _by_day(found) for table, found in files.items()}
     versions = {table: found.version for table, found in files.items() if found.version >= 0}
-    return Observed(
+    return LogView(
         states=log.day_states(head, wanted),
         newest={table: _now(storage, table, head, files[table].version, pinned[table], read) for table in wanted},
         pinned=pinned,

@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 from backfill_assets.lakehouse.delta_log import LogState, VersionGone, read_log, schema_at
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.published.observed import Observed, observe
+from backfill_assets.published.observed import LogView, observe
 
 
 @dataclass(frozen=True)
-class Standing:
+class LakehouseView:
     """``bytes`` by table and day; ``schemas`` as Delta's JSON, of tables that exist."""
 
-    observed: Observed
+    observed: LogView
     bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     schemas: Mapping[str, str] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class _Logs:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Years of days are many small objects that all stay: looking for garbage among them takes half as long again."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -48,12 +48,12 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def look(storage: Storage, tables: Iterable[str]) -> Standing:
+def observe_tables(storage: Storage, tables: Iterable[str]) -> LakehouseView:
     """Look at ``tables`` as of the last closed entry of the log; writes nothing."""
     wanted, logs = list(tables), _Logs()
     observed = observe(storage, wanted, logs)
     pinned = {table: observed.versions.get(table) for table in wanted}
-    return Standing(
+    return LakehouseView(
         observed=observed,
         bytes={
             table: _bytes_by_day(logs(storage, table, version))

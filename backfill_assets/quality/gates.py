@@ -31,7 +31,7 @@ IDENTICAL = "duplicates_identical"
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateFinding:
     """What was seen of a rule, what was to be seen, and what a person does if they differ."""
 
     passed: bool
@@ -55,15 +55,15 @@ def metrics_needed(table: Table) -> tuple[str, ...]:
 
 
 @singledispatch
-def finding(rule: DayRule, facts: DayFacts) -> Finding:
+def finding(rule: DayRule, facts: DayFacts) -> GateFinding:
     """The judgement of one rule; a declared rule without one is a mistake in the code."""
     raise TypeError(f"No judgement is registered for the rule {type(rule).__name__}.")
 
 
 @finding.register
-def _(rule: ContentIntact, facts: DayFacts) -> Finding:
+def _(rule: ContentIntact, facts: DayFacts) -> GateFinding:
     carried, recomputed = _count(facts.own, "content_hash_sum"), _count(facts.own, "recomputed_hash_sum")
-    return Finding(
+    return GateFinding(
         carried == recomputed,
         observed=f"content adds up to {recomputed}",
         expected=f"the carried hashes, {carried}",
@@ -72,7 +72,7 @@ def _(rule: ContentIntact, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: EverythingAccountedFor, facts: DayFacts) -> Finding:
+def _(rule: EverythingAccountedFor, facts: DayFacts) -> GateFinding:
     raw, quarantined = _of(facts, rule.raw), _of(facts, rule.quarantine)
     rows = {
         "published": _count(facts.own, "rows"),
@@ -88,7 +88,7 @@ def _(rule: EverythingAccountedFor, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: EverythingPublished, facts: DayFacts) -> Finding:
+def _(rule: EverythingPublished, facts: DayFacts) -> GateFinding:
     raw, bronze, quarantined = (_of(facts, name) for name in (rule.raw, rule.bronze, rule.quarantine))
     rows = {
         "published": _count(facts.own, "rows"),
@@ -106,11 +106,11 @@ def _(rule: EverythingPublished, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: FewRejected, facts: DayFacts) -> Finding:
+def _(rule: FewRejected, facts: DayFacts) -> GateFinding:
     received = _count(_of(facts, rule.raw), "received")
     rejected = _count(_of(facts, rule.quarantine), "rows")
     most = max(Decimal(rule.tolerated_rows), received * rule.at_most)
-    return Finding(
+    return GateFinding(
         rejected <= most,
         observed=f"{rejected} of {received} rows quarantined{_example(_of(facts, rule.quarantine), 'rejected')}",
         expected=f"at most {int(most)}",
@@ -132,7 +132,7 @@ def _unbelieved(rule: FewRejected, facts: DayFacts) -> str:
 
 
 @finding.register
-def _(rule: FewDuplicates, facts: DayFacts) -> Finding:
+def _(rule: FewDuplicates, facts: DayFacts) -> GateFinding:
     received, deduplicated = _count(_of(facts, rule.raw), "received"), _count(facts.own, "deduplicated")
     most = rule.most(received)
     if looks_closer(rule, facts):
@@ -141,7 +141,7 @@ def _(rule: FewDuplicates, facts: DayFacts) -> Finding:
         found = f"{observed}, {identical} of them to an identical line{_example(facts.own, DUPLICATES)}"
     else:
         duplicates, found = deduplicated, f"{deduplicated} of {received} rows deduplicated, newer versions counted in"
-    return Finding(
+    return GateFinding(
         duplicates <= most,
         observed=found,
         expected=f"at most {most}",
@@ -159,10 +159,10 @@ def looks_closer(rule: FewDuplicates, facts: DayFacts) -> bool:
 
 
 @finding.register
-def _(rule: RatesFound, facts: DayFacts) -> Finding:
+def _(rule: RatesFound, facts: DayFacts) -> GateFinding:
     without = _count(facts.own, "without_rate")
     currencies = facts.own.get("without_rate_example") or ""
-    return Finding(
+    return GateFinding(
         without == 0,
         observed=f"{without} lines without a rate" + (f" ({currencies})" if currencies else ""),
         expected=f"a rate published within {rule.within_days} days for every line",
@@ -171,9 +171,9 @@ def _(rule: RatesFound, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: ConvertedExactly, facts: DayFacts) -> Finding:
+def _(rule: ConvertedExactly, facts: DayFacts) -> GateFinding:
     wrong = _count(facts.own, f"misconverted_{rule.converted}")
-    return Finding(
+    return GateFinding(
         wrong == 0,
         observed=f"{wrong} rows whose {rule.converted} is not {rule.amount} divided by {rule.rate}",
         expected="none",
@@ -182,9 +182,9 @@ def _(rule: ConvertedExactly, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: FewNulls, facts: DayFacts) -> Finding:
+def _(rule: FewNulls, facts: DayFacts) -> GateFinding:
     nulls, rows = _count(facts.own, f"nulls_{rule.column}"), _count(facts.own, "rows")
-    return Finding(
+    return GateFinding(
         nulls <= rows * rule.at_most,
         observed=f"{nulls} of {rows} rows without {rule.column}",
         expected=f"at most {rule.at_most:%}",
@@ -193,10 +193,10 @@ def _(rule: FewNulls, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: FewUnknown, facts: DayFacts) -> Finding:
+def _(rule: FewUnknown, facts: DayFacts) -> GateFinding:
     unknown, lines = _count(facts.own, f"unknown_{rule.column}"), _count(facts.own, f"lines_by_{rule.column}")
     most = max(Decimal(rule.tolerated_lines), lines * rule.baseline * rule.times)
-    return Finding(
+    return GateFinding(
         unknown <= most,
         observed=f"{unknown} of {lines} lines have an unknown {rule.column}",
         expected=f"at most {int(most)}: {rule.times} times the usual {rule.baseline:.2%}",
@@ -205,18 +205,18 @@ def _(rule: FewUnknown, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: TotalAgrees, facts: DayFacts) -> Finding:
+def _(rule: TotalAgrees, facts: DayFacts) -> GateFinding:
     fact_metric = "rows" if rule.fact_total == "rows" else f"total_{rule.fact_total}"
     own, of_fact = _number(facts.own, f"total_{rule.column}"), _of(facts, rule.fact).get(fact_metric)
     if of_fact is None and _count(_of(facts, rule.fact), "rows"):
-        return Finding(
+        return GateFinding(
             False,
             observed=f"{rule.column} adds up to {own}",
             expected=f"the {rule.fact_total} of {rule.fact}, which is unknown: it was not measured for these days",
             next_step=f"Build these days of {rule.fact} again with --force, which measures it, then this day again.",
         )
     fact = Decimal(of_fact or 0)
-    return Finding(
+    return GateFinding(
         own == fact,
         observed=f"{rule.column} adds up to {own}",
         expected=f"{fact}, the {rule.fact_total} of {rule.fact}",
@@ -225,12 +225,12 @@ def _(rule: TotalAgrees, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: VolumeWithin, facts: DayFacts) -> Finding:
+def _(rule: VolumeWithin, facts: DayFacts) -> GateFinding:
     rows = _count(facts.own, "rows")
     upstream = _count(_of(facts, rule.made_of), "rows") if rule.made_of else None
     least = 0 if upstream is None else min(upstream, 1)
     most = rule.at_most if upstream is None else min(upstream, rule.at_most)
-    return Finding(
+    return GateFinding(
         least <= rows <= most,
         observed=f"{rows} rows",
         expected=f"{least} to {most} rows" + (f" from {upstream} of {rule.made_of}" if rule.made_of else ""),
@@ -239,10 +239,10 @@ def _(rule: VolumeWithin, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: ArrivedWithin, facts: DayFacts) -> Finding:
+def _(rule: ArrivedWithin, facts: DayFacts) -> GateFinding:
     late, arrived = _count(facts.own, "late_rows"), _count(facts.own, "arrived_rows")
     most = max(Decimal(rule.tolerated_rows), arrived * rule.at_most)
-    return Finding(
+    return GateFinding(
         late <= most,
         observed=f"{late} of {arrived} rows arrived more than {rule.days} day(s) after their day",
         expected=f"at most {int(most)}",
@@ -251,9 +251,9 @@ def _(rule: ArrivedWithin, facts: DayFacts) -> Finding:
 
 
 @finding.register
-def _(rule: RecentReference, facts: DayFacts) -> Finding:
+def _(rule: RecentReference, facts: DayFacts) -> GateFinding:
     outdated = _count(facts.own, f"outdated_{rule.column}")
-    return Finding(
+    return GateFinding(
         outdated == 0,
         observed=f"{outdated} rows with a {rule.column} more than {rule.within_days} days before their day",
         expected="none",
@@ -261,10 +261,10 @@ def _(rule: RecentReference, facts: DayFacts) -> Finding:
     )
 
 
-def _contract_holds(own: Metrics) -> Finding:
+def _contract_holds(own: Metrics) -> GateFinding:
     violating = _count(own, "violating")
     example = own.get("violating_example") or ""
-    return Finding(
+    return GateFinding(
         violating == 0,
         observed=f"{violating} rows break it" + (f", for example {example}" if example else ""),
         expected="every row fulfils the contract",
@@ -272,9 +272,9 @@ def _contract_holds(own: Metrics) -> Finding:
     )
 
 
-def _key_is_unique(table: Table, own: Metrics) -> Finding:
+def _key_is_unique(table: Table, own: Metrics) -> GateFinding:
     rows, keys = _count(own, "rows"), _count(own, "keys")
-    return Finding(
+    return GateFinding(
         rows == keys,
         observed=f"{keys} different {', '.join(table.key)} in {rows} rows",
         expected="as many as rows",
@@ -282,10 +282,10 @@ def _key_is_unique(table: Table, own: Metrics) -> Finding:
     )
 
 
-def _accounting(raw: Metrics, rows: dict[str, int], hashes: int) -> Finding:
+def _accounting(raw: Metrics, rows: dict[str, int], hashes: int) -> GateFinding:
     received, received_hashes = _count(raw, "received"), _count(raw, "content_hash_sum")
     equation = " + ".join(f"{count} {kind}" for kind, count in rows.items())
-    return Finding(
+    return GateFinding(
         sum(rows.values()) == received and hashes == received_hashes,
         observed=f"{equation} = {sum(rows.values())}, content {hashes}",
         expected=f"{received} received, content {received_hashes}",
@@ -296,7 +296,7 @@ def _accounting(raw: Metrics, rows: dict[str, int], hashes: int) -> Finding:
     )
 
 
-def _outcome(name: str, dimension: Dimension, found: Finding, severity: Severity = "error") -> RuleOutcome:
+def _outcome(name: str, dimension: Dimension, found: GateFinding, severity: Severity = "error") -> RuleOutcome:
     next_step = "" if found.passed else found.next_step
     return RuleOutcome(name, dimension, found.passed, found.observed, found.expected, next_step, severity)
 

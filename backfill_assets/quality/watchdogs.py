@@ -13,7 +13,7 @@ from backfill_assets.model.rules import (
     TotalAgrees,
 )
 from backfill_assets.quality import gates
-from backfill_assets.quality.gates import Finding
+from backfill_assets.quality.gates import GateFinding
 
 FILES, CONTENT = "files_as_published", "content_as_published"
 _AFRESH = (ContentIntact, EverythingAccountedFor, EverythingPublished, TotalAgrees)
@@ -21,7 +21,7 @@ _AFRESH = (ContentIntact, EverythingAccountedFor, EverythingPublished, TotalAgre
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedDay:
     """What the publication log says that a day holds, and how its files look beside it."""
 
     rows: int
@@ -50,7 +50,7 @@ def metrics_needed(table: Table) -> tuple[str, ...]:
 _LOOKS_AT = ("raw", "bronze", "quarantine", "fact")
 
 
-def judge(table: Table, recorded: Recorded, facts: DayFacts) -> tuple[RuleOutcome, ...]:
+def judge(table: Table, recorded: RecordedDay, facts: DayFacts) -> tuple[RuleOutcome, ...]:
     """Files first, then content, then everything that must add up. A day that cannot be read is judged by its files."""
     outcomes = [_outcome(FILES, _files(table, recorded))]
     if recorded.missing_files or recorded.unreadable:
@@ -73,24 +73,24 @@ def in_words(outcomes: Iterable[RuleOutcome]) -> str:
     return f"{told} -> {failed[0].next_step}"
 
 
-def _files(table: Table, recorded: Recorded) -> Finding:
+def _files(table: Table, recorded: RecordedDay) -> GateFinding:
     if recorded.missing_files:
         gone = recorded.missing_files
-        return Finding(
+        return GateFinding(
             False, f"{len(gone)} file(s) are gone, for example {gone[0]}", "every file is there", _rebuild(table)
         )
     if recorded.unreadable:
-        return Finding(False, f"damaged: {recorded.unreadable}", "every file can be read", _rebuild(table))
+        return GateFinding(False, f"damaged: {recorded.unreadable}", "every file can be read", _rebuild(table))
     observed = "the files of its last publication" if recorded.files_as_published else "files that nobody published"
-    return Finding(recorded.files_as_published, observed, "the files of its last publication", _rebuild(table))
+    return GateFinding(recorded.files_as_published, observed, "the files of its last publication", _rebuild(table))
 
 
-def _content(table: Table, recorded: Recorded, own: Metrics) -> Finding:
+def _content(table: Table, recorded: RecordedDay, own: Metrics) -> GateFinding:
     known = {"rows": str(recorded.rows), "checksum": recorded.checksum, "content": recorded.content_hash_sum}
     holds = {"rows": str(own["rows"]), "checksum": str(own["checksum"]), "content": str(own.get("content_hash_sum"))}
     compared = [name for name, value in known.items() if value is not None]
     observed, expected = (", ".join(f"{name} {each[name]}" for name in compared) for each in (holds, known))
-    return Finding(observed == expected, observed, expected, _rebuild(table))
+    return GateFinding(observed == expected, observed, expected, _rebuild(table))
 
 
 def _rebuild(table: Table) -> str:
@@ -102,6 +102,6 @@ def _rebuild(table: Table) -> str:
     return "The sensor `repairs` builds the day again, and what is downstream; if it is off, launch them with force."
 
 
-def _outcome(name: str, found: Finding) -> RuleOutcome:
+def _outcome(name: str, found: GateFinding) -> RuleOutcome:
     next_step = "" if found.passed else found.next_step
     return RuleOutcome(name, "consistency", found.passed, found.observed, found.expected, next_step)

@@ -35,7 +35,7 @@ from backfill_assets.landing.zone import SUFFIX, LandedFile, changed, listed, ra
 from backfill_assets.model.declaration import DayFacts, Metrics, Source, Step, Table
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.publication.holds import holding
-from backfill_assets.publication.publisher import Moved, Pin, Published
+from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import EXAMPLE, added_up, zero_metrics
 from backfill_assets.rebuild import decide
@@ -185,7 +185,7 @@ class ArrivalBuild:
 
     # ------------------------------------------------------------------ stage
 
-    def take_in(self, files: list[LandedFile], empty: Sequence[date]) -> Published | Moved:
+    def take_in(self, files: list[LandedFile], empty: Sequence[date]) -> Published | Conflict:
         """Stage the rows once; look for supersessions again whenever the table gained rows meanwhile.
 
         After several times under a hold, so that other ingests let this one pass. Raises :class:`PublicationRefused`

@@ -21,7 +21,7 @@ AS_PUBLISHED = "as published"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class InputFingerprint:
     """What a day would be built from now: fingerprints of its inputs, and of inputs, code and parameters together."""
 
     inputs: str
@@ -32,21 +32,21 @@ Logicals = Mapping[str, Mapping[str, str]]
 """The logical fingerprint of input days, by table and day."""
 
 
-def wanted(step: Step, version: Version, days: Sequence[date], logicals: Logicals) -> dict[date, Wanted]:
+def wanted(step: Step, version: Version, days: Sequence[date], logicals: Logicals) -> dict[date, InputFingerprint]:
     """The input fingerprint of every day, from the logical fingerprints of the tables that ``version`` reads."""
     return {day: _wanted(version, step.cadence.period(day), logicals) for day in days}
 
 
-def _wanted(version: Version, period: DayRange, logicals: Logicals) -> Wanted:
+def _wanted(version: Version, period: DayRange, logicals: Logicals) -> InputFingerprint:
     reads = {read.table: {str(d): logicals[read.table][str(d)] for d in read.days(period)} for read in version.reads}
     inputs = fingerprints.inputs(reads)
-    return Wanted(inputs, fingerprints.input_fingerprint(version.name, "", inputs))
+    return InputFingerprint(inputs, fingerprints.input_fingerprint(version.name, "", inputs))
 
 
 def unchanged(
     tables: Sequence[str],
     day: date,
-    wanted: Wanted,
+    wanted: InputFingerprint,
     states: Mapping[tuple[str, str], DayState],
     expected: Mapping[tuple[str, str], Expected],
 ) -> bool:

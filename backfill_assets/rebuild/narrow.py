@@ -12,7 +12,7 @@ _MOST_BAD_DAYS = 3
 """More bad days than this are no bad days: the logic or the engine is broken, and trying on would only take time."""
 
 
-def narrowed(
+def isolate_failing_days(
     attempt: Callable[[Sequence[date]], None],
     days: Sequence[date],
     is_about_days: Callable[[Exception], bool],

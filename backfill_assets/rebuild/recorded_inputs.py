@@ -35,7 +35,7 @@ Inputs = tuple[RecordedInput, ...]
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedInputs:
     """What one publication recorded of what its days were computed from. ``versions`` of main are those it made."""
 
     made_by: Prepared

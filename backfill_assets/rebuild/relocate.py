@@ -35,7 +35,7 @@ from backfill_assets.landing.ingest import event_day, raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.model.declaration import DayFacts, Source, Step, Table
 from backfill_assets.publication.pin import files_at
-from backfill_assets.publication.publisher import Moved, Pin, Published
+from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild.environment import environment_of
@@ -111,7 +111,7 @@ class _Attempt:
     def timeline(self) -> Timeline:
         return self.lake.timelines(self.relocation.step)[self.table.name]
 
-    def publish(self) -> Published | Moved:
+    def publish(self) -> Published | Conflict:
         started = time.monotonic()
         with waiting(self.relocation.progress, f"{self.table.name}: Spark puts rows on other days"):
             rewritten = self.stage()

@@ -21,10 +21,10 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, timelines_of
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.publication.publisher import Moved, Pin, Published
+from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.decide import Wanted
+from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
@@ -83,7 +83,7 @@ class ReplaceBuild:
         )
         return self.overlay.over(pin)
 
-    def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+    def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """A day whose inputs were never published is not an empty day: it fails before anything is computed."""
         published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
         for day, missing in decide.without_inputs(self.step, self.version, days, published).items():
@@ -100,7 +100,7 @@ class ReplaceBuild:
             if found is not None and not found.complete:
                 self.progress(f"{self.step.name} {found.period} is cut: {found}. It is flagged incomplete")
 
-    def adopt(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+    def adopt(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """Take over what a failed or killed run staged from just these inputs, without copying it."""
         fingerprints = {str(day): wanted[day].input_fingerprint for day in days}
         found = {
@@ -122,7 +122,7 @@ class ReplaceBuild:
         if self.staged:
             self.progress(f"{self.step.name}: {len(self.staged)} staged day(s) of an earlier run are used as they are")
 
-    def compute(self, days: Sequence[date], wanted: Mapping[date, Wanted], pin: Pin) -> None:
+    def compute(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         if not days:
             return
         with waiting(self.progress, f"{self.step.name}: Spark starts"):
@@ -219,7 +219,7 @@ class ReplaceBuild:
             days_read = {day: pin.inputs[table].days[day] for day in read}
             yield self.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
 
-    def moved_days(self, moved: Moved) -> list[date]:
+    def moved_days(self, moved: Conflict) -> list[date]:
         days = {date.fromisoformat(day) for found in moved.days.values() for day in found}
         return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
 

@@ -22,17 +22,17 @@ from backfill_assets.publication.publisher import Pin
 from backfill_assets.publication_log.lineage import lineages
 from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.decide import Wanted
+from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.ingest_again import ingest_again
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.recorded_inputs import Inputs, Origin, Readable, Recorded, merged, origins
+from backfill_assets.rebuild.recorded_inputs import Inputs, Origin, Readable, RecordedInputs, merged, origins
 from backfill_assets.rebuild.stage import Chunk, stage_chunk
 
 _NOTHING = DayContent(rows=0, checksum="0")
 
 
-class Verdict(enum.StrEnum):
+class ReproductionVerdict(enum.StrEnum):
     """What became of a published day that was to be computed again."""
 
     EQUAL = "equal"
@@ -57,10 +57,14 @@ class Reproduced:
     """True for a day that the publication did not compute itself: it put it back, or compacted it."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ReproductionVerdict:
         if self.published is None or self.staged is None:
-            return Verdict.NOT_REPRODUCED
-        return Verdict.EQUAL if self.published.logical == self.staged.logical else Verdict.DIFFERENT
+            return ReproductionVerdict.NOT_REPRODUCED
+        return (
+            ReproductionVerdict.EQUAL
+            if self.published.logical == self.staged.logical
+            else ReproductionVerdict.DIFFERENT
+        )
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class _Again:
 
     def stage_step(self, made_by: Prepared, step: Step, found: Sequence[Origin]) -> None:
         """Stage days of one step that one publication computed, together what was read at the same versions."""
-        recorded = Recorded(made_by, published_versions(self.lake.storage, made_by.publication.id))
+        recorded = RecordedInputs(made_by, published_versions(self.lake.storage, made_by.publication.id))
         groups: dict[tuple[object, ...], tuple[Version, dict[str, Inputs]]] = {}
         for origin in found:
             inputs = self.inputs_of(recorded, step, origin)
@@ -164,7 +168,7 @@ class _Again:
         for version, days in groups.values():
             self.stage_group(recorded, step, version, days, [each for each in found if each.day in days])
 
-    def inputs_of(self, recorded: Recorded, step: Step, origin: Origin) -> tuple[Version, Inputs] | str:
+    def inputs_of(self, recorded: RecordedInputs, step: Step, origin: Origin) -> tuple[Version, Inputs] | str:
         """By what and from what a day was computed; in words why it cannot be computed again."""
         if step.source is not None:
             return "its rows were put on other days; what took them in can be reproduced: backfill history has it"
@@ -179,13 +183,18 @@ class _Again:
         return lost or (version, inputs)
 
     def stage_group(
-        self, recorded: Recorded, step: Step, version: Version, inputs: Mapping[str, Inputs], found: Sequence[Origin]
+        self,
+        recorded: RecordedInputs,
+        step: Step,
+        version: Version,
+        inputs: Mapping[str, Inputs],
+        found: Sequence[Origin],
     ) -> None:
         """Stage days that were computed from the same versions of the inputs."""
         read = [each for day in inputs.values() for each in day]
         pin, overlay = Pin({}, merged(read), {}, -1), recorded.overlay(read)
         content = {date.fromisoformat(origin.day): origin.content or _NOTHING for origin in found}
-        wanted = {day: Wanted(held.inputs, held.input_fingerprint) for day, held in content.items()}
+        wanted = {day: InputFingerprint(held.inputs, held.input_fingerprint) for day, held in content.items()}
         name = self.lake.new_id(f"reproduce-{step.name}")
         # Never opened: a run that builds these days meanwhile must not adopt what was staged without a verdict.
         timelines = {table.name: Timeline(self.lake.storage, table.name, name) for table in step.tables}

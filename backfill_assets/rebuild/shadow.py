@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, timelines_of
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.narrow import narrowed
+from backfill_assets.rebuild.narrow import isolate_failing_days
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
@@ -158,7 +158,7 @@ def _shadow_step(
         lake, wanted.step, wanted.version, run, force=False, progress=progress, overlay=overlay, campaign=campaign
     )
     todo = [day for day in wanted.days if day not in blocked]
-    broken = narrowed(build.stage, todo, _is_about_days, progress)
+    broken = isolate_failing_days(build.stage, todo, _is_about_days, progress)
     failed = {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
     for day in (*failed, *broken):
         build.staged.pop(day, None)

@@ -18,14 +18,14 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline, Verdict
+from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.rules import FewDuplicates
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.quality import duplicates, gates, measures, summary
 from backfill_assets.rebuild import decide
-from backfill_assets.rebuild.decide import Wanted
+from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.spark.session import is_shared
@@ -66,7 +66,7 @@ class Chunk:
     step: Step
     version: Version
     days: Sequence[date]
-    wanted: Mapping[date, Wanted]
+    wanted: Mapping[date, InputFingerprint]
     pin: Pin
     upstream: UpstreamOf
     judged: bool = True
@@ -259,7 +259,7 @@ def recorded(
     The days are listed again: Spark makes no commit, and so keeps no list, when a write has no rows at all.
     """
     verdicts = {
-        str(day.day): Verdict(
+        str(day.day): GateVerdict(
             input_fingerprint=input_fingerprints[day.day],
             passed=day.passed,
             content=day.content,

@@ -9,7 +9,7 @@ from datetime import date
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import Publication, TableChange
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.publication.publisher import Moved, Published
+from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
@@ -111,7 +111,7 @@ class StepBuild:
         inputs = tuple(read for request in requests for read in request.inputs)
         return first.model_copy(update={"tables": tables, "inputs": inputs})
 
-    def moved_days(self, moved: Moved) -> list[date]:
+    def moved_days(self, moved: Conflict) -> list[date]:
         return sorted({day for build in self.builds.values() for day in build.moved_days(moved)})
 
     def result(self, published: Published | None) -> BuildResult:

@@ -17,18 +17,18 @@ from backfill_assets.sample.sales_line import line
 SUPERSESSION_WINDOW_DAYS = 7
 MOST_LATE_DAYS = 5
 
-Fate = Literal["published", "quarantined", "deduplicated", "superseded"]
+SampleFate = Literal["published", "quarantined", "deduplicated", "superseded"]
 Values = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Delivery:
+class SampleDelivery:
     """One line, the day it arrives, the raw day it is accounted under, and what must become of it."""
 
     arrival_day: date
     event_day: date
     text: str
-    fate: Fate
+    fate: SampleFate
     sale: tuple[str, Decimal, str] | None = None
     """Currency, amount and product of a published line."""
 
@@ -56,7 +56,7 @@ class Defect:
 
     description: str
     rate: float
-    deliver: Callable[[Values, Place], list[Delivery]]
+    deliver: Callable[[Values, Place], list[SampleDelivery]]
     days_ahead: int = 0
     """How many days of the range must follow the row's own day."""
     shortest_range: int = 1
@@ -68,22 +68,22 @@ class Defect:
         return DayRange(of.first, of.last - timedelta(days=self.days_ahead))
 
 
-def exact_duplicate(row: Values, place: Place) -> list[Delivery]:
+def exact_duplicate(row: Values, place: Place) -> list[SampleDelivery]:
     return [_published(row, place.day), _dropped(row, place.day, place.day, "deduplicated")]
 
 
-def newer_version(row: Values, place: Place) -> list[Delivery]:
+def newer_version(row: Values, place: Place) -> list[SampleDelivery]:
     newer = row | {"updated_at": _later(row["updated_at"]), "sales_value": _doubled(row["sales_value"])}
     return [_dropped(row, place.day, place.day, "deduplicated"), _published(newer, place.day)]
 
 
-def tied_version(row: Values, place: Place) -> list[Delivery]:
+def tied_version(row: Values, place: Place) -> list[SampleDelivery]:
     """Equal ``updated_at``: the content decides. The amount is the same, so totals do not depend on the winner."""
     other = row | {"retail_disc": _doubled(row["retail_disc"]) if row["retail_disc"] != "0.00" else "9.99"}
     return [_published(row, place.day), _dropped(other, place.day, place.day, "deduplicated")]
 
 
-def moved_version(row: Values, place: Place) -> list[Delivery]:
+def moved_version(row: Values, place: Place) -> list[SampleDelivery]:
     window = timedelta(days=SUPERSESSION_WINDOW_DAYS)
     target = place.day
     while target == place.day:
@@ -93,7 +93,7 @@ def moved_version(row: Values, place: Place) -> list[Delivery]:
     return [_dropped(row, place.day, place.day, "superseded"), _published(newer, target, arrival)]
 
 
-def overtaken_version(row: Values, place: Place) -> list[Delivery]:
+def overtaken_version(row: Values, place: Place) -> list[SampleDelivery]:
     target = place.one_of(
         place.after(1), min(place.after(SUPERSESSION_WINDOW_DAYS - 1), place.days.last - timedelta(1))
     )
@@ -101,42 +101,42 @@ def overtaken_version(row: Values, place: Place) -> list[Delivery]:
     return [_published(newer, target), _dropped(row, place.day, target + timedelta(days=1), "superseded")]
 
 
-def malformed_amount(row: Values, place: Place) -> list[Delivery]:
+def malformed_amount(row: Values, place: Place) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["12,50", "abc", "", "1.2.3", "--5", "USD 4"]))
     return [_dropped(row | {"sales_value": wrong}, place.day, place.day, "quarantined")]
 
 
-def missing_key(row: Values, place: Place) -> list[Delivery]:
+def missing_key(row: Values, place: Place) -> list[SampleDelivery]:
     key = str(place.rng.choice(["basket_id", "product_id"]))
     absent: dict[str, str | None] = {name: value for name, value in row.items() if name != key}
     kinds = (absent, row | {key: ""}, absent | {key: None})
     text = line(kinds[int(place.rng.integers(len(kinds)))])
-    return [Delivery(place.day, place.day, text, "quarantined")]
+    return [SampleDelivery(place.day, place.day, text, "quarantined")]
 
 
-def unknown_field(row: Values, place: Place) -> list[Delivery]:
+def unknown_field(row: Values, place: Place) -> list[SampleDelivery]:
     extra = row | {"loyalty_tier": str(place.rng.choice(["gold", "caf\u00e9", 'say "hi"'])), "till": "7"}
     return [_published(extra, place.day)]
 
 
-def late_row(row: Values, place: Place) -> list[Delivery]:
+def late_row(row: Values, place: Place) -> list[SampleDelivery]:
     return [_published(row, place.day, place.one_of(place.after(1), place.after(MOST_LATE_DAYS)))]
 
 
-def absurd_date(row: Values, place: Place) -> list[Delivery]:
+def absurd_date(row: Values, place: Place) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["1970-01-01T00:00:00Z", "2099-12-31T23:59:59Z"]))
     return [_dropped(row | {"transaction_timestamp": wrong}, place.day, place.day, "quarantined")]
 
 
-def unreadable_date(row: Values, place: Place) -> list[Delivery]:
+def unreadable_date(row: Values, place: Place) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["yesterday", "2017-13-45T00:00:00Z", "2017-02-30T12:00:00Z", ""]))
     return [_dropped(row | {"transaction_timestamp": wrong}, place.day, place.day, "quarantined")]
 
 
-def broken_line(row: Values, place: Place) -> list[Delivery]:
+def broken_line(row: Values, place: Place) -> list[SampleDelivery]:
     whole = line(row)
     wrong = (whole[: len(whole) // 2], "[1,2,3]", "not json", '"text"')
-    return [Delivery(place.day, place.day, wrong[int(place.rng.integers(len(wrong)))], "quarantined")]
+    return [SampleDelivery(place.day, place.day, wrong[int(place.rng.integers(len(wrong)))], "quarantined")]
 
 
 DEFECTS: Mapping[str, Defect] = MappingProxyType(
@@ -157,13 +157,13 @@ DEFECTS: Mapping[str, Defect] = MappingProxyType(
 )
 
 
-def _published(row: Values, day: date, arrival: date | None = None) -> Delivery:
+def _published(row: Values, day: date, arrival: date | None = None) -> SampleDelivery:
     sale = (row["currency"], Decimal(row["sales_value"]), row["product_id"])
-    return Delivery(arrival or day, day, line(row), "published", sale)
+    return SampleDelivery(arrival or day, day, line(row), "published", sale)
 
 
-def _dropped(row: Values, day: date, arrival: date, fate: Fate) -> Delivery:
-    return Delivery(arrival, day, line(row), fate)
+def _dropped(row: Values, day: date, arrival: date, fate: SampleFate) -> SampleDelivery:
+    return SampleDelivery(arrival, day, line(row), fate)
 
 
 def _on(row: Values, day: date) -> Values:

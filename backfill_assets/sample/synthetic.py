@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.sample.defects import DEFECTS, Delivery, Place
+from backfill_assets.sample.defects import DEFECTS, Place, SampleDelivery
 from backfill_assets.sample.landing_writer import LandingWriter, landing
 from backfill_assets.sample.rates import land_rates
 from backfill_assets.sample.sales_line import FIELDS, Row, lines
@@ -77,7 +77,7 @@ class _Run:
     def __init__(self, spec: SyntheticSpec, plan: Mapping[date, Mapping[str, int]]) -> None:
         self._spec = spec
         self._plan = plan
-        self._waiting: defaultdict[date, list[tuple[str, Delivery]]] = defaultdict(list)
+        self._waiting: defaultdict[date, list[tuple[str, SampleDelivery]]] = defaultdict(list)
         self.by_event_day = {day: DayExpectation() for day in spec.days}
         self.by_arrival_day: dict[date, int] = {}
         self.rejected: list[Rejected] = []
@@ -106,7 +106,7 @@ class _Run:
         self._expect_sound(day, sound)
         return lines(sound)
 
-    def _expect(self, name: str, delivery: Delivery) -> None:
+    def _expect(self, name: str, delivery: SampleDelivery) -> None:
         self._waiting[delivery.arrival_day].append((name, delivery))
         expected = self.by_event_day[delivery.event_day]
         expected.lines[delivery.fate] += 1
@@ -125,7 +125,7 @@ class _Run:
             whole, _, hundredths = row[amount].partition(".")
             expected.sales[row[currency]] += int(whole) * 100 + int(hundredths or 0)
 
-    def _note_rejected(self, path: str, order: list[int], sound: int, extra: list[tuple[str, Delivery]]) -> None:
+    def _note_rejected(self, path: str, order: list[int], sound: int, extra: list[tuple[str, SampleDelivery]]) -> None:
         for number, index in enumerate(order, start=1):
             if index >= sound and extra[index - sound][1].fate == "quarantined":
                 self.rejected.append(Rejected(path, number, extra[index - sound][0]))

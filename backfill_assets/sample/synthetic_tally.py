@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 from backfill_assets.days import DayRange
-from backfill_assets.sample.defects import Fate
+from backfill_assets.sample.defects import SampleFate
 from backfill_assets.sample.landing_writer import LandedCounts
 
-_FATES: tuple[Fate, ...] = ("published", "quarantined", "deduplicated", "superseded")
+_FATES: tuple[SampleFate, ...] = ("published", "quarantined", "deduplicated", "superseded")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SyntheticSpec:
 class DayExpectation:
     """What accounting must show for one raw day: lines by fate, and what is published by currency and department."""
 
-    lines: Counter[Fate] = field(default_factory=Counter)
+    lines: Counter[SampleFate] = field(default_factory=Counter)
     sales: Counter[str] = field(default_factory=Counter)
     """In hundredths of the currency's unit; see :meth:`published_sales`."""
     departments: Counter[str] = field(default_factory=Counter)

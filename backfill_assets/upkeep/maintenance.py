@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.timelines import Timeline, open_since
 from backfill_assets.publication.clock import clock_doubt
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.holds import all_holds, drop_expired, expired
-from backfill_assets.publication.publisher import Moved, Publisher
+from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.reclaim import reclaim, reclaim_log, reclaimable
 from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import fold, foldable, left_behind
@@ -217,6 +217,6 @@ class Maintenance:
         id = f"{self.publisher.now():%Y%m%dt%H%M%S}-{task.table.replace('_', '-')}-{secrets.token_hex(4)}"
         made = _PROVENANCE.model_copy(update={"git_commit": git_commit()})
         found = compact(self.publisher, task.table, task.items, id=id, provenance=made)
-        if isinstance(found, Moved):
+        if isinstance(found, Conflict):
             return f"left for the next time: {found.reasons[0]}"
         return f"{len(task.items)} day(s) compacted" if found else "nothing left to compact"

@@ -10,13 +10,21 @@ from backfill_assets.days import contiguous
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
-from backfill_assets.upkeep.trouble import Reason, Seen, Trouble, UnderWay, by_table, digest, troubles
+from backfill_assets.upkeep.trouble import (
+    RepairContext,
+    StaleDay,
+    StaleReason,
+    WriteUnderWay,
+    by_table,
+    digest,
+    find_stale_days,
+)
 
 MOST_ATTEMPTS = 3
 _ID = "repair-"
 _LONGEST_TITLE = 100
 _MOST_RANGES = 4
-Busy = Mapping[str, Sequence[UnderWay]]
+Busy = Mapping[str, Sequence[WriteUnderWay]]
 """What is under way, by table."""
 
 
@@ -26,7 +34,7 @@ class Repair:
 
     id: str
     title: str
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[StaleDay, ...]
     days: Mapping[str, tuple[date, ...]]
     force: bool
     """The inputs are those that the days were published from: without it, they would be found unchanged."""
@@ -46,7 +54,7 @@ class Repair:
 
 
 @dataclass(frozen=True)
-class ForPeople:
+class ManualAction:
     """Days that no backfill puts right by itself, and what a person does about them."""
 
     table: str
@@ -59,15 +67,15 @@ class ForPeople:
 
 
 @dataclass(frozen=True)
-class Decision:
+class RepairDecision:
     """What to launch now, what waits for something that is under way, and what waits for a person."""
 
     launch: tuple[Repair, ...] = ()
     waiting: tuple[str, ...] = ()
-    for_people: tuple[ForPeople, ...] = ()
+    for_people: tuple[ManualAction, ...] = ()
 
 
-def repairs_needed(seen: Seen) -> Decision:
+def repairs_needed(seen: RepairContext) -> RepairDecision:
     """One backfill for all days with the same reason; what touches days that something under way may write waits
     for the next look.
 
@@ -76,9 +84,9 @@ def repairs_needed(seen: Seen) -> Decision:
     person waits with it. A repair builds each day with the version that it was published with.
     """
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
-    raw, found = troubles(seen, statuses)
+    raw, found = find_stale_days(seen, statuses)
     if not raw and not found:
-        return Decision(for_people=tuple(_other_code(seen, statuses)))
+        return RepairDecision(for_people=tuple(_other_code(seen, statuses)))
     nowhere = [trouble for trouble in found if not seen.has_partition(trouble.table, trouble.day)]
     back = [trouble for trouble in found if seen.is_rolled_back(trouble.table, trouble.day)]
     free_to_build = [trouble for trouble in found if trouble not in nowhere and trouble not in back]
@@ -91,7 +99,7 @@ def repairs_needed(seen: Seen) -> Decision:
     if len(free) < len(there):
         waiting += (f"{len(there) - len(free)} day(s) made of raw days that wait for a person",)
     people = (*_raw(raw), *_exhausted(tried), *_nowhere(nowhere), *_rolled_back(back), *_gone(seen, gone))
-    return Decision(launch, waiting, (*people, *_other_code(seen, statuses)))
+    return RepairDecision(launch, waiting, (*people, *_other_code(seen, statuses)))
 
 
 def named(days: Iterable[date]) -> str:
@@ -104,13 +112,13 @@ def named(days: Iterable[date]) -> str:
 # ---------------------------------------------------------------- what is launched
 
 
-def _roots(seen: Seen, troubles: Sequence[Trouble]) -> list[Trouble]:
+def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
     """Those that no other one's rebuild comes by anyway."""
     reached = downstream(seen.steps, seen.observed, by_table(troubles), seen.may_build, strictly=True)
     return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
 
 
-def _launches(seen: Seen, roots: Sequence[Trouble]) -> tuple[tuple[Repair, ...], tuple[str, ...]]:
+def _launches(seen: RepairContext, roots: Sequence[StaleDay]) -> tuple[tuple[Repair, ...], tuple[str, ...]]:
     launch: list[Repair] = []
     waiting: list[str] = []
     busy = {table: list(found) for table, found in seen.busy.items()}
@@ -122,11 +130,11 @@ def _launches(seen: Seen, roots: Sequence[Trouble]) -> tuple[tuple[Repair, ...],
             else:
                 launch.append(repair)
                 for table, days in repair.days.items():
-                    busy.setdefault(table, []).append(UnderWay(f"the repair {repair.id}", frozenset(days)))
+                    busy.setdefault(table, []).append(WriteUnderWay(f"the repair {repair.id}", frozenset(days)))
     return tuple(launch), tuple(waiting)
 
 
-def _apart(seen: Seen, group: list[Trouble], busy: Busy) -> list[list[Trouble]]:
+def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[StaleDay]]:
     """``group``, or its days that need not wait and then those that must."""
     if not _met(busy, _repair(seen, group)):
         return [group]
@@ -135,7 +143,7 @@ def _apart(seen: Seen, group: list[Trouble], busy: Busy) -> list[list[Trouble]]:
     return [part for part in parts if part]
 
 
-def _met(busy: Busy, repair: Repair) -> UnderWay | None:
+def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
     """The first of what is under way that may write days of ``repair``."""
     found = (
         each for table in sorted(repair.days) for each in busy.get(table, ()) if each.may_write(repair.days[table])
@@ -143,17 +151,17 @@ def _met(busy: Busy, repair: Repair) -> UnderWay | None:
     return next(found, None)
 
 
-def _groups(seen: Seen, roots: Sequence[Trouble]) -> list[list[Trouble]]:
+def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDay]]:
     """By reason; on a second attempt, the days that failed their gates go by themselves, after the others."""
-    groups: dict[tuple[Reason, bool], list[Trouble]] = {}
+    groups: dict[tuple[StaleReason, bool], list[StaleDay]] = {}
     for root in roots:
         again = seen.attempts.get(root.evidence, 0) > 0
         groups.setdefault((root.reason, again and (root.table, root.day) in seen.failed_gates), []).append(root)
-    order = list(Reason)
+    order = list(StaleReason)
     return [groups[key] for key in sorted(groups, key=lambda key: (order.index(key[0]), key[1]))]
 
 
-def _repair(seen: Seen, group: Sequence[Trouble]) -> Repair:
+def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
     days = downstream(seen.steps, seen.observed, by_table(group), seen.may_build)
     attempts = sorted((trouble.evidence, seen.attempts.get(trouble.evidence, 0)) for trouble in group)
     again = max(attempt for _, attempt in attempts)
@@ -162,12 +170,12 @@ def _repair(seen: Seen, group: Sequence[Trouble]) -> Repair:
         title=_title(group, again + 1),
         troubles=tuple(group),
         days={table: tuple(sorted(found)) for table, found in days.items()},
-        force=group[0].reason is Reason.WATCHDOG,
+        force=group[0].reason is StaleReason.WATCHDOG,
         versions=_older_versions(seen, days),
     )
 
 
-def _older_versions(seen: Seen, days: Mapping[str, Iterable[date]]) -> dict[str, dict[str, tuple[date, ...]]]:
+def _older_versions(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> dict[str, dict[str, tuple[date, ...]]]:
     found: dict[str, dict[str, tuple[date, ...]]] = {}
     for step in (step for step in seen.steps if step.name in days):
         for day in sorted(days[step.name]):
@@ -178,7 +186,7 @@ def _older_versions(seen: Seen, days: Mapping[str, Iterable[date]]) -> dict[str,
     return found
 
 
-def _title(group: Sequence[Trouble], attempt: int) -> str:
+def _title(group: Sequence[StaleDay], attempt: int) -> str:
     """Every range if there is room for it; else from the first day to the last, of the first table."""
     days = by_table(group)
     listed = "; ".join(f"{table} {named(found)}" for table, found in days.items())
@@ -193,7 +201,7 @@ def _title(group: Sequence[Trouble], attempt: int) -> str:
 # ---------------------------------------------------------------- what is for people
 
 
-def _raw(troubles: Sequence[Trouble]) -> list[ForPeople]:
+def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     next_step = (
         "landed files count once, so it cannot be built again: put the published files back, see `foreign write` in "
         "docs/runbook.md"
@@ -201,28 +209,28 @@ def _raw(troubles: Sequence[Trouble]) -> list[ForPeople]:
     return _told(troubles, "raw is not what was published", next_step)
 
 
-def _exhausted(troubles: Sequence[Trouble]) -> list[ForPeople]:
+def _exhausted(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     next_step = "read the gates of these partitions, mend the cause (data, code or threshold), and launch them by hand"
     return _told(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
 
 
-def _nowhere(troubles: Sequence[Trouble]) -> list[ForPeople]:
+def _nowhere(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
     return _told(troubles, "Dagster has no such partition", next_step)
 
 
-def _rolled_back(troubles: Sequence[Trouble]) -> list[ForPeople]:
+def _rolled_back(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     return _told(troubles, "a person has rolled it back", "launch it when it is to be built again")
 
 
-def _gone(seen: Seen, troubles: Sequence[Trouble]) -> list[ForPeople]:
+def _gone(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[ManualAction]:
     """The logic that built these days is not there any more; the current one would change what they say."""
-    by_version: dict[tuple[str, Reason, str], list[date]] = {}
+    by_version: dict[tuple[str, StaleReason, str], list[date]] = {}
     for trouble in troubles:
         key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day))
         by_version.setdefault(key, []).append(trouble.day)
     return [
-        ForPeople(
+        ManualAction(
             table,
             tuple(sorted(days)),
             f"{reason.value}, and it was published with {version}, which is not declared any more",
@@ -242,11 +250,11 @@ def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
     )
 
 
-def _told(troubles: Sequence[Trouble], why: str, next_step: str) -> list[ForPeople]:
-    return [ForPeople(table, tuple(sorted(days)), why, next_step) for table, days in by_table(troubles).items()]
+def _told(troubles: Sequence[StaleDay], why: str, next_step: str) -> list[ManualAction]:
+    return [ManualAction(table, tuple(sorted(days)), why, next_step) for table, days in by_table(troubles).items()]
 
 
-def _other_code(seen: Seen, statuses: Statuses) -> list[ForPeople]:
+def _other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     """New logic over history is a decision, not a repair."""
     found = []
     for table, days in statuses.items():
@@ -254,15 +262,17 @@ def _other_code(seen: Seen, statuses: Statuses) -> list[ForPeople]:
         older = tuple(_of_older_version(seen, table, days))
         launch = "launch these days if they are to have the current version"
         if older:
-            found.append(ForPeople(table, older, "built by other code", f"repairs keep that version; {launch}"))
+            found.append(ManualAction(table, older, "built by other code", f"repairs keep that version; {launch}"))
         if gone and seen.step_of[table].source:
-            found.append(ForPeople(table, gone, "other event days are possible now", "launch these days to move rows"))
+            found.append(
+                ManualAction(table, gone, "other event days are possible now", "launch these days to move rows")
+            )
         elif gone:
-            found.append(ForPeople(table, gone, "built by code that is not declared any more", launch))
+            found.append(ManualAction(table, gone, "built by code that is not declared any more", launch))
     return found
 
 
-def _of_older_version(seen: Seen, table: str, statuses: Mapping[date, DayStatus]) -> Iterable[date]:
+def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, DayStatus]) -> Iterable[date]:
     step = seen.step_of[table]
     for day, status in () if step.source else statuses.items():
         if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):

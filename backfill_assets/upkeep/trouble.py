@@ -15,12 +15,12 @@ from backfill_assets.lakehouse.records import logical_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.plan.graph import buildable, published_days
 from backfill_assets.plan.status import DayStatus, Statuses
-from backfill_assets.published.observed import Observed
+from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import Rollbacks
 from backfill_assets.rebuild import decide
 
 
-class Reason(enum.StrEnum):
+class StaleReason(enum.StrEnum):
     """Why a day is not as it must be, gravest first."""
 
     FOREIGN_WRITE = "foreign write"
@@ -41,12 +41,12 @@ class FailedWatch:
 
 
 @dataclass(frozen=True, order=True)
-class Trouble:
+class StaleDay:
     """One day of one step that is not as it must be. ``evidence`` is the state that it is in, as 12 hex digits."""
 
     table: str
     day: date
-    reason: Reason
+    reason: StaleReason
     evidence: str
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class UnderWay:
+class WriteUnderWay:
     """A run, backfill or repair that may write ``days`` of a table; None for all of them."""
 
     name: str
@@ -69,15 +69,15 @@ def _anywhere(table: str, day: date) -> bool:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RepairContext:
     """All that the decision about repairs is made from. ``steps`` are in build order and contain whatever they read."""
 
     steps: Sequence[Step]
-    observed: Observed
+    observed: LogView
     failed_watches: Collection[FailedWatch] = ()
     attempts: Mapping[str, int] = field(default_factory=dict)
     """How many repairs were launched before, by evidence."""
-    busy: Mapping[str, Sequence[UnderWay]] = field(default_factory=dict)
+    busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     """What is under way, by the tables that it may write."""
     failed_gates: Collection[tuple[str, date]] = ()
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
@@ -120,14 +120,14 @@ class Seen:
         return published_days(self.observed)
 
 
-def troubles(seen: Seen, statuses: Statuses) -> tuple[list[Trouble], list[Trouble]]:
+def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[StaleDay], list[StaleDay]]:
     """Those of raw tables, which nothing can build again, and all others; a day of a step is named once.
 
     ``statuses`` are by the version that each day was published with: that it is an older one is no trouble.
     """
     watched = {(watch.table, watch.day) for watch in seen.failed_watches if _still_speaks(watch, seen.observed)}
-    raw: list[Trouble] = []
-    others: list[Trouble] = []
+    raw: list[StaleDay] = []
+    others: list[StaleDay] = []
     for step in seen.steps:
         for day in sorted({day for table in step.tables for day in statuses.get(table.name, {})}):
             found = [
@@ -136,37 +136,37 @@ def troubles(seen: Seen, statuses: Statuses) -> tuple[list[Trouble], list[Troubl
                 if (reason := _reason(seen, step, table.name, day, statuses, watched))
             ]
             if found and day < seen.today:
-                reason, table = min(found, key=lambda each: list(Reason).index(each[0]))
-                trouble = Trouble(table, day, reason, _evidence(seen, step, day, reason))
+                reason, table = min(found, key=lambda each: list(StaleReason).index(each[0]))
+                trouble = StaleDay(table, day, reason, _evidence(seen, step, day, reason))
                 (raw if step.source else others).append(trouble)
     return raw, others
 
 
 def _reason(
-    seen: Seen, step: Step, table: str, day: date, statuses: Statuses, watched: Collection[tuple[str, date]]
-) -> Reason | None:
+    seen: RepairContext, step: Step, table: str, day: date, statuses: Statuses, watched: Collection[tuple[str, date]]
+) -> StaleReason | None:
     status = statuses[table].get(day, DayStatus.FRESH)
     if status is DayStatus.FOREIGN_WRITE:
-        return Reason.FOREIGN_WRITE
+        return StaleReason.FOREIGN_WRITE
     if (table, day) in watched:
-        return Reason.WATCHDOG
+        return StaleReason.WATCHDOG
     if status is DayStatus.INPUT_CHANGED:
         sources = {each.name for other in seen.steps if other.source for each in other.tables}
         version = seen.version(table, day) or step.version()
         from_raw = {read.table for read in version.reads} & sources
-        return Reason.LATE_ROWS if from_raw else Reason.INPUT_CHANGED
+        return StaleReason.LATE_ROWS if from_raw else StaleReason.INPUT_CHANGED
     if status is DayStatus.MISSING and step.source is None and buildable(step, day, seen.published):
-        return Reason.MISSING
+        return StaleReason.MISSING
     return None
 
 
-def _still_speaks(watch: FailedWatch, observed: Observed) -> bool:
+def _still_speaks(watch: FailedWatch, observed: LogView) -> bool:
     state = observed.states.get((watch.table, str(watch.day)))
     physical = observed.newest.get(watch.table, {}).get(str(watch.day), fingerprints.EMPTY_DAY)
     return state is not None and (state.publication, physical) == (watch.publication, watch.physical)
 
 
-def _evidence(seen: Seen, step: Step, day: date, reason: Reason) -> str:
+def _evidence(seen: RepairContext, step: Step, day: date, reason: StaleReason) -> str:
     """The state that a day and its inputs are in; a repair that changes nothing leaves it as it was."""
     own = [_of_day(seen.observed, table.name, day) for table in step.tables]
     version = seen.version(step.name, day)
@@ -176,18 +176,18 @@ def _evidence(seen: Seen, step: Step, day: date, reason: Reason) -> str:
     return digest([step.name, str(day), reason.name, own, inputs], 12)
 
 
-def _of_day(observed: Observed, table: str, day: date) -> tuple[str, str]:
+def _of_day(observed: LogView, table: str, day: date) -> tuple[str, str]:
     state = observed.states.get((table, str(day)))
     physical = observed.newest.get(table, {}).get(str(day), fingerprints.EMPTY_DAY)
     return (state.publication if state else "", physical)
 
 
-def _logical(observed: Observed, table: str, day: date) -> str:
+def _logical(observed: LogView, table: str, day: date) -> str:
     physical = observed.pinned.get(table, {}).get(str(day), fingerprints.EMPTY_DAY)
     return logical_of(observed.states.get((table, str(day))), physical)
 
 
-def by_table(troubles: Iterable[Trouble]) -> dict[str, set[date]]:
+def by_table(troubles: Iterable[StaleDay]) -> dict[str, set[date]]:
     """The days of each table."""
     found: dict[str, set[date]] = {}
     for trouble in troubles:

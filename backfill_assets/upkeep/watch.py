@@ -24,7 +24,7 @@ from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Ta
 from backfill_assets.publication_log.log import Head, PublicationLog
 from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.quality import measures, watchdogs
-from backfill_assets.quality.watchdogs import Recorded
+from backfill_assets.quality.watchdogs import RecordedDay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ class WatchedDay:
 
 
 @dataclass(frozen=True)
-class Sight:
+class TablesAtOnce:
     """All tables as they stood at one moment: what the log knows, and the files each of them had."""
 
     states: Mapping[tuple[str, str], DayState]
@@ -88,7 +88,7 @@ class Watch:
         self._measure(needed, sight, _days_to_measure(tables, watched))
         return [self._judge(table, day, sight, columns) for table in tables for day in watched[table.name]]
 
-    def _sight(self, tables: Collection[str]) -> Sight:
+    def _sight(self, tables: Collection[str]) -> TablesAtOnce:
         """Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile."""
         retry = Retry(f"Looking at {', '.join(tables)}", most=_MOST_LOOKS)
         while True:
@@ -96,7 +96,7 @@ class Watch:
             states = self.log.day_states(head, tables)
             logs = {table: self._table_log(table, head) for table in tables}
             if self.log.head().state.news_of(tables) == head.state.news_of(tables):
-                return Sight(states, logs)
+                return TablesAtOnce(states, logs)
             retry.lost("they were published to at every look")
 
     def _table_log(self, table: str, head: Head) -> LogState:
@@ -108,7 +108,9 @@ class Watch:
         version = main.version if main else None
         return LogState(-1, {}, {}) if version is None else read_log(self.storage, table, version)
 
-    def _columns_then(self, sight: Sight, watched: Mapping[str, Sequence[date]]) -> dict[tuple[str, str], set[str]]:
+    def _columns_then(
+        self, sight: TablesAtOnce, watched: Mapping[str, Sequence[date]]
+    ) -> dict[tuple[str, str], set[str]]:
         """The columns that a publication staged, by publication and table."""
         wanted = {sight.states[table, str(day)].publication for table, days in watched.items() for day in days}
         return {
@@ -117,7 +119,7 @@ class Watch:
             for change in prepared.publication.tables
         }
 
-    def _measure(self, tables: Mapping[str, Table], sight: Sight, days: Mapping[str, Collection[date]]) -> None:
+    def _measure(self, tables: Mapping[str, Table], sight: TablesAtOnce, days: Mapping[str, Collection[date]]) -> None:
         for name, table in tables.items():
             wanted = set(days.get(name, ()))
             gone = {day for day in wanted if self._missing(sight, name, day)}
@@ -149,13 +151,15 @@ class Watch:
         rows = published_rows(self.spark(), self.storage, read, struct_type(table.contract))
         return measures.measured(rows, table, count)
 
-    def _judge(self, table: Table, day: date, sight: Sight, columns: Mapping[tuple[str, str], set[str]]) -> WatchedDay:
+    def _judge(
+        self, table: Table, day: date, sight: TablesAtOnce, columns: Mapping[tuple[str, str], set[str]]
+    ) -> WatchedDay:
         state = sight.states.get((table.name, str(day)))
         publication = state.publication if state else ""
         physical = fingerprints.physical(sight.files(table.name, str(day)))
         content = state.content if state and state.content else DayContent(rows=0, checksum="0")
         same_columns = columns.get((publication, table.name)) == set(struct_type(table.contract).names)
-        recorded = Recorded(
+        recorded = RecordedDay(
             rows=content.rows,
             # Raw is appended to: its parts may have been published with different columns.
             checksum=content.checksum if same_columns and table.layer != "raw" else None,
@@ -176,7 +180,7 @@ class Watch:
             for name in watchdogs.metrics_needed(table)
         }
 
-    def _missing(self, sight: Sight, table: str, day: date) -> list[str]:
+    def _missing(self, sight: TablesAtOnce, table: str, day: date) -> list[str]:
         return self.storage.missing(f"{table}/{path}" for path in sight.files(table, str(day)))
 
 
@@ -194,13 +198,13 @@ def columns_of(schema: str) -> set[str]:
     return {str(field["name"]) for field in json.loads(schema)["fields"]}
 
 
-def _published(sight: Sight, table: str, day: date) -> bool:
+def _published(sight: TablesAtOnce, table: str, day: date) -> bool:
     """Rows of a day that nobody ever published are a foreign write, and watched."""
     state = sight.states.get((table, str(day)))
     return bool(state and state.content) or bool(sight.files(table, str(day)))
 
 
-def _rows_of(sight: Sight, table: str, day: date) -> int:
+def _rows_of(sight: TablesAtOnce, table: str, day: date) -> int:
     state = sight.states.get((table, str(day)))
     return state.content.rows if state and state.content else 0
 

@@ -7,13 +7,13 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.campaign.approval import Attempt, Verdict, decide, moved_sentence, moved_since
+from backfill_assets.campaign.approval import ApprovalVerdict, Attempt, decide, moved_sentence, moved_since
 from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.difference.records import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
 from backfill_assets.lakehouse.records import HELD_BACK
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Asked, Plan
+from backfill_assets.plan.records import Plan, PlanRequest
 
 FIRST, LATE = date(2017, 3, 1), date(2017, 3, 7)
 FACT, REPORT = "fact_sales_transactions", "fact_daily_revenue"
@@ -30,7 +30,7 @@ def comparison(contents: Sides, *expected: str) -> Difference:
         DayCompared(day=day, how="compared", rows=RowCounts(changed=1), published=published, staged=staged)
         for (_, day), (published, staged) in contents.items()
     )
-    asked = Asked(target=FACT, days=f"{FIRST}..{LATE}")
+    asked = PlanRequest(target=FACT, days=f"{FIRST}..{LATE}")
     plan = Plan(asked=asked, steps=(), expectations=tuple(map(Expectation.parse, expected)), made_at=MADE)
     return difference_of(plan, [TableCompared(table=FACT, days=days)], log_entry=7, made_at=MADE)
 
@@ -42,20 +42,26 @@ OF_BEFORE = comparison(SHOWN)
 @pytest.mark.parametrize(
     ("attempt", "verdict", "reason"),
     [
-        (Attempt(fingerprint_of(SHOWN), SHOWN), Verdict.PUBLISH, "it is what was approved"),
-        (Attempt(fingerprint_of(MOVED), MOVED, None, (OVER,)), Verdict.PUBLISH, "it is what was approved"),
-        (Attempt(fingerprint_of(SHOWN), MOVED), Verdict.COMPARE, ""),
-        (Attempt("", SHOWN), Verdict.COMPARE, ""),
-        (Attempt(fingerprint_of(SHOWN), MOVED, OF_BEFORE), Verdict.STAGE_AGAIN, "main moved"),
-        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED), Verdict.PUBLISH, "as expected"),
-        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (NEARLY,)), Verdict.PUBLISH, "as expected"),
-        (Attempt(fingerprint_of(SHOWN), MOVED, BROKEN), Verdict.STOP, "Not as expected: everything unchanged"),
-        (Attempt(fingerprint_of(SHOWN), MOVED, BROKEN, (OVER,)), Verdict.STOP, "Not as expected"),
-        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (NEARLY, OVER)), Verdict.WAIT, "differs by 20 %"),
-        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (), ("a", "b")), Verdict.WAIT, "held back: a, and 1 more"),
+        (Attempt(fingerprint_of(SHOWN), SHOWN), ApprovalVerdict.PUBLISH, "it is what was approved"),
+        (Attempt(fingerprint_of(MOVED), MOVED, None, (OVER,)), ApprovalVerdict.PUBLISH, "it is what was approved"),
+        (Attempt(fingerprint_of(SHOWN), MOVED), ApprovalVerdict.COMPARE, ""),
+        (Attempt("", SHOWN), ApprovalVerdict.COMPARE, ""),
+        (Attempt(fingerprint_of(SHOWN), MOVED, OF_BEFORE), ApprovalVerdict.STAGE_AGAIN, "main moved"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED), ApprovalVerdict.PUBLISH, "as expected"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (NEARLY,)), ApprovalVerdict.PUBLISH, "as expected"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, BROKEN), ApprovalVerdict.STOP, "Not as expected: everything unchanged"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, BROKEN, (OVER,)), ApprovalVerdict.STOP, "Not as expected"),
+        (Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (NEARLY, OVER)), ApprovalVerdict.WAIT, "differs by 20 %"),
+        (
+            Attempt(fingerprint_of(SHOWN), MOVED, AS_EXPECTED, (), ("a", "b")),
+            ApprovalVerdict.WAIT,
+            "held back: a, and 1 more",
+        ),
     ],
 )
-def test_what_was_not_approved_as_it_is_is_judged_as_it_is(attempt: Attempt, verdict: Verdict, reason: str) -> None:
+def test_what_was_not_approved_as_it_is_is_judged_as_it_is(
+    attempt: Attempt, verdict: ApprovalVerdict, reason: str
+) -> None:
     """Beyond a limit it can be approved again, by somebody who has seen it; an expectation is part of the plan."""
     decision = decide(attempt)
     assert decision.verdict is verdict and reason in decision.reason

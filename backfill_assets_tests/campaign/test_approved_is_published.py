@@ -38,10 +38,10 @@ from backfill_assets.lakehouse.storage import Storage, StoredFile
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Asked, Plan, PlannedStep, Why
-from backfill_assets.publication.publisher import Moved, Pin, Published
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.publication.senders import LogSender
-from backfill_assets.published.observed import Observed
+from backfill_assets.published.observed import LogView
 from backfill_assets.quality.measures import compared_metrics
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
@@ -59,7 +59,7 @@ MOMENTS_OF_STAGING = MOMENTS_OF_COMPARING = 3
 MOST_A_DAY, MOST_IN_ALL = Decimal("0.2"), Decimal("0.1")
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
 PLAN = Plan(
-    asked=Asked(target=TABLE, days=f"{DAYS[0]}..{DAYS[-1]}"),
+    asked=PlanRequest(target=TABLE, days=f"{DAYS[0]}..{DAYS[-1]}"),
     steps=(PlannedStep(tables=(TABLE,), version="v1", rebuild={Why.CODE_CHANGED: (f"{DAYS[0]}..{DAYS[-1]}",)}),),
     expectations=(Expectation.parse(f"{MEASURE} < 20% a day"),),
     made_at=MADE,
@@ -147,13 +147,13 @@ class World:
         other = SimpleNamespace(provenance=SimpleNamespace(campaign=""))
         return (SimpleNamespace(publication=found[0] if found else other),)
 
-    def publish(self, publication: Publication) -> Published | Moved:
+    def publish(self, publication: Publication) -> Published | Conflict:
         """Compare-and-swap; what it lets through is checked against what its approver saw."""
         self.moment()
         (change,) = publication.tables
         moved = [each.day for each in change.days if each.expected.publication != self._publication(each.day)]
         if moved:
-            return Moved({TABLE: frozenset(moved)}, reasons=("moved",))
+            return Conflict({TABLE: frozenset(moved)}, reasons=("moved",))
         amounts = {date.fromisoformat(each.day): amount_of(each.content) for each in change.days}
         self.check(amounts)
         for day, amount in amounts.items():
@@ -220,12 +220,12 @@ class World:
         inputs = {name: InputRead(table=name, version=0, days=dict.fromkeys(days, "x")) for name, days in reads.items()}
         return Pin(expected, inputs, states, 0)
 
-    def observe(self, *_: object) -> Observed:
+    def observe(self, *_: object) -> LogView:
         self.moment()
         states = self.states()
-        return Observed(states=states, pinned={TABLE: {day: state.physical for (_, day), state in states.items()}})
+        return LogView(states=states, pinned={TABLE: {day: state.physical for (_, day), state in states.items()}})
 
-    def files(self, _: Storage, __: str, observed: Observed) -> Any:
+    def files(self, _: Storage, __: str, observed: LogView) -> Any:
         states = {day: state for (_, day), state in observed.states.items()}
         return MAIN(0, {day: state.physical for day, state in states.items()}, states)
 
@@ -271,7 +271,7 @@ class World:
 
     def carry_on(self, by_command: bool) -> None:
         """The next thing that a person or the daemon does about the campaign."""
-        course = self.at.course
+        course = self.at.state
         if self.is_cut_over:
             return
         if not course.started or course.stopped:
@@ -288,7 +288,7 @@ class World:
     def approve(self, by_command: bool) -> None:
         """By what the command shows, or by what the UI says of the step before."""
         seen = last_difference(self.storage, PLAN.id) if by_command else None
-        held = bool(self.at.course.done[CampaignStep.VALIDATE].told["held_back"])
+        held = bool(self.at.state.done[CampaignStep.VALIDATE].told["held_back"])
         try:
             self.at.approve(without_held_back=held, seen=seen)
         except InvalidRequest:
@@ -302,7 +302,7 @@ class World:
 
     @property
     def is_cut_over(self) -> bool:
-        return CampaignStep.CUT_OVER in self.at.course.done
+        return CampaignStep.CUT_OVER in self.at.state.done
 
 
 MAIN, PARTS = difference._Main, difference._Parts
@@ -343,8 +343,8 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         for module in (campaign_run, difference):
             patch.setattr(module, "observe", world.observe)
         patch.setattr(MAIN, "of", world.files)
-        patch.setattr(difference._Beside, "_read", read)
-        patch.setattr(difference._Beside, "_sample", lambda *_: ())
+        patch.setattr(difference._TableComparison, "_read", read)
+        patch.setattr(difference._TableComparison, "_sample", lambda *_: ())
         patch.setattr(campaign_review, "difference_page", lambda *_: "")
         patch.setattr(campaign_work, "tell_journal", lambda *_: None)
         patch.setattr(
@@ -397,7 +397,7 @@ def test_what_moved_within_the_bounds_is_published_and_told(world: World) -> Non
     assert publication.notice is not None
     assert publication.notice.lines[0].endswith("revenue_eur +6.00 %.")
     assert publication.notice.lines[1].startswith(f"Moved after the approval: {TABLE} {DAYS[1]}. ")
-    assert world.at.course.done[CampaignStep.CUT_OVER].told["moved"] == {TABLE: [str(DAYS[1])]}
+    assert world.at.state.done[CampaignStep.CUT_OVER].told["moved"] == {TABLE: [str(DAYS[1])]}
 
 
 def test_what_did_not_move_is_published_without_another_look(world: World) -> None:
@@ -471,7 +471,7 @@ def test_what_the_command_shows_is_not_approved_if_it_is_not_as_expected(world: 
     world.looks()
     with pytest.raises(InvalidRequest, match=f"is not as expected: {MEASURE}"):
         world.at.approve(seen=last_difference(world.storage, PLAN.id))
-    assert world.at.course.approved is None
+    assert world.at.state.approved is None
 
 
 def test_a_day_that_comes_to_be_held_back_is_left_out_knowingly(world: World) -> None:
@@ -539,7 +539,7 @@ def test_nothing_is_published_that_breaks_a_bound_and_was_not_seen(
                 world.carry_on(by_command=True)
         assert world.is_cut_over
         (publication,) = world.published
-        told = world.at.course.done[CampaignStep.CUT_OVER].told
+        told = world.at.state.done[CampaignStep.CUT_OVER].told
         assert told["publication"] == publication.id and publication.notice is not None
         expected = f"; {MEASURE} {world.share * 100:+.3g} %." if world.share else "change."
         assert publication.notice.lines[0].endswith(expected)

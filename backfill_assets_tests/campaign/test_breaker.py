@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.campaign.breaker import Limits, Nulls, Seen, Sums, judge
+from backfill_assets.campaign.breaker import BreakerInput, Limits, Nulls, StagedSums, judge
 from backfill_assets.errors import InvalidRequest
 
-WELL = Seen(tried=100, sums=(Sums("revenue", "eur", Decimal(1000), Decimal(1050)),), seconds=Decimal(10))
+WELL = BreakerInput(tried=100, sums=(StagedSums("revenue", "eur", Decimal(1000), Decimal(1050)),), seconds=Decimal(10))
 
 
 def test_nothing_stops_a_campaign_within_its_limits() -> None:
@@ -21,11 +21,11 @@ def test_nothing_stops_a_campaign_within_its_limits() -> None:
         ("errors", replace(WELL, failed=6)),
         ("gates", replace(WELL, held_back=11)),
         ("nulls", replace(WELL, nulls=(Nulls("fact", "rate", Decimal("0.01"), Decimal("0.03")),))),
-        ("deviation", replace(WELL, sums=(Sums("revenue", "eur", Decimal(1000), Decimal(890)),))),
-        ("deviation", replace(WELL, sums=(Sums("revenue", "eur", Decimal(0), Decimal(1)),))),
+        ("deviation", replace(WELL, sums=(StagedSums("revenue", "eur", Decimal(1000), Decimal(890)),))),
+        ("deviation", replace(WELL, sums=(StagedSums("revenue", "eur", Decimal(0), Decimal(1)),))),
     ],
 )
-def test_each_limit_stops_it_and_is_named(limit: str, seen: Seen) -> None:
+def test_each_limit_stops_it_and_is_named(limit: str, seen: BreakerInput) -> None:
     (found,) = judge(Limits(), seen)
     assert (found.limit, found.stops) == (limit, True)
     assert found.observed is not None and found.observed > found.allowed
@@ -35,7 +35,7 @@ def test_each_limit_stops_it_and_is_named(limit: str, seen: Seen) -> None:
     ("seen", "told"),
     [
         (
-            replace(WELL, sums=(Sums("fact", "eur", None, Decimal(1050)),)),
+            replace(WELL, sums=(StagedSums("fact", "eur", None, Decimal(1050)),)),
             "fact.eur cannot be compared: what is published is unknown, and at most 10 % may differ.",
         ),
         (
@@ -45,7 +45,7 @@ def test_each_limit_stops_it_and_is_named(limit: str, seen: Seen) -> None:
     ],
     ids=["sums", "nulls"],
 )
-def test_a_limit_that_cannot_be_computed_stops_it(seen: Seen, told: str) -> None:
+def test_a_limit_that_cannot_be_computed_stops_it(seen: BreakerInput, told: str) -> None:
     """An unknown sum is not 0, and does not pass by being unknown; without a limit there is nothing to check."""
     (found,) = judge(Limits(), seen)
     assert (found.sentence, found.observed, found.stops) == (told, None, True)
@@ -53,7 +53,7 @@ def test_a_limit_that_cannot_be_computed_stops_it(seen: Seen, told: str) -> None
 
 
 def test_it_says_by_how_much() -> None:
-    (found,) = judge(Limits(), replace(WELL, sums=(Sums("revenue", "eur", Decimal(1000), Decimal(880)),)))
+    (found,) = judge(Limits(), replace(WELL, sums=(StagedSums("revenue", "eur", Decimal(1000), Decimal(880)),)))
     assert found.sentence == "revenue.eur differs by 12 % from what is published, and at most 10 % may."
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.campaign.course import Course, Move, course, next_move, require_beginning
+from backfill_assets.campaign.course import CampaignState, Move, next_move, require_beginning, state_of
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Kind
 
@@ -32,7 +32,7 @@ def until(last: CampaignStep) -> list[JournalEntry]:
 
 
 def after(entries: list[JournalEntry], at: datetime = NOW) -> Move:
-    return next_move(course("campaign-x", entries), WAVES, WINDOW, at)
+    return next_move(state_of("campaign-x", entries), WAVES, WINDOW, at)
 
 
 def test_the_nine_steps_follow_each_other_and_the_shadow_goes_in_waves() -> None:
@@ -81,7 +81,7 @@ def test_it_is_decommissioned_when_nobody_can_roll_it_back_any_more() -> None:
 def test_a_stopped_campaign_waits_and_a_resumed_one_stages_from_the_first_wave_on(last: CampaignStep) -> None:
     stopped = [*until(last), entry("approved"), entry("stopped", last)]
     assert after(stopped) == Move("it was stopped: because of stopped")
-    resumed = course("campaign-x", [*stopped, entry("resumed", daemon=True)])
+    resumed = state_of("campaign-x", [*stopped, entry("resumed", daemon=True)])
     assert next_move(resumed, WAVES, WINDOW, NOW).wave == 0
     assert resumed.approved is None, "what is staged then was not approved"
     assert (resumed.daemon, resumed.resumes) == (True, 1)
@@ -104,7 +104,7 @@ def test_a_rollback_that_was_undone_leaves_the_campaign_where_it_was() -> None:
 
 
 def test_a_campaign_that_was_never_started_does_nothing() -> None:
-    assert next_move(Course("campaign-x"), WAVES, WINDOW, NOW).waits
+    assert next_move(CampaignState("campaign-x"), WAVES, WINDOW, NOW).waits
 
 
 @pytest.mark.parametrize(
@@ -118,25 +118,25 @@ def test_a_campaign_that_was_never_started_does_nothing() -> None:
 def test_it_can_begin_again_at_any_step_that_it_has_reached(first: CampaignStep, then: str) -> None:
     """What was done before that step stays done; what was staged has to be approved anew."""
     staged = [*until(CampaignStep.VALIDATE), entry("approved")]
-    require_beginning(course("campaign-x", staged), first)
-    again = course("campaign-x", [*staged, entry("resumed", first)])
+    require_beginning(state_of("campaign-x", staged), first)
+    again = state_of("campaign-x", [*staged, entry("resumed", first)])
     assert next_move(again, WAVES, WINDOW, NOW).reason == then
     assert again.approved is None
 
 
 def test_after_the_cut_over_it_can_only_begin_again_behind_it() -> None:
     told = until(CampaignStep.TELL_AFTER)
-    require_beginning(course("campaign-x", told), CampaignStep.DOWNSTREAM)
+    require_beginning(state_of("campaign-x", told), CampaignStep.DOWNSTREAM)
     assert after([*told, entry("resumed", CampaignStep.DOWNSTREAM)]).step is CampaignStep.DOWNSTREAM
     for step in (CampaignStep.SHADOW, CampaignStep.CUT_OVER):
         with pytest.raises(InvalidRequest, match="is published"):
-            require_beginning(course("campaign-x", told), step)
-    require_beginning(course("campaign-x", [*told, entry("rolled back")]), CampaignStep.SHADOW)
+            require_beginning(state_of("campaign-x", told), step)
+    require_beginning(state_of("campaign-x", [*told, entry("rolled back")]), CampaignStep.SHADOW)
 
 
 def test_it_cannot_begin_behind_what_was_never_done() -> None:
     with pytest.raises(InvalidRequest, match="cannot begin at validated: shadow_backfilled is not done yet"):
-        require_beginning(course("campaign-x", until(CampaignStep.PIN)), CampaignStep.VALIDATE)
+        require_beginning(state_of("campaign-x", until(CampaignStep.PIN)), CampaignStep.VALIDATE)
 
 
 def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> None:
@@ -144,16 +144,16 @@ def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> 
     validated = entry("step", CampaignStep.VALIDATE, fingerprint="old")
     knowingly = entry("approved", without_held_back=True, fingerprint="old")
     given = [*until(CampaignStep.SHADOW), validated, knowingly]
-    assert course("campaign-x", given).options["without_held_back"]
+    assert state_of("campaign-x", given).options["without_held_back"]
     withdrawn = [*given, entry("withdrawn", CampaignStep.VALIDATE, fingerprint="new")]
     assert after(withdrawn) == Move("it waits for approval again: because of withdrawn")
-    now = course("campaign-x", withdrawn)
+    now = state_of("campaign-x", withdrawn)
     assert now.done[CampaignStep.VALIDATE].told == {"fingerprint": "new"}
     given_again = [*withdrawn, entry("approved")]
     assert after(given_again).step is CampaignStep.CUT_OVER
-    assert not course("campaign-x", given_again).options["without_held_back"]
+    assert not state_of("campaign-x", given_again).options["without_held_back"]
     assert after([*withdrawn, entry("resumed")]).wave == 0
-    assert course("campaign-x", [*withdrawn, entry("resumed")]).withdrawn is None
+    assert state_of("campaign-x", [*withdrawn, entry("resumed")]).withdrawn is None
 
 
 def test_a_withdrawal_does_not_undo_what_another_process_has_published() -> None:
@@ -166,4 +166,4 @@ def test_a_withdrawal_does_not_undo_what_another_process_has_published() -> None
 
 def test_approvals_are_counted() -> None:
     """A run that failed for want of the right approval is asked for again after the next one."""
-    assert course("campaign-x", [*until(CampaignStep.VALIDATE), entry("approved"), entry("approved")]).approvals == 2
+    assert state_of("campaign-x", [*until(CampaignStep.VALIDATE), entry("approved"), entry("approved")]).approvals == 2

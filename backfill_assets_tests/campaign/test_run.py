@@ -17,7 +17,7 @@ from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
-from backfill_assets.plan.records import Asked, Plan, PlannedStep, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import HeldBack
@@ -32,7 +32,7 @@ FIRST, BAD, LAST = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 FACT = PlannedStep(
     tables=("fact_daily_revenue",), version="v1", rebuild={Why.CODE_CHANGED: ("2017-03-01..2017-03-03",)}
 )
-PLAN = Plan(asked=Asked(target="fact_daily_revenue", days=f"{FIRST}..{LAST}"), steps=(FACT,), made_at=MADE)
+PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=f"{FIRST}..{LAST}"), steps=(FACT,), made_at=MADE)
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
     """It would never be exceeded."""
     with pytest.raises(InvalidRequest, match="nobody knows what a core hour costs"):
         at.start(Options(limits=Limits.parse("money=5")))
-    assert not at.course.started
+    assert not at.state.started
     at.price_per_core_second = Decimal("0.0001")
     at.start(Options(limits=Limits.parse("money=5")))
-    assert at.course.started
+    assert at.state.started
 
 
 def test_days_that_are_held_back_have_to_be_left_out_knowingly(at: CampaignRun) -> None:
@@ -57,7 +57,7 @@ def test_days_that_are_held_back_have_to_be_left_out_knowingly(at: CampaignRun) 
     at.done(CampaignStep.VALIDATE, _told())
     with pytest.raises(InvalidRequest, match=f"held back: fact_daily_revenue {BAD}: a gate") as refused:
         at.approve()
-    assert "--without-held-back" in str(refused.value.hint) and at.course.approved is None
+    assert "--without-held-back" in str(refused.value.hint) and at.state.approved is None
     at.approve(without_held_back=True)
     assert at.options.without_held_back
 

@@ -12,12 +12,12 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.campaign.undo import Undone, plan_undo, undo
-from backfill_assets.campaign.undo_days import Way
-from backfill_assets.campaign.undo_staging import Undoing
+from backfill_assets.campaign.undo_days import UndoAction
+from backfill_assets.campaign.undo_staging import UndoAttempt
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Provenance
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.holds import all_holds
 from backfill_assets.publication.outbox import due_notices
 from backfill_assets.publication.publisher import Publisher
@@ -65,7 +65,7 @@ class Undoable:
         lake = Lake(self.lake.storage, publisher or self.small.publisher, self.lake.landing, _no_spark, "")
         return undo(lake, newest_of(self.small.publisher, CAMPAIGN), RUN, print)
 
-    def ways(self, publication: str = "cut") -> dict[str, Way]:
+    def ways(self, publication: str = "cut") -> dict[str, UndoAction]:
         lake = Lake(self.lake.storage, self.small.publisher, self.lake.landing, _no_spark, "")
         return {str(day.day): day.way for day in plan_undo(lake, publication).days}
 
@@ -90,7 +90,7 @@ def campaign(tmp_path: Path) -> Undoable:
 
 def test_it_is_put_back_told_and_can_be_brought_back(campaign: Undoable) -> None:
     """By its name, again and again; people learn of each."""
-    assert campaign.ways() == {DAY: Way.PUT_BACK, NEXT: Way.PUT_BACK}
+    assert campaign.ways() == {DAY: UndoAction.PUT_BACK, NEXT: UndoAction.PUT_BACK}
     assert campaign.ids() == [10, 20], "looking does nothing"
     undone = campaign.undo()
     assert campaign.ids() == [1, 2] and set(undone.published.versions) == {"bronze_sales", "quarantine_sales"}
@@ -110,7 +110,7 @@ def test_a_compaction_does_not_keep_it_from_being_put_back(campaign: Undoable) -
     inputs = {DAY: _from_raw(DAY, 1)}
     request = campaign.small.request("c1", {"bronze_sales": {DAY: [10]}}, inputs=inputs)
     campaign.small.publisher.publish(request.model_copy(update={"kind": "compact"}))
-    assert campaign.ways() == {DAY: Way.PUT_BACK, NEXT: Way.PUT_BACK}
+    assert campaign.ways() == {DAY: UndoAction.PUT_BACK, NEXT: UndoAction.PUT_BACK}
     campaign.undo()
     assert campaign.ids() == [1, 2]
 
@@ -121,7 +121,7 @@ def test_what_is_put_back_is_read_by_the_files_that_the_log_names(campaign: Undo
     held = campaign.small.publisher.log.find_prepared("cut")
     assert held is not None
     lake = Lake(campaign.lake.storage, campaign.small.publisher, campaign.lake.landing, _no_spark, "")
-    undoing = Undoing(lake, held[0])
+    undoing = UndoAttempt(lake, held[0])
     undoing.look()
     read = undoing.overlay.before["bronze_sales"]
     assert {day: each.files for day, each in read.items()} == {
@@ -145,16 +145,16 @@ def clean_up(campaign: Undoable, table: str) -> None:
 def test_days_that_others_rebuilt_since_are_staged_again_by_the_logic_they_had(campaign: Undoable) -> None:
     """Late rows came to raw, and a nightly run built them by the new logic; other days are put back."""
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
-    assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
+    assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
     campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
-    assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
+    assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
 
 
 def test_days_that_another_campaign_published_since_are_for_a_person(campaign: Undoable) -> None:
     """A later decision: it must not be replaced by the older logic because a nightly run came on top of it."""
     other = "campaign-fedcba9876543210"
     campaign.bronze("other", {DAY: [100]}, other, code="v2")
-    assert campaign.ways() == {DAY: Way.REFUSED, NEXT: Way.PUT_BACK}
+    assert campaign.ways() == {DAY: UndoAction.REFUSED, NEXT: UndoAction.PUT_BACK}
     campaign.small.publish("late", {"raw_sales": {DAY: [1, 7]}})
     campaign.bronze("nightly", {DAY: [100, 700]}, code="v2", raw={DAY: 8})
     with pytest.raises(PublicationRefused, match=f"{DAY} cannot be put back: {other} has published it since"):
@@ -167,7 +167,7 @@ def test_another_campaign_that_is_undone_itself_is_no_reason(campaign: Undoable)
     campaign.bronze("other", {DAY: [100]}, "campaign-fedcba9876543210", code="v2")
     roll_back(campaign.small.publisher, "other", id="undo-other")
     campaign.bronze("nightly", {DAY: [10, 70]}, code="v2", raw={DAY: 8})
-    assert campaign.ways() == {DAY: Way.STAGE_AGAIN, NEXT: Way.PUT_BACK}
+    assert campaign.ways() == {DAY: UndoAction.STAGE_AGAIN, NEXT: UndoAction.PUT_BACK}
 
 
 def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,8 +226,10 @@ def test_files_that_are_gone_are_named(campaign: Undoable) -> None:
     assert campaign.ids() == [10, 20]
 
 
-@pytest.mark.parametrize("step", [Step.PREPARED, Step.TABLE_COMMITTED, Step.CLOSING, Step.CLOSED], ids=str)
-def test_whoever_undoes_it_and_dies_has_undone_it(campaign: Undoable, step: Step) -> None:
+@pytest.mark.parametrize(
+    "step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING, CrashPoint.CLOSED], ids=str
+)
+def test_whoever_undoes_it_and_dies_has_undone_it(campaign: Undoable, step: CrashPoint) -> None:
     """Whoever comes next finishes it, for both tables, and people are told once."""
     campaign.small.crash_at = step
     with pytest.raises(Crashed):
@@ -244,12 +246,12 @@ def test_a_day_that_moves_in_that_second_is_looked_at_again(
     """Somebody publishes between the look and the publication: what they brought is not overwritten unseen."""
     once = [True]
 
-    def overtaken(at: Step, about: str) -> None:
-        if at is Step.LOG_READ and "rollback" in about and once:
+    def overtaken(at: CrashPoint, about: str) -> None:
+        if at is CrashPoint.LOG_READ and "rollback" in about and once:
             once.clear()
             Undoable.bronze(campaign, "overtaking", {DAY: [1]})
 
     publisher = Publisher(campaign.lake.storage, now=campaign.small.now, reached=overtaken)
     undone = campaign.undo(publisher)
     assert not once and campaign.ids() == [1, 2]
-    assert {str(day.day): day.way for day in undone.plan.days} == {DAY: Way.STANDS, NEXT: Way.PUT_BACK}
+    assert {str(day.day): day.way for day in undone.plan.days} == {DAY: UndoAction.STANDS, NEXT: UndoAction.PUT_BACK}

@@ -15,7 +15,7 @@ from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.records import Provenance
-from backfill_assets.plan.records import Asked, Plan
+from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.publication.outbox import DueNotice
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.rebuild.builder import Builder
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.protocol
 DAY = "2017-03-01"
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
-PLAN = Plan(asked=Asked(target="fact_daily_revenue", days=DAY), steps=(), made_at=MADE)
+PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=DAY), steps=(), made_at=MADE)
 CAMPAIGN = campaign_of(PLAN.id)
 
 

@@ -8,7 +8,7 @@ from datetime import date
 from backfill_assets.defs.sensors.repairs import in_build_order
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Step
-from backfill_assets.published.observed import Observed, observe
+from backfill_assets.published.observed import LogView, observe
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -30,7 +30,7 @@ def publish_step(lakehouse: SmallLakehouse, id: str, step: Step, rows: dict[str,
     lakehouse.publish(name, ids, code=INGESTED if step.source else step.current, inputs=inputs)
 
 
-def inputs_of(step: Step, day: str, observed: Observed) -> str:
+def inputs_of(step: Step, day: str, observed: LogView) -> str:
     """The fingerprint of what is published of the inputs of ``day``."""
     period = step.cadence.period(date.fromisoformat(day))
     return fingerprints.inputs(
@@ -41,6 +41,6 @@ def inputs_of(step: Step, day: str, observed: Observed) -> str:
     )
 
 
-def _logical(observed: Observed, table: str, day: str) -> str:
+def _logical(observed: LogView, table: str, day: str) -> str:
     state = observed.states.get((table, day))
     return state.content.logical if state and state.content else fingerprints.NEVER_PUBLISHED

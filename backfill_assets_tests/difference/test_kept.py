@@ -27,7 +27,7 @@ from backfill_assets.difference.records import (
 from backfill_assets.difference.sentences import table_sentence
 from backfill_assets.difference.text import count_row, difference_markdown, notes, sum_rows
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Asked, Plan, StepTime
+from backfill_assets.plan.records import Plan, PlanRequest, StepTime
 from backfill_assets.text import percent, period, plural
 
 MARCH = DayRange.parse("2017-03-01..2017-03-31")
@@ -58,7 +58,7 @@ def by(column: str, *values: tuple[str | None, int]) -> GroupsCompared:
 
 def difference(*tables: TableCompared, expected: tuple[str, ...] = ()) -> Difference:
     plan = Plan(
-        asked=Asked(target="report", days=str(MARCH)),
+        asked=PlanRequest(target="report", days=str(MARCH)),
         steps=(),
         expectations=tuple(map(Expectation.parse, expected)),
         made_at=MADE,
@@ -188,7 +188,7 @@ def test_a_difference_goes_to_json_and_back() -> None:
 
 def test_an_old_plan_keeps_its_id() -> None:
     """The id of a plan without expectations is a hash of what it was before there were any; with them it is another."""
-    plan = Plan(asked=Asked(target="report", days=str(MARCH)), steps=(), made_at=MADE)
+    plan = Plan(asked=PlanRequest(target="report", days=str(MARCH)), steps=(), made_at=MADE)
     text = json.loads(plan.to_json())
     del text["expectations"]
     assert Plan.from_json(json.dumps(text), id=plan.id) == plan

@@ -13,7 +13,7 @@ import pytest
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.object_store import ObjectStore
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.settings import Settings, lakehouse_path
@@ -145,7 +145,7 @@ def test_a_publication_that_died_is_finished_by_the_next(lakehouse: str) -> None
     lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["a"]}})
     request = lake.request("p2", {"t": {D1: ["b"]}, "u": {D1: ["b"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
     assert isinstance(lake.publish("p3", {"t": {D2: ["c"]}}), Published)
     assert lake.rows("t") == {D1: ["b"], D2: ["c"]} and lake.rows("u") == {D1: ["b"]}
 

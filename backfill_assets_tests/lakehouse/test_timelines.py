@@ -7,14 +7,21 @@ from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.plans import open_plan, open_plan_ids, pinned_versions, under_way
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry, Verdict, adoptable, open_timelines
+from backfill_assets.lakehouse.timelines import (
+    GateVerdict,
+    StagedAs,
+    Timeline,
+    TimelineEntry,
+    adoptable,
+    open_timelines,
+)
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 from backfill_assets_tests.protocol.staging import content, rows_table, stage
 
 
 def _judge(timeline: Timeline, day: str, passed: bool = True, fingerprint: str | None = None) -> None:
-    verdict = Verdict(input_fingerprint=fingerprint or f"of {day}", passed=passed, content=content(["a"]))
+    verdict = GateVerdict(input_fingerprint=fingerprint or f"of {day}", passed=passed, content=content(["a"]))
     timeline.judge({day: verdict})
 
 

@@ -13,7 +13,7 @@ from deltalake import CommitProperties, write_deltalake
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.raw_rollback import require_sound_rollback
-from backfill_assets.publication.publisher import Moved, Publisher
+from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.rollback import roll_back, undoable
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -55,7 +55,7 @@ class RawLakehouse(SmallLakehouse):
         return timeline
 
     def arrive(self, id: str, rows: Mapping[str, Sequence[int]]) -> None:
-        assert not isinstance(self.publish(id, {RAW: rows}, mode="append"), Moved)
+        assert not isinstance(self.publish(id, {RAW: rows}, mode="append"), Conflict)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.plan.cost import Volumes
-from backfill_assets.plan.situation import Situation
-from backfill_assets.published.observed import Observed
+from backfill_assets.plan.situation import PlanContext
+from backfill_assets.published.observed import LogView
 
 BEGINS = date(2017, 3, 1)
 ORDINALS = st.integers(BEGINS.toordinal(), BEGINS.toordinal() + 12)
@@ -25,7 +25,7 @@ def test_the_bytes_between_two_days_are_those_of_each_day_between(
     content = DayContent(rows=1, checksum="1")
     states = {("fact", day): DayState("fact", day, "p", 1, "f", content) for day in days}
     volumes = Volumes(
-        Situation(steps=(), observed=Observed(states=states), begins=BEGINS, today=BEGINS, bytes={"fact": days})
+        PlanContext(steps=(), observed=LogView(states=states), begins=BEGINS, today=BEGINS, bytes={"fact": days})
     )
     expected = sum(sizes.get(at, 0) for at in range(first, first + length))
     assert volumes.bytes_between("fact")(first, first + length) == expected

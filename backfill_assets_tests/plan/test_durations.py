@@ -21,7 +21,7 @@ from backfill_assets.plan.durations import (
     times_json,
     together,
 )
-from backfill_assets.plan.records import Asked, Cost, Estimate, Plan, PlannedStep, StepTime, Why
+from backfill_assets.plan.records import Cost, Estimate, Plan, PlannedStep, PlanRequest, StepTime, Why
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COST = Cost(seconds=4.0)
@@ -74,7 +74,7 @@ def larger(factor: int) -> tuple[PlannedStep, ...]:
 
 
 def plan_of(found: tuple[StepTime, ...]) -> Plan:
-    return Plan(asked=Asked(target="fact", days=str(DAYS)), steps=STEPS, cost=COST, times=found, made_at=NOW)
+    return Plan(asked=PlanRequest(target="fact", days=str(DAYS)), steps=STEPS, cost=COST, times=found, made_at=NOW)
 
 
 def test_without_a_campaign_the_band_is_a_default_and_is_called_one() -> None:

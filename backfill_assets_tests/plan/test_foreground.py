@@ -19,7 +19,7 @@ from backfill_assets.plan.foreground import (
     with_rolled_back,
 )
 from backfill_assets.plan.status import DayStatus, day_statuses
-from backfill_assets.published.observed import Observed
+from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
 from backfill_assets_tests.upkeep.test_repair import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 
@@ -45,7 +45,7 @@ def test_downstream_reaches_every_report_and_upstream_every_source() -> None:
 
 def test_weeks_and_months_follow_from_the_days() -> None:
     """Each once, however many of its days are asked for."""
-    statuses = day_statuses(STEPS, Observed(), DAYS)
+    statuses = day_statuses(STEPS, LogView(), DAYS)
     plan = planned(STEPS, ["fact_daily_revenue", "report_store_ranking", "report_monthly_close"], DAYS, statuses)
     assert [(each.step.name, [str(day) for day in each.days]) for each in plan] == [
         ("fact_daily_revenue", [str(day) for day in DAYS]),
@@ -120,7 +120,7 @@ def test_the_log_is_not_asked_for_rollbacks_of_what_was_never_published() -> Non
     def nobody_asks() -> Rollbacks:
         raise AssertionError
 
-    plan = planned(STEPS, ["fact_daily_revenue"], DAYS, day_statuses(STEPS, Observed(), DAYS))
+    plan = planned(STEPS, ["fact_daily_revenue"], DAYS, day_statuses(STEPS, LogView(), DAYS))
     assert with_rolled_back(plan, {}, nobody_asks) == plan
 
 

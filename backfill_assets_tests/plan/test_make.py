@@ -18,8 +18,8 @@ from backfill_assets.landing.landed_days import LandedDay
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.plan.basis import moved_since
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import Asked, Plan, Scope, Why, days_of
-from backfill_assets.plan.situation import Machine, Situation
+from backfill_assets.plan.records import Plan, PlanRequest, Scope, Why, days_of
+from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.plan.text import headline, markdown, scope_line, step_rows
 from backfill_assets_tests.plan.test_status import Anything, World, _step
 
@@ -60,13 +60,13 @@ def world_of(steps: Sequence[Step], window: DayRange = WINDOW) -> World:
     return world
 
 
-def situation_of(world: World, **more: object) -> Situation:
+def situation_of(world: World, **more: object) -> PlanContext:
     known: dict[str, object] = {"begins": WINDOW.first, "today": WINDOW.last + timedelta(days=1), **more}
-    return Situation(steps=world.steps, observed=world.observed(), **known)  # type: ignore[arg-type]
+    return PlanContext(steps=world.steps, observed=world.observed(), **known)  # type: ignore[arg-type]
 
 
-def asked(target: str, days: str = str(D), **more: object) -> Asked:
-    return Asked(target=target, days=days, **more)  # type: ignore[arg-type]
+def asked(target: str, days: str = str(D), **more: object) -> PlanRequest:
+    return PlanRequest(target=target, days=days, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture

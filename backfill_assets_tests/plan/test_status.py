@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
 from backfill_assets.plan.status import DayStatus, day_statuses, ranges_by_status
-from backfill_assets.published.observed import Observed
+from backfill_assets.published.observed import LogView
 from backfill_assets.rebuild import decide
 
 FRESH, MISSING, FOREIGN = DayStatus.FRESH, DayStatus.MISSING, DayStatus.FOREIGN_WRITE
@@ -56,8 +56,8 @@ class World:
     pinned: dict[str, dict[str, str]]
     steps: tuple[Step, ...] = STEPS
 
-    def observed(self) -> Observed:
-        return Observed(self.states, self.newest, self.pinned)
+    def observed(self) -> LogView:
+        return LogView(self.states, self.newest, self.pinned)
 
     def publish(self, table: str, day: date, *, checksum: str = "7", code: str = "v2", rows: int = 1) -> None:
         physical = fingerprints.physical([f"{table}/{day}/{checksum}/{code}"]) if rows else fingerprints.EMPTY_DAY
@@ -241,7 +241,7 @@ def test_a_day_put_back_to_unknown_files_is_a_foreign_write(world: World) -> Non
 def test_nothing_published_is_missing_on_every_day_asked_for() -> None:
     """A range that is asked for is answered in full."""
     days = DayRange(D, D + timedelta(days=2))
-    found = day_statuses(STEPS, Observed(), days)
+    found = day_statuses(STEPS, LogView(), days)
     assert list(found) == TABLES
     assert all(list(by_day) == list(days) and set(by_day.values()) == {MISSING} for by_day in found.values())
 
@@ -280,7 +280,7 @@ def test_25_years_of_seven_tables_take_well_under_two_seconds() -> None:
     state = DayState(table="", day="", publication="p", sequence=1, physical="f", content=content)
     days = [str(date(2000, 1, 1) + timedelta(days=n)) for n in range(9_132)]
     files = {table: dict.fromkeys(days, "f") for table in TABLES}
-    observed = Observed({(table, day): state for table in TABLES for day in days}, files, files)
+    observed = LogView({(table, day): state for table in TABLES for day in days}, files, files)
     started = time.process_time()
     found = day_statuses(STEPS, observed)
     assert time.process_time() - started < 1.5

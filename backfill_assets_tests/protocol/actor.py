@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 
 HITS: Counter[str] = Counter()
 """How often each step was reached, and how often somebody died there, over all runs of this process."""
@@ -32,7 +32,7 @@ class Actor:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def reached(self, step: Step | str, about: str = "") -> None:
+    def reached(self, step: CrashPoint | str, about: str = "") -> None:
         """Called by the code under test, in the actor's thread: hand over, and wait to be advanced."""
         self.at = str(step)
         HITS[self.at] += 1
@@ -84,10 +84,10 @@ class Actor:
 
 def never_hit(prefix: str = "") -> list[str]:
     """The named steps that no run has reached (or, with a prefix, where nobody has died)."""
-    return [step.value for step in Step if not HITS[prefix + step.value]]
+    return [step.value for step in CrashPoint if not HITS[prefix + step.value]]
 
 
 def report() -> str:
     """Hits per step, for the output of a test run."""
-    rows = [f"{step.value:18} {HITS[step.value]:7} {HITS['died at ' + step.value]:6}" for step in Step]
+    rows = [f"{step.value:18} {HITS[step.value]:7} {HITS['died at ' + step.value]:6}" for step in CrashPoint]
     return "\n".join(["step               reached   died", *rows])

@@ -10,7 +10,7 @@ from backfill_assets.lakehouse.records import InputRead, Notice, Position, Publi
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.pin import Pin
-from backfill_assets.publication.publisher import Moved, Publisher
+from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.protocol.actor import Actor
@@ -51,7 +51,7 @@ def publish(world: World, days: Mapping[str, list[str]], reading: str = "", exac
             world.asked(publication, {reading: read} if reading else {}, rows)
             result = publisher.publish(publication)
             world.told(id, result)
-            if not isinstance(result, Moved):
+            if not isinstance(result, Conflict):
                 return
             again = days if reading else {table: sorted(moved) for table, moved in result.days.items()}
 
@@ -94,7 +94,7 @@ def append(world: World, source: str, tables: tuple[str, ...], count: int) -> Wo
             world.asked(publication, {}, rows)
             result = publisher.publish(publication)
             world.told(id, result)
-            if not isinstance(result, Moved):
+            if not isinstance(result, Conflict):
                 return
 
     return refusable(work)

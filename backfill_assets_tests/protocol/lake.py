@@ -14,9 +14,9 @@ from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.records import InputRead, Kind, Mode, Position, Publication, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.publication.crash_points import Reached, Step, nowhere
+from backfill_assets.publication.crash_points import CrashPoint, Reached, nowhere
 from backfill_assets.publication.pin import Pin
-from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.publication.publisher import Conflict, Published, Publisher
 from backfill_assets_tests.protocol.staging import RowsByDay, change, published_rows, rows_table, stage
 
 D1, D2, D3 = "2017-03-01", "2017-03-02", "2017-03-03"
@@ -27,11 +27,11 @@ class Died(BaseException):
     """A process ends here."""
 
 
-def dying_at(step: Step, after: int = 0) -> Reached:
+def dying_at(step: CrashPoint, after: int = 0) -> Reached:
     """For :class:`Publisher`: die when ``step`` is reached for the time after ``after`` times."""
     left = [after]
 
-    def reached(at: Step, about: str) -> None:
+    def reached(at: CrashPoint, about: str) -> None:
         if at == step:
             left[0] -= 1
             if left[0] < 0:
@@ -90,10 +90,10 @@ class Lake:
         free = next(each for each in numbered if not Timeline(self.storage, table, each).exists())
         return change(stage(self.storage, table, free, rows, extra), rows, pin, mode, positions)
 
-    def publish(self, id: str, rows: RowsOfTables, pin: Pin | None = None, extra: int = 0) -> Published | Moved:
+    def publish(self, id: str, rows: RowsOfTables, pin: Pin | None = None, extra: int = 0) -> Published | Conflict:
         return self.publisher().publish(self.request(id, rows, pin, extra=extra))
 
-    def append(self, id: str, table: str, rows: RowsByDay, *positions: Position) -> Published | Moved:
+    def append(self, id: str, table: str, rows: RowsByDay, *positions: Position) -> Published | Conflict:
         return self.publisher().publish(self.request(id, {table: rows}, kind="append", positions=positions))
 
     def rows(self, table: str, version: int | None = None) -> dict[str, list[str]]:

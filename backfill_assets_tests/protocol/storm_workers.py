@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Kind, Mode, Position, Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.compact import compact
-from backfill_assets.publication.publisher import Moved, Publisher
+from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.published.reading import published_versions
@@ -122,7 +122,7 @@ def append(worker: Worker) -> None:
 
 def _publish(worker: Worker, publication: Publication, **told: object) -> None:
     result = worker.publisher.publish(publication)
-    worker.write("refused" if isinstance(result, Moved) else "done", id=publication.id, **told)
+    worker.write("refused" if isinstance(result, Conflict) else "done", id=publication.id, **told)
 
 
 def roll_back_one(worker: Worker) -> None:
@@ -147,7 +147,7 @@ def compact_some(worker: Worker) -> None:
     worker.write("tried", id=id)
     result = compact(worker.publisher, table, DAYS, id=id)
     if result is not None:
-        worker.write("refused" if isinstance(result, Moved) else "done", id=id)
+        worker.write("refused" if isinstance(result, Conflict) else "done", id=id)
     time.sleep(0.1 * worker.pace)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets_tests.protocol.lake import Lake
 from backfill_assets_tests.protocol.victim import ROUNDS, TOLD
 
@@ -93,12 +93,12 @@ def _assert_as_undisturbed(root: Path, undisturbed: Undisturbed) -> None:
 def test_an_undisturbed_run_reaches_every_step(undisturbed: Undisturbed) -> None:
     """Steps that no run reaches could not be died at: the tests below would show nothing."""
     hits = Counter(undisturbed.steps)
-    print("\n".join(f"{step.value:18} {hits[step.value]}" for step in Step))
-    assert [step.value for step in Step if not hits[step.value]] == []
+    print("\n".join(f"{step.value:18} {hits[step.value]}" for step in CrashPoint))
+    assert [step.value for step in CrashPoint if not hits[step.value]] == []
 
 
-@pytest.mark.parametrize("step", list(Step), ids=lambda step: str(step.value).replace(" ", "_"))
-def test_killed_at_a_step(tmp_path: Path, step: Step, undisturbed: Undisturbed) -> None:
+@pytest.mark.parametrize("step", list(CrashPoint), ids=lambda step: str(step.value).replace(" ", "_"))
+def test_killed_at_a_step(tmp_path: Path, step: CrashPoint, undisturbed: Undisturbed) -> None:
     """First and last time the step is reached: a re-run ends with just the rows of an undisturbed run."""
     reached = undisturbed.steps.count(step.value)
     for number in sorted({1, reached}):
@@ -111,7 +111,7 @@ def test_killed_at_a_step(tmp_path: Path, step: Step, undisturbed: Undisturbed) 
 @pytest.mark.long
 def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> None:
     """The run that recovers dies too, at every step in turn, on one lakehouse: recovery is safe to repeat."""
-    for step in Step:
+    for step in CrashPoint:
         _run(tmp_path, step.value, "1")
     _assert_as_undisturbed(tmp_path, undisturbed)
 

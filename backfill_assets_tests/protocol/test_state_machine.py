@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication_log import fold as log_fold
 from backfill_assets_tests.protocol import deeds
 from backfill_assets_tests.protocol.actor import HITS, Actor, never_hit, report
@@ -27,7 +27,7 @@ EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "60"))
 SHRINK = "PROTOCOL_SHRINK" in os.environ
 MOST_ACTORS = 4
 _ANY = st.integers(0, 2**16)
-_STEPS = [step.value for step in Step]
+_STEPS = [step.value for step in CrashPoint]
 _SOME_DIE = st.sampled_from([False, False, True])
 
 

@@ -15,7 +15,7 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Notice, Position
 from backfill_assets.publication.compact import compact
-from backfill_assets.publication.crash_points import COMMITTED, Reached, Step
+from backfill_assets.publication.crash_points import COMMITTED, CrashPoint, Reached
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.reclaim import finish_reclaiming, reclaim
@@ -72,8 +72,8 @@ def _append(lake: Lake, publisher: Publisher, number: int) -> None:
 def ambushing(lake: Lake, reached: Reached) -> Reached:
     """Somebody writes to the second table of ``ambushed`` when the first is committed, whoever is finishing it."""
 
-    def ambushed(step: Step, about: str) -> None:
-        between = step == Step.TABLE_LOADED and about == "ambushed" and not lake.rows("report").get(D3)
+    def ambushed(step: CrashPoint, about: str) -> None:
+        between = step == CrashPoint.TABLE_LOADED and about == "ambushed" and not lake.rows("report").get(D3)
         if between and lake.table("fact").transaction_version("ambushed") == COMMITTED:
             lake.foreign_rows("report", {D3: ["foreign"]})
         reached(step, about)
@@ -85,7 +85,7 @@ def killing(step: str, number: int) -> Reached:
     """Tell of every step, and die at the chosen one as if the power had gone."""
     left = [number]
 
-    def reached(at: Step, about: str) -> None:
+    def reached(at: CrashPoint, about: str) -> None:
         os.write(1, f"{at.value}\n".encode())
         if at.value == step:
             left[0] -= 1

@@ -17,7 +17,7 @@ from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import Reached, nowhere
 from backfill_assets.publication.outbox import DueNotice, deliver, due_notices
-from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.publication.publisher import Conflict, Published, Publisher
 from backfill_assets.publication.reclaim import finish_reclaiming, reclaim_log
 from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import SETTLED, fold
@@ -112,7 +112,7 @@ class World:
         """What the caller was told must be so: done is done for good, and refused had no effect."""
         if isinstance(result, Published):
             self.done.add(publication)
-        elif isinstance(result, Moved):
+        elif isinstance(result, Conflict):
             self.refused.append(publication)
 
     def send(self, due: DueNotice) -> None:

@@ -16,8 +16,8 @@ from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication import compact as compact_module
 from backfill_assets.publication.compact import compact
-from backfill_assets.publication.crash_points import Step
-from backfill_assets.publication.publisher import Moved, Published
+from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 pytestmark = pytest.mark.protocol
@@ -64,7 +64,7 @@ def test_rows_are_read_from_the_files_that_are_expected(lake: Lake, monkeypatch:
     def overtaken(storage: Storage, name: str) -> MainTable | None:
         monkeypatch.setattr(MainTable, "open", really)
         with pytest.raises(Died):
-            lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+            lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
         found = really(storage, name)
         lake.foreign_rows("u", {D1: ["foreign"]})
         assert lake.publisher().recover() == {"p1": "aborted"}
@@ -74,7 +74,7 @@ def test_rows_are_read_from_the_files_that_are_expected(lake: Lake, monkeypatch:
     pin = publisher.pin({"raw": [D1]}, {})
     monkeypatch.setattr(publisher, "pin", lambda *_: pin)
     monkeypatch.setattr(MainTable, "open", overtaken)
-    assert isinstance(compact(publisher, "raw", [D1], id="c1"), Moved)
+    assert isinstance(compact(publisher, "raw", [D1], id="c1"), Conflict)
     assert lake.rows("raw") == {D1: ["x", "y"]}
 
 
@@ -82,7 +82,7 @@ def test_a_compaction_that_died_is_made_again(lake: Lake) -> None:
     """What it left in its timeline may be of older rows: it is written anew, never published as it is."""
     _two_files(lake)
     with pytest.raises(Died):
-        compact(lake.publisher(dying_at(Step.TABLES_READ)), "raw", [D1], id="c1")
+        compact(lake.publisher(dying_at(CrashPoint.TABLES_READ)), "raw", [D1], id="c1")
     lake.append("a9", "raw", {D1: ["z"]})
     assert isinstance(compact(lake.publisher(), "raw", [D1], id="c1"), Published)
     assert lake.rows("raw") == {D1: ["x", "y", "z"]}

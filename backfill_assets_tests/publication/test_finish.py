@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 from backfill_assets.errors import CommitRefused, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.publication.compact import compact
-from backfill_assets.publication.crash_points import Step
-from backfill_assets.publication.publisher import Moved, Published
+from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets.published.history import history
 from backfill_assets.published.observed import observe
 from backfill_assets_tests.protocol.foreign import alter, demand_feature, drop_feature
@@ -33,7 +33,7 @@ PROPERTIES: Mapping[str, str] = {
 FEATURES = ("rowTracking", "domainMetadata", "identityColumns", "icebergCompatV2", "clustering", "inCommitTimestamp")
 
 
-def left_open(lake: Lake, step: Step = Step.PREPARED) -> None:
+def left_open(lake: Lake, step: CrashPoint = CrashPoint.PREPARED) -> None:
     """``p1`` replaces a day of ``t`` and one of ``u``, and its process dies at ``step``."""
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
@@ -73,7 +73,7 @@ def test_an_append_only_table_takes_appends(lake: Lake) -> None:
 
 def test_a_commit_refused_for_good_is_told_with_the_words_of_delta_rs(lake: Lake) -> None:
     """The table has not moved, so it was no race: the table, the reason, and what to do next."""
-    left_open(lake, Step.TABLE_COMMITTED)
+    left_open(lake, CrashPoint.TABLE_COMMITTED)
     demand_feature(lake.storage, "u", "rowTracking")
     with pytest.raises(CommitRefused, match=r"(?s)u refuses the commit of p1.*RowTracking.*backfill abort p1"):
         lake.publisher().finish("p1")
@@ -109,7 +109,7 @@ def test_a_person_aborts_what_cannot_be_finished(lake: Lake) -> None:
 
 def test_what_an_abort_cannot_take_back_is_no_part_of_what_is_published(lake: Lake) -> None:
     """The rows that stay in main are a foreign write for the log, and readers of the log do not see them."""
-    left_open(lake, Step.TABLE_COMMITTED)
+    left_open(lake, CrashPoint.TABLE_COMMITTED)
     demand_feature(lake.storage, "t", "rowTracking")
     assert lake.publisher().abort("p1", by="ana").keys() == {"t"}
     versions = lake.publisher().log.head().state.versions
@@ -120,7 +120,7 @@ def test_what_an_abort_cannot_take_back_is_no_part_of_what_is_published(lake: La
 
 def test_an_abort_of_a_sound_entry_takes_everything_back(lake: Lake) -> None:
     """It needs nothing to be broken: the protocol's own abort, decided by a person."""
-    left_open(lake, Step.TABLE_COMMITTED)
+    left_open(lake, CrashPoint.TABLE_COMMITTED)
     assert lake.publisher().abort("p1", by="ana") == {}
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})
     assert lake.table("u").transaction_version("p1") == 0
@@ -159,8 +159,8 @@ def test_closing_demands_the_commit_of_each_table(lake: Lake) -> None:
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     overwritten: list[str] = []
 
-    def reached(step: Step, about: str) -> None:
-        if step == Step.TABLE_COMMITTED and not overwritten:
+    def reached(step: CrashPoint, about: str) -> None:
+        if step == CrashPoint.TABLE_COMMITTED and not overwritten:
             overwritten.append(about)
             overwrite(lake, "t")
 
@@ -176,8 +176,8 @@ def test_closing_an_abort_demands_its_fences(lake: Lake) -> None:
     lake.foreign_rows("t", {D1: ["foreign"]})
     fences: list[str] = []
 
-    def reached(step: Step, about: str) -> None:
-        if step == Step.FENCED:
+    def reached(step: CrashPoint, about: str) -> None:
+        if step == CrashPoint.FENCED:
             fences.append(about)
             if len(fences) == 1:
                 overwrite(lake, "t")
@@ -191,14 +191,14 @@ def test_an_overwritten_commit_under_a_foreign_write_aborts(lake: Lake) -> None:
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     overwritten: list[str] = []
 
-    def reached(step: Step, about: str) -> None:
-        if step == Step.TABLE_COMMITTED and not overwritten:
+    def reached(step: CrashPoint, about: str) -> None:
+        if step == CrashPoint.TABLE_COMMITTED and not overwritten:
             overwritten.append(about)
             overwrite(lake, "t")
             lake.foreign_rows("t", {D1: ["foreign"]})
 
     request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
-    assert isinstance(lake.publisher(reached).publish(request), Moved)
+    assert isinstance(lake.publisher(reached).publish(request), Conflict)
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["foreign", "t0"]}, {D1: ["u0"]})
 
 
@@ -224,13 +224,13 @@ def test_a_slow_process_does_not_commit_past_an_abort_by_hand(lake: Lake) -> Non
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     slept: list[str] = []
 
-    def reached(step: Step, about: str) -> None:
-        if step == Step.LOG_READ and lake.publisher().log.head().state.open and not slept:
+    def reached(step: CrashPoint, about: str) -> None:
+        if step == CrashPoint.LOG_READ and lake.publisher().log.head().state.open and not slept:
             slept.append(about)
             demand_feature(lake.storage, "t", "rowTracking")
             assert lake.publisher().abort("p1", by="ana").keys() == {"t"}
             drop_feature(lake.storage, "t", "rowTracking")
 
     request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
-    assert isinstance(lake.publisher(reached).publish(request), Moved)
+    assert isinstance(lake.publisher(reached).publish(request), Conflict)
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})

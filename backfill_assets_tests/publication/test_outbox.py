@@ -18,7 +18,7 @@ import pytest
 from backfill_assets.errors import InvalidRequest, NotDelivered
 from backfill_assets.lakehouse.records import Notice, Provenance, Publication
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Reached, Step
+from backfill_assets.publication.crash_points import CrashPoint, Reached
 from backfill_assets.publication.outbox import DueNotice, announce, deliver, delivered_keys, due_notices
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication.senders import FileSender, LogSender, WebhookSender, log_writer, sender_of
@@ -53,17 +53,17 @@ def told(lake: Lake, id: str, rows: dict[str, dict[str, list[str]]]) -> Publicat
 @pytest.mark.parametrize(
     "step",
     [
-        Step.PREPARED,
-        Step.TABLE_COMMITTED,
-        Step.CLOSING,
-        Step.CLOSED,
-        Step.NOTICE_READ,
-        Step.NOTICE_SENT,
-        Step.NOTICE_MARKED,
+        CrashPoint.PREPARED,
+        CrashPoint.TABLE_COMMITTED,
+        CrashPoint.CLOSING,
+        CrashPoint.CLOSED,
+        CrashPoint.NOTICE_READ,
+        CrashPoint.NOTICE_SENT,
+        CrashPoint.NOTICE_MARKED,
     ],
     ids=str,
 )
-def test_whoever_dies_wherever_each_notice_arrives_once(lake: Lake, step: Step) -> None:
+def test_whoever_dies_wherever_each_notice_arrives_once(lake: Lake, step: CrashPoint) -> None:
     """Published, sent, marked: with a death at each step, and another process that does the rest."""
     announce(lake.storage, "campaign-x.start", NOTICE)
     request, receiver = told(lake, "p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}}), Receiver()
@@ -77,7 +77,7 @@ def test_whoever_dies_wherever_each_notice_arrives_once(lake: Lake, step: Step) 
     lake.publisher().recover()
     deliver(lake.publisher(), receiver)
     assert receiver.seen == {"campaign-x.start", "p1"}
-    assert max(Counter(receiver.sent).values()) == (2 if step is Step.NOTICE_SENT else 1)
+    assert max(Counter(receiver.sent).values()) == (2 if step is CrashPoint.NOTICE_SENT else 1)
     assert deliver(lake.publisher(), receiver).sent == () and due_notices(lake.publisher()) == []
     assert delivered_keys(lake.publisher()) == ["campaign-x.start", "p1"]
 
@@ -86,7 +86,9 @@ def test_an_aborted_publication_is_never_told(lake: Lake) -> None:
     """Somebody wrote to its second table meanwhile: nothing of it stands, so there is nothing to tell."""
     lake.publish("p0", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(told(lake, "p1", {"t": {D1: ["A"]}, "u": {D1: ["B"]}}))
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(
+            told(lake, "p1", {"t": {D1: ["A"]}, "u": {D1: ["B"]}})
+        )
     lake.foreign_rows("u", {D1: ["foreign"]})
     assert lake.publisher().recover() == {"p1": "aborted"}
     assert due_notices(lake.publisher()) == []
@@ -95,7 +97,7 @@ def test_an_aborted_publication_is_never_told(lake: Lake) -> None:
 def test_nothing_is_due_before_the_publication_is_closed(lake: Lake) -> None:
     """A prepared entry may still be aborted."""
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(told(lake, "p1", {"t": {D1: ["a"]}}))
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(told(lake, "p1", {"t": {D1: ["a"]}}))
     assert due_notices(lake.publisher()) == []
     lake.publisher().recover()
     assert [due.key for due in due_notices(lake.publisher())] == ["p1"]

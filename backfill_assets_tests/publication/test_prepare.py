@@ -14,10 +14,10 @@ import pytest
 
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.finish import Finish
 from backfill_assets.publication.prepare import TURN, Preparation
-from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.publication.publisher import Conflict, Published, Publisher
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
@@ -54,11 +54,11 @@ class InterruptedStorage(Storage):
 class Beside:
     """Publishes to another table in the moment in which a round of PREPARE has read the log, or the tables."""
 
-    def __init__(self, lake: Lake, rounds: int, table: str = "other", at: Step = Step.LOG_READ) -> None:
+    def __init__(self, lake: Lake, rounds: int, table: str = "other", at: CrashPoint = CrashPoint.LOG_READ) -> None:
         self.lake, self.left, self.table, self.at = lake, rounds, table, at
         self.reads = 0
 
-    def __call__(self, step: Step, about: str) -> None:
+    def __call__(self, step: CrashPoint, about: str) -> None:
         if step == self.at and about == "large":
             self.reads += 1
             if self.left:
@@ -96,10 +96,10 @@ def test_files_are_asked_for_side_by_side(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_round_lost_to_the_same_table_is_checked_again(lake: Lake) -> None:
     """What the new entry touched is looked at: the day was published in between."""
-    beside = Beside(lake, 1, "t", Step.TABLES_READ)
+    beside = Beside(lake, 1, "t", CrashPoint.TABLES_READ)
     request = lake.request("large", {"t": {D1: ["a"], D3: ["b"]}})
     moved = lake.publisher(beside).publish(request)
-    assert isinstance(moved, Moved) and moved.days == {"t": frozenset({D3})}
+    assert isinstance(moved, Conflict) and moved.days == {"t": frozenset({D3})}
 
 
 def test_a_file_reclaimed_between_two_rounds_is_missed(lake: Lake) -> None:
@@ -116,7 +116,7 @@ def test_a_file_reclaimed_between_two_rounds_is_missed(lake: Lake) -> None:
 
     InterruptedStorage.then.append(reclaimed)
     publisher = Publisher(InterruptedStorage(str(lake.root)), now=lambda: lake.clock)
-    assert isinstance(publisher.publish(request), Moved) and not file.exists()
+    assert isinstance(publisher.publish(request), Conflict) and not file.exists()
     assert "large" not in lake.publisher().log.head().state.outcomes
 
 

@@ -15,8 +15,8 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, Position, Publication, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication import pin as pin_module
-from backfill_assets.publication.crash_points import Step
-from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publication.publisher import Conflict, Published, Publisher
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
 from backfill_assets_tests.protocol.staging import content, rows_table, stage
 
@@ -44,7 +44,7 @@ def test_only_the_moved_days_come_back(lake: Lake) -> None:
     pin = lake.pin({"t": {D1: [], D2: []}})
     lake.publish("other", {"t": {D2: ["theirs"]}})
     moved = lake.publish("mine", {"t": {D1: ["a"], D2: ["b"]}}, pin)
-    assert isinstance(moved, Moved)
+    assert isinstance(moved, Conflict)
     assert moved.days == {"t": frozenset({D2})}
     assert D2 in moved.reasons[0]
     assert lake.rows("t") == {D2: ["theirs"]}
@@ -55,7 +55,7 @@ def test_a_foreign_write_refuses_the_day_until_it_is_known(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"]}})
     pin = lake.pin({"t": {D1: []}})
     lake.foreign_rows("t", {D1: ["foreign"]})
-    assert isinstance(lake.publish("p2", {"t": {D1: ["b"]}}, pin), Moved)
+    assert isinstance(lake.publish("p2", {"t": {D1: ["b"]}}, pin), Conflict)
     assert lake.rows("t") == {D1: ["a", "foreign"]}
     assert isinstance(lake.publish("p3", {"t": {D1: ["c"]}}), Published)
     assert lake.rows("t") == {D1: ["c"]}
@@ -74,7 +74,7 @@ def test_equal_files_may_have_been_away(lake: Lake) -> None:
     change = back.model_copy(update={"days": (day,)})
     assert isinstance(lake.publisher().publish(Publication(id="p3", kind="replace", tables=(change,))), Published)
     assert lake.state("t").by_day() == {D1: frozenset(pin.expected["t", D1].files)}
-    assert isinstance(lake.publish("late", {"t": {D1: ["late"]}}, pin), Moved)
+    assert isinstance(lake.publish("late", {"t": {D1: ["late"]}}, pin), Conflict)
 
 
 def test_a_file_that_main_already_has_is_not_added_again(lake: Lake) -> None:
@@ -110,7 +110,7 @@ def test_replaced_inputs_are_refused(lake: Lake) -> None:
     lake.publish("p0", {"raw": {D2: ["z"]}})
     request = lake.request("p1", {"t": {D1: ["of x"]}}, pin, inputs=tuple(pin.inputs.values()))
     moved = lake.publisher().publish(request)
-    assert isinstance(moved, Moved)
+    assert isinstance(moved, Conflict)
     assert (moved.days, moved.inputs) == ({}, {"raw": frozenset({D2})})
 
 
@@ -130,7 +130,7 @@ def test_exact_inputs_may_not_even_gain_rows(lake: Lake) -> None:
     pin = lake.pin({"t": {D1: []}}, {"raw": [D1]}, exact=True)
     lake.append("a2", "raw", {D1: ["y"]})
     request = lake.request("p1", {"t": {D1: ["of x"]}}, pin, inputs=tuple(pin.inputs.values()))
-    assert isinstance(lake.publisher().publish(request), Moved)
+    assert isinstance(lake.publisher().publish(request), Conflict)
 
 
 def test_an_input_version_that_cannot_be_read_any_more_counts_as_replaced(lake: Lake) -> None:
@@ -141,7 +141,7 @@ def test_an_input_version_that_cannot_be_read_any_more_counts_as_replaced(lake: 
     lake.table("raw").create_checkpoint()
     (lake.root / "raw" / "_delta_log" / f"{1:020d}.json").unlink()
     request = lake.request("p1", {"t": {D1: ["of x"]}}, pin, inputs=tuple(pin.inputs.values()))
-    assert isinstance(lake.publisher().publish(request), Moved)
+    assert isinstance(lake.publisher().publish(request), Conflict)
 
 
 def test_inputs_are_read_at_the_last_closed_map(lake: Lake) -> None:
@@ -149,7 +149,7 @@ def test_inputs_are_read_at_the_last_closed_map(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     request = lake.request("p2", {"t": {D1: ["A"]}, "u": {D1: ["B"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
     pin = lake.pin({}, {"t": [D1]})
     assert pin.inputs["t"].version == lake.table("t").version() - 1
     assert lake.rows("t", pin.inputs["t"].version) == {D1: ["a"]}
@@ -172,7 +172,7 @@ def test_the_expected_state_is_captured_before_inputs_are_read(lake: Lake, monke
     monkeypatch.setattr(pin_module, "logicals", overtaken)
     pin = lake.pin({"t": {D1: []}}, {"raw": [D1]})
     request = lake.request("p3", {"t": {D1: ["of x"]}}, pin, inputs=tuple(pin.inputs.values()))
-    assert isinstance(lake.publisher().publish(request), Moved)
+    assert isinstance(lake.publisher().publish(request), Conflict)
     assert lake.rows("t") == {D1: ["of x", "of y"]}
 
 
@@ -196,9 +196,9 @@ def test_a_position_counts_once(lake: Lake) -> None:
     first = Position(id="landed:file", before=None, after=1)
     assert isinstance(lake.append("a1", "raw", {D1: ["x"]}, first), Published)
     moved = lake.append("a2", "raw", {D1: ["x"]}, first)
-    assert isinstance(moved, Moved)
+    assert isinstance(moved, Conflict)
     assert "landed:file" in moved.reasons[0]
-    assert isinstance(lake.append("a3", "raw", {}, first), Moved)
+    assert isinstance(lake.append("a3", "raw", {}, first), Conflict)
     assert lake.rows("raw") == {D1: ["x"]}
 
 
@@ -220,7 +220,7 @@ def test_the_same_file_cannot_be_appended_twice(lake: Lake) -> None:
     """The table would hold it once and the log count it twice."""
     request = lake.request("a1", {"raw": {D1: ["x"]}}, kind="append")
     lake.publisher().publish(request)
-    assert isinstance(lake.publisher().publish(request.model_copy(update={"id": "a2"})), Moved)
+    assert isinstance(lake.publisher().publish(request.model_copy(update={"id": "a2"})), Conflict)
     state = lake.publisher().log.day_states(lake.publisher().log.head())["raw", D1]
     assert state.content is not None
     assert state.content.rows == 1
@@ -243,7 +243,7 @@ def test_a_position_that_a_foreign_stream_moved_aborts_the_append(lake: Lake) ->
         "a1", {"raw": {D1: ["x"]}}, kind="append", positions=(Position(id="s", before=None, after=1),)
     )
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     stream = CommitProperties(app_transactions=[Transaction("s", 1)])
     write_deltalake(lake.storage.uri("raw"), rows_table({D3: ["x"]}), mode="append", commit_properties=stream)
     assert lake.publisher().recover() == {"a1": "aborted"}
@@ -345,7 +345,7 @@ def test_a_schema_that_changes_under_an_open_publication_aborts_it(lake: Lake) -
     lake.publish("p1", {"t": {D1: ["a"]}})
     request = lake.request("p2", {"t": {D1: ["b"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     write_deltalake(lake.storage.uri("t"), rows_table({D2: ["c"]}, 1), mode="append", schema_mode="merge")
     assert lake.publisher().recover() == {"p2": "aborted"}
     assert lake.rows("t") == {D1: ["a"], D2: ["c"]}
@@ -379,7 +379,7 @@ def test_staged_files_that_are_gone_are_refused_by_name(lake: Lake) -> None:
     gone = request.tables[0].days[1].adds[0].path
     (lake.root / "t" / gone).unlink()
     moved = lake.publisher().publish(request)
-    assert isinstance(moved, Moved)
+    assert isinstance(moved, Conflict)
     assert moved.days == {"t": frozenset({D2})}
     assert gone in moved.reasons[0]
 
@@ -410,8 +410,8 @@ def test_a_retry_is_recognised_however_many_publications_later(lake: Lake) -> No
     assert state.content.rows == 1
 
 
-@pytest.mark.parametrize("step", [Step.PREPARED, Step.TABLE_COMMITTED, Step.CLOSING])
-def test_a_retry_finishes_what_the_dead_process_began(lake: Lake, step: Step) -> None:
+@pytest.mark.parametrize("step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING])
+def test_a_retry_finishes_what_the_dead_process_began(lake: Lake, step: CrashPoint) -> None:
     """Whatever step it died at, the same id ends as published once, in both tables."""
     request = lake.request("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     with pytest.raises(Died):
@@ -426,10 +426,10 @@ def test_an_aborted_id_stays_aborted(lake: Lake) -> None:
     lake.publish("p0", {"t": {D1: ["old"]}})
     request = lake.request("p1", {"t": {D1: ["a"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     lake.foreign_rows("t", {D1: ["foreign"]})
-    assert isinstance(lake.publisher().publish(request), Moved)
-    assert isinstance(lake.publisher().publish(request), Moved)
+    assert isinstance(lake.publisher().publish(request), Conflict)
+    assert isinstance(lake.publisher().publish(request), Conflict)
     assert isinstance(lake.publish("p2", {"t": {D1: ["b"]}}), Published)
 
 
@@ -437,7 +437,7 @@ def test_whoever_meets_an_open_entry_finishes_it(lake: Lake) -> None:
     """Nothing waits for a dead process, and nothing is published past its lock: readers of a table count as well."""
     request = lake.request("dead", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     pin = lake.pin({"v": {D1: []}}, {"u": [D1]})
     reading = lake.request("next", {"v": {D1: ["c"]}}, pin, inputs=tuple(pin.inputs.values()))
     assert isinstance(lake.publisher().publish(reading), Published)
@@ -449,7 +449,7 @@ def test_an_abort_takes_back_both_tables_and_keeps_foreign_rows(lake: Lake) -> N
     lake.publish("p0", {"t": {D1: ["t0"], D2: ["t0"]}, "u": {D1: ["u0"]}})
     request = lake.request("p1", {"t": {D1: ["t1"], D2: ["t1"]}, "u": {D1: ["u1"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
     lake.foreign_rows("t", {D2: ["foreign"]})
     lake.foreign_rows("u", {D1: ["foreign"]})
     assert lake.publisher().recover() == {"p1": "aborted"}
@@ -463,7 +463,7 @@ def test_an_aborted_append_takes_its_rows_from_among_foreign_ones(lake: Lake) ->
     one = Position(id="topic", before=None, after=1)
     request = lake.request("a1", {"raw": {D1: ["x"]}, "raw_more": {D1: ["y"]}}, kind="append", positions=(one,))
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
     lake.foreign_rows("raw", {D1: ["foreign"]})
     lake.foreign_rows("raw_more", {D1: ["foreign"]})
     assert lake.publisher().recover() == {"a1": "aborted"}
@@ -478,7 +478,7 @@ def test_an_aborted_append_that_was_rewritten_stays_with_its_position(lake: Lake
     rows = {"raw": {D1: ["x"], D2: ["z"]}, "raw_more": {D1: ["y"]}}
     request = lake.request("a1", rows, kind="append", positions=(one,))
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
     lake.table("raw").optimize.compact()
     lake.foreign_rows("raw_more", {D1: ["foreign"]})
     assert lake.publisher().recover() == {"a1": "aborted"}
@@ -491,8 +491,8 @@ def test_done_is_only_written_on_a_log_that_shows_no_abort(lake: Lake) -> None:
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     decided: list[str] = []
 
-    def decides(step: Step, about: str) -> None:
-        if step == Step.CLOSING and not decided:
+    def decides(step: CrashPoint, about: str) -> None:
+        if step == CrashPoint.CLOSING and not decided:
             decided.append(about)
             log = lake.publisher().log
             head = log.head()
@@ -502,7 +502,7 @@ def test_done_is_only_written_on_a_log_that_shows_no_abort(lake: Lake) -> None:
             assert log.append(head, rows, lambda file: state)
 
     request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
-    assert isinstance(lake.publisher(decides).publish(request), Moved)
+    assert isinstance(lake.publisher(decides).publish(request), Conflict)
     assert lake.publisher().log.outcome(lake.publisher().log.head(), "p1") == "aborted"
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})
 
@@ -511,7 +511,7 @@ def test_the_map_names_our_own_commit(lake: Lake) -> None:
     """Pinned readers see what was published, not what a foreign writer added before the entry was closed."""
     request = lake.request("p1", {"t": {D1: ["a"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
     lake.foreign_rows("t", {D2: ["foreign"]})
     lake.publisher().recover()
     assert lake.rows("t", lake.publisher().log.head().state.versions["t"]) == {D1: ["a"]}
@@ -526,7 +526,7 @@ def test_a_table_that_disappeared_is_named(lake: Lake) -> None:
     """An open entry on a lost table cannot end by itself: the message says what to put back."""
     request = lake.request("p1", {"t": {D1: ["a"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     (lake.root / "t" / "_delta_log").rename(lake.root / "t" / "lost")
     with pytest.raises(PublicationRefused, match="t has disappeared"):
         lake.publisher().recover(["t"])

@@ -8,8 +8,8 @@ import pytest
 
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication import reclaim as reclaim_module
-from backfill_assets.publication.crash_points import Step
-from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.publication.publisher import Conflict, Published, Publisher
 from backfill_assets.publication.reclaim import finish_reclaiming, reclaim, reclaimable
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
@@ -107,7 +107,7 @@ def test_whoever_deletes_a_dead_timeline_and_dies_is_followed_by_another(lake: L
     lake.publish("p1", {"t": {D2: ["b"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(Died):
-        reclaim(lake.publisher(dying_at(Step.RECLAIM_DELETED)), "t")
+        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), "t")
     assert _is_there(lake, timeline)
     finish_reclaiming(lake.publisher())
     assert not _is_there(lake, timeline)
@@ -118,11 +118,11 @@ def test_a_publication_of_doomed_files_is_refused(lake: Lake) -> None:
     request = lake.request("late", {"t": {D1: ["late"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(Died):
-        reclaim(lake.publisher(dying_at(Step.RECLAIM_INTENDED)), "t")
+        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_INTENDED)), "t")
     path = f"t/{request.tables[0].days[0].adds[0].path}"
     assert lake.storage.exists(path)
     moved = lake.publisher().publish(request)
-    assert isinstance(moved, Moved)
+    assert isinstance(moved, Conflict)
     assert path in moved.reasons[0]
     assert not lake.storage.exists(path), "so that nobody adopts the staged day again"
 
@@ -152,7 +152,7 @@ def test_an_intent_that_a_dead_process_left_is_carried_out(lake: Lake) -> None:
         lake.publish(f"p{number}", {"t": {D1: [f"a{number}"], D2: [f"b{number}"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(Died):
-        reclaim(lake.publisher(dying_at(Step.RECLAIM_DELETED)), "t")
+        reclaim(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)), "t")
     assert lake.publisher().log.head().state.reclaiming
     finish_reclaiming(lake.publisher())
     assert not lake.publisher().log.head().state.reclaiming

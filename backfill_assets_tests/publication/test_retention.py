@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publication.compact import compact
-from backfill_assets.publication.publisher import Moved, Published
+from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
@@ -120,7 +120,7 @@ def test_a_vacuumed_timeline_is_not_published(merciless: SparkSession, lake: Lak
     timeline = f"t/{staged.tables[0].days[0].adds[0].path.rsplit('/day=', 1)[0]}"
     lake.table(timeline).delete()
     _vacuum(merciless, lake, VACUUMS_WITHOUT_MERCY[:1], timeline)
-    assert isinstance(lake.publisher().publish(staged), Moved)
+    assert isinstance(lake.publisher().publish(staged), Conflict)
     assert not lake.publisher().log.head().state.open
 
 

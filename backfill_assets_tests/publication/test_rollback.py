@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import DayState, Position
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
@@ -122,7 +122,7 @@ def test_unknown_and_aborted_publications_are_told_apart(lake: Lake) -> None:
         roll_back(lake.publisher(), "nobody", id="undo")
     request = lake.request("p1", {"t": {D1: ["a"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     lake.foreign_rows("t", {D1: ["foreign"]})
     with pytest.raises(InvalidRequest, match="was aborted"):
         roll_back(lake.publisher(), "p1", id="undo")

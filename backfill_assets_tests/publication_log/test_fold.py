@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.reclaim import finish_reclaiming, reclaim_log
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import fold as log_fold
@@ -86,7 +86,7 @@ def test_an_open_entry_is_not_folded(lake: Lake) -> None:
     log = _old_history(lake)
     request = lake.request("open", {"v": {D1: ["x"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     lake.clock += timedelta(days=21)
     entry = log.head().state.open["open"]
     fold(log, lake.clock)
@@ -104,7 +104,7 @@ def test_what_folding_leaves_behind_goes_a_day_later_by_intent(lake: Lake) -> No
     lake.clock += timedelta(days=2)
     assert loose <= set(left_behind(log, lake.clock))
     with pytest.raises(Died):
-        reclaim_log(lake.publisher(dying_at(Step.RECLAIM_DELETED)))
+        reclaim_log(lake.publisher(dying_at(CrashPoint.RECLAIM_DELETED)))
     finish_reclaiming(lake.publisher())
     assert set(lake.storage.missing(loose)) == loose
     assert log.find_prepared("p1") and not reclaim_log(lake.publisher())

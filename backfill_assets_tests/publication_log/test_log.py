@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.records import DayChange, DayContent, Publication
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication_log import log as publication_log
 from backfill_assets.publication_log.files import ENTRIES
@@ -150,7 +150,7 @@ def test_an_aborted_publication_changes_no_day_state(lake: Lake) -> None:
     before = lake.publisher().log.day_states(lake.publisher().log.head())
     request = lake.request("p2", {"t": {D1: ["b"]}, "u": {D1: ["c"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(request)
     lake.foreign_rows("u", {D1: ["foreign"]})
     assert lake.publisher().recover() == {"p2": "aborted"}
     head = lake.publisher().log.head()
@@ -187,7 +187,7 @@ def test_maintenance_of_the_log_by_others_is_survived(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"]}})
     request = lake.request("p2", {"t": {D1: ["b"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     lake.table(LOG_TABLE).optimize.compact()
     assert set(lake.publisher().log.head().state.open) == {"p2"}
     assert isinstance(lake.publisher().publish(request), Published)

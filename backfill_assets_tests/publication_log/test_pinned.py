@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.reclaim import reclaimable
 from backfill_assets.published.observed import observe
@@ -102,7 +102,7 @@ def test_an_entry_whose_commit_is_gone_is_closed_on_a_version_with_its_files_or_
 ) -> None:
     """Left open for longer than the table's log is kept: a map with rows of others would break pinned readers."""
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(lake.request("p1", {"t": {D1: ["a"]}}))
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(lake.request("p1", {"t": {D1: ["a"]}}))
     newest = _commit_nothing(lake, "t")
     if foreign:
         lake.foreign_rows("t", {D1: ["foreign"]})

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.lakehouse.records import Notice, Publication
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.files import ENTRIES
@@ -37,12 +37,14 @@ def _some_history(lake: Lake) -> tuple[HeadState, Publication]:
     told = lake.request("p2", {"u": {D1: ["c"]}}).model_copy(update={"notice": Notice(title="c is there")})
     assert isinstance(lake.publisher().publish(told), Published)
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(lake.request("p3", {"t": {D2: ["x"]}, "u": {D2: ["y"]}}))
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(
+            lake.request("p3", {"t": {D2: ["x"]}, "u": {D2: ["y"]}})
+        )
     lake.foreign_rows("u", {D2: ["foreign"]})
     assert lake.publisher().recover() == {"p3": "aborted"}
     request = lake.request("p4", {"t": {D1: ["d"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.PREPARED)).publish(request)
+        lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)
     return lake.publisher().log.head().state, request
 
 
@@ -90,10 +92,12 @@ def test_an_abort_that_was_decided_is_in_the_rebuilt_head(lake: Lake) -> None:
     """A head without it would carry the publication forward that others are taking back."""
     lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.TABLE_COMMITTED)).publish(lake.request("p2", {"t": {D1: ["x"]}, "u": {D1: ["y"]}}))
+        lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(
+            lake.request("p2", {"t": {D1: ["x"]}, "u": {D1: ["y"]}})
+        )
     lake.foreign_rows("u", {D1: ["foreign"]})
     with pytest.raises(Died):
-        lake.publisher(dying_at(Step.ABORT_DECIDED)).recover()
+        lake.publisher(dying_at(CrashPoint.ABORT_DECIDED)).recover()
     _forget_old_commits(lake)
     assert lake.publisher().log.head().state.open["p2"].aborting
     assert lake.publisher().recover() == {"p2": "aborted"}

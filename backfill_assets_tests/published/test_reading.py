@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.days import parse_day
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.publication.publisher import Step
+from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.history import history
 from backfill_assets.published.observed import observe
@@ -45,7 +45,7 @@ def pinned(lakehouse: SmallLakehouse, publication: str | None = None) -> list[li
 def test_a_pinned_reader_sees_the_old_state_while_half_of_a_publication_is_in(lakehouse: SmallLakehouse) -> None:
     """The first table has the new rows already, the second has not: nobody who pins may see that."""
     lakehouse.publish("first", {"fact": {DAY: [1]}, "revenue": {DAY: [10]}})
-    lakehouse.crash("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}}, at=Step.TABLE_COMMITTED)
+    lakehouse.crash("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}}, at=CrashPoint.TABLE_COMMITTED)
     assert lakehouse.newest("fact").to_pyarrow_table().column("id").to_pylist() == [2]
     assert lakehouse.newest("revenue").to_pyarrow_table().column("id").to_pylist() == [10]
     assert pinned(lakehouse) == [[1], [10]]
@@ -87,7 +87,7 @@ def test_what_cannot_be_pinned_is_refused_by_name(lakehouse: SmallLakehouse) -> 
     with pytest.raises(InvalidRequest, match="no publication 'first'"):
         published_versions(lakehouse.storage, "first")
     lakehouse.publish("first", {"fact": {DAY: [1]}})
-    lakehouse.crash("second", {"fact": {DAY: [2]}}, at=Step.PREPARED)
+    lakehouse.crash("second", {"fact": {DAY: [2]}}, at=CrashPoint.PREPARED)
     with pytest.raises(InvalidRequest, match="Did you mean first"):
         published_versions(lakehouse.storage, "fist")
     with pytest.raises(InvalidRequest, match="second is still under way"):
@@ -125,7 +125,7 @@ def test_a_days_state_is_told_as_of_a_publication(lakehouse: SmallLakehouse) -> 
 def test_half_of_a_publication_is_observed_as_nobodys_foreign_write(lakehouse: SmallLakehouse) -> None:
     """Status would cry foreign write during every publication; a true one is still seen."""
     lakehouse.publish("first", {"fact": {DAY: [1]}, "revenue": {DAY: [10]}})
-    lakehouse.crash("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}}, at=Step.TABLE_COMMITTED)
+    lakehouse.crash("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}}, at=CrashPoint.TABLE_COMMITTED)
     half = observe(lakehouse.storage, ["fact", "revenue"])
     assert half.open == ("second",)
     assert all(half.newest[table][DAY] == half.states[table, DAY].physical for table in ("fact", "revenue"))
@@ -141,7 +141,7 @@ def test_history_tells_every_publication_newest_first(lakehouse: SmallLakehouse)
     lakehouse.publish("first", {"fact": {DAY: [1], NEXT: [2]}, "revenue": {DAY: [10]}})
     lakehouse.publish("second", {"fact": {DAY: [3, 4]}}, code="v2")
     roll_back(lakehouse.publisher, "second", id="undone")
-    lakehouse.crash("third", {"fact": {DAY: [5]}}, at=Step.PREPARED)
+    lakehouse.crash("third", {"fact": {DAY: [5]}}, at=CrashPoint.PREPARED)
     told = {each.publication: each for each in history(lakehouse.storage)}
     assert list(told) == ["third", "undone", "second", "first"]
     assert [each.outcome for each in told.values()] == ["open", "done", "done", "done"]
@@ -155,7 +155,7 @@ def test_history_tells_every_publication_newest_first(lakehouse: SmallLakehouse)
 def test_history_tells_what_was_aborted(lakehouse: SmallLakehouse) -> None:
     """Somebody wrote between prepare and commit: the entry stays in the story, with the reason."""
     lakehouse.publish("first", {"fact": {DAY: [1]}})
-    lakehouse.crash("second", {"fact": {DAY: [2]}}, at=Step.PREPARED)
+    lakehouse.crash("second", {"fact": {DAY: [2]}}, at=CrashPoint.PREPARED)
     lakehouse.write_past_the_protocol("fact", DAY, [9])
     lakehouse.publisher.recover()
     (second, _) = history(lakehouse.storage)

@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.rows import DAY_COLUMNS, _content_columns, day_state
 from backfill_assets.published import observed
 from backfill_assets.published.observed import observe
-from backfill_assets.published.standing import files_may_go, free_bytes, look
+from backfill_assets.published.standing import files_may_go, free_bytes, observe_tables
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 D1, D2 = "2017-03-01", "2017-03-02"
@@ -33,7 +33,7 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 def test_sizes_schemas_and_the_entry_looked_at(lakehouse: SmallLakehouse) -> None:
     """Bytes of each day as the last closed entry has it; tables that are not there have neither."""
     lakehouse.publish("first", {"fact": {D1: [1], D2: [2, 3]}})
-    standing = look(lakehouse.storage, ["fact", "report"])
+    standing = observe_tables(lakehouse.storage, ["fact", "report"])
     sizes = {
         f.path.split("day=")[1][:10]: f.size
         for f in lakehouse.storage.files("fact", recursive=True)
@@ -47,7 +47,7 @@ def test_sizes_schemas_and_the_entry_looked_at(lakehouse: SmallLakehouse) -> Non
 def test_nothing_is_created_by_looking(tmp_path: Path) -> None:
     """A mistyped path stays a path."""
     empty = SmallLakehouse(tmp_path / "nowhere")
-    assert look(empty.storage, ["fact"]).bytes == {}
+    assert observe_tables(empty.storage, ["fact"]).bytes == {}
     assert free_bytes(empty.storage) is None and plan_ids(empty.storage) == open_plan_ids(empty.storage) == []
     assert not (tmp_path / "nowhere").exists()
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.declaration import DayFacts, DayRule, Dimension
-from backfill_assets.quality.gates import Finding, finding
+from backfill_assets.quality.gates import GateFinding, finding
 from backfill_assets.quality.measures import aggregates
 from backfill_assets.quality.summary import DIMENSIONS
 from backfill_assets_tests.quality.quality_page import LAYERS, coverage, rule_classes, thresholds, without_rules
@@ -68,7 +68,7 @@ def test_the_dimensions_are_the_five() -> None:
 def test_the_rule_of_the_page_works() -> None:
     """People copy it: it must be judged like any other."""
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    known: dict[str, Any] = {each.__name__: each for each in (DayRule, DayFacts, Finding, Decimal, Mapping, Column)}
+    known: dict[str, Any] = {each.__name__: each for each in (DayRule, DayFacts, GateFinding, Decimal, Mapping, Column)}
     known |= {"dataclass": dataclass, "ClassVar": ClassVar, "Dimension": Dimension, "F": F}
     known |= {"aggregates": aggregates, "finding": finding, "__name__": "docs"}
     exec(compile(code, "quality.md", "exec", dont_inherit=True), known)  # noqa: S102

@@ -9,15 +9,15 @@ import pytest
 from backfill_assets.datasets import registry
 from backfill_assets.model.declaration import DayFacts, Metrics
 from backfill_assets.quality import watchdogs
-from backfill_assets.quality.watchdogs import Recorded
+from backfill_assets.quality.watchdogs import RecordedDay
 
 REVENUE = registry.table("fact_daily_revenue")
-GOOD = Recorded(rows=2, checksum="77", content_hash_sum=None, files_as_published=True)
+GOOD = RecordedDay(rows=2, checksum="77", content_hash_sum=None, files_as_published=True)
 OWN: Metrics = {"rows": 2, "checksum": "77", "total_revenue_eur": "10.5000", "total_quantity": 4, "total_lines": 3}
 FACT: Metrics = {"rows": 3, "total_amount_eur": "10.5000", "total_quantity": 4}
 
 
-def _failed(recorded: Recorded, own: Metrics, fact: Metrics | None = None) -> dict[str, str]:
+def _failed(recorded: RecordedDay, own: Metrics, fact: Metrics | None = None) -> dict[str, str]:
     facts = DayFacts(own=own, upstream={"fact_sales_transactions": fact or FACT})
     return {rule.rule: rule.observed for rule in watchdogs.judge(REVENUE, recorded, facts) if not rule.passed}
 
@@ -41,7 +41,7 @@ def test_a_day_that_holds_what_was_published_passes_and_thresholds_are_not_judge
         (GOOD, {**OWN, "total_revenue_eur": "10.5001"}, "total_agrees_revenue_eur"),
     ],
 )
-def test_each_way_to_be_wrong_is_noticed(recorded: Recorded, own: Metrics, rule: str) -> None:
+def test_each_way_to_be_wrong_is_noticed(recorded: RecordedDay, own: Metrics, rule: str) -> None:
     """One rule fails, with what was seen; the others still hold."""
     assert list(_failed(recorded, own)) == [rule]
 
@@ -55,7 +55,7 @@ def test_raw_is_never_said_to_be_rebuilt() -> None:
     """Landed files count once: nothing would be taken in again. A person has to look."""
     raw = registry.table("raw_sales")
     own: Metrics = {"rows": 1, "checksum": "1", "content_hash_sum": "5", "recomputed_hash_sum": "5"}
-    told = watchdogs.judge(raw, Recorded(2, None, "9", files_as_published=False), DayFacts(own=own))
+    told = watchdogs.judge(raw, RecordedDay(2, None, "9", files_as_published=False), DayFacts(own=own))
     failed = [rule for rule in told if not rule.passed]
     assert [rule.rule for rule in failed] == [watchdogs.FILES, watchdogs.CONTENT]
     assert all("cannot be built again" in rule.next_step for rule in failed)

@@ -14,7 +14,7 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.holds import all_holds
-from backfill_assets.publication.publisher import Moved, Published, Publisher
+from backfill_assets.publication.publisher import Conflict, Published, Publisher
 from backfill_assets.rebuild.arrivals import ArrivalBuild
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.lake import Lake
@@ -44,7 +44,7 @@ class Ingest(ArrivalBuild):
         return None
 
 
-def ingest(tmp_path: Path, publish: Callable[[object], Published | Moved]) -> Ingest:
+def ingest(tmp_path: Path, publish: Callable[[object], Published | Conflict]) -> Ingest:
     storage = Storage(str(tmp_path))
     publisher = Publisher(storage)
     publisher.publish = publish  # type: ignore[method-assign,assignment]
@@ -58,10 +58,10 @@ def test_an_ingest_beside_a_steady_appender_ends(tmp_path: Path) -> None:
     """Rows keep arriving while it looks for supersessions: it gives up with a reason, and its rows stay staged."""
     tries: list[object] = []
 
-    def moved(request: object) -> Moved:
+    def moved(request: object) -> Conflict:
         tries.append(request)
         assert len(tries) < 100, "without bound"
-        return Moved({}, reasons=("raw_sales gained rows",))
+        return Conflict({}, reasons=("raw_sales gained rows",))
 
     with pytest.raises(PublicationRefused, match="raw_sales: rows arrived 20 times"):
         ingest(tmp_path, moved).take_in([], [])
@@ -73,9 +73,9 @@ def test_after_several_times_others_are_asked_to_let_it_pass(tmp_path: Path) -> 
     storage = Storage(str(tmp_path))
     held: list[int] = []
 
-    def publish(request: object) -> Published | Moved:
+    def publish(request: object) -> Published | Conflict:
         held.append(len(all_holds(storage)))
-        return Published("p", {}) if len(held) == 5 else Moved({}, reasons=("raw_sales gained rows",))
+        return Published("p", {}) if len(held) == 5 else Conflict({}, reasons=("raw_sales gained rows",))
 
     assert isinstance(ingest(tmp_path, publish).take_in([], []), Published)
     assert held == [0, 0, 0, 1, 1]

@@ -32,12 +32,12 @@ def version(*reads: Reads, name: str = "v1") -> Version:
     return Version(name, "", reads, transform)  # type: ignore[arg-type]
 
 
-def wanted(name: str = "v1", bronze: str = "10:1", rate: str = "5:1") -> decide.Wanted:
+def wanted(name: str = "v1", bronze: str = "10:1", rate: str = "5:1") -> decide.InputFingerprint:
     logicals = {"bronze": {str(DAY): bronze}, "fx": {str(DAY - timedelta(days=n)): rate for n in range(8)}}
     return decide.wanted(DAILY, version(Reads("bronze"), Reads("fx", -7), name=name), [DAY], logicals)[DAY]
 
 
-def state(built: decide.Wanted, files: tuple[str, ...] = FILES) -> DayState:
+def state(built: decide.InputFingerprint, files: tuple[str, ...] = FILES) -> DayState:
     content = DayContent(rows=10, checksum="1", code_version="v1", inputs=built.inputs)
     return DayState(
         table="fact",
@@ -49,7 +49,7 @@ def state(built: decide.Wanted, files: tuple[str, ...] = FILES) -> DayState:
     )
 
 
-def is_unchanged(now: decide.Wanted, then: DayState | None, files: tuple[str, ...] = FILES) -> bool:
+def is_unchanged(now: decide.InputFingerprint, then: DayState | None, files: tuple[str, ...] = FILES) -> bool:
     states = {} if then is None else {("fact", str(DAY)): then}
     return decide.unchanged(["fact"], DAY, now, states, {("fact", str(DAY)): Expected(files=files, publication="p")})
 
@@ -64,7 +64,7 @@ def test_a_day_built_from_the_same_inputs_by_the_same_code_is_unchanged() -> Non
     [wanted(name="v2"), wanted(bronze="11:1"), wanted(bronze="10:2"), wanted(rate="5:2")],
     ids=["other code", "more rows upstream", "other content upstream", "a rate within the look back"],
 )
-def test_whatever_a_day_is_computed_from_makes_it_change(now: decide.Wanted) -> None:
+def test_whatever_a_day_is_computed_from_makes_it_change(now: decide.InputFingerprint) -> None:
     """Each part of the input fingerprint counts; dropping one would reuse a wrong day."""
     assert not is_unchanged(now, state(wanted()))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.days import DayRange
-from backfill_assets.rebuild.narrow import narrowed
+from backfill_assets.rebuild.narrow import isolate_failing_days
 
 DAYS = list(DayRange.parse("2017-03-01..2017-05-29"))
 
@@ -33,7 +33,7 @@ class Attempts:
 
 
 def narrow(attempts: Attempts) -> dict[date, Exception]:
-    return narrowed(attempts, DAYS, lambda error: isinstance(error, Broken), lambda _: None)
+    return isolate_failing_days(attempts, DAYS, lambda error: isinstance(error, Broken), lambda _: None)
 
 
 @given(st.sets(st.sampled_from(DAYS), max_size=3))
@@ -61,4 +61,4 @@ def test_an_error_that_is_not_about_days_is_raised_at_once() -> None:
         raise ConnectionError("the server is gone")
 
     with pytest.raises(ConnectionError):
-        narrowed(gone, DAYS, lambda error: isinstance(error, Broken), lambda _: None)
+        isolate_failing_days(gone, DAYS, lambda error: isinstance(error, Broken), lambda _: None)

@@ -12,14 +12,14 @@ import pytest
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.lineage import lineages
 from backfill_assets.rebuild import reproduce as reproduce_module
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.reproduce import Reproduction, Verdict, reproduce
+from backfill_assets.rebuild.reproduce import Reproduction, ReproductionVerdict, reproduce
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay
 from backfill_assets.settings import Settings
 from backfill_assets_tests.small_lakehouse import Rows, SmallLakehouse
@@ -160,7 +160,7 @@ def test_an_undo_is_proven_by_the_publication_that_computed_what_it_put_back(aga
     roll_back(again.small.publisher, "new", id="undo")
     again.gives = {DAY: 10, NEXT: 12}
     found = {(day.table, str(day.day)): day for day in again.run("undo").days}
-    assert {day.verdict for day in found.values()} == {Verdict.EQUAL}
+    assert {day.verdict for day in found.values()} == {ReproductionVerdict.EQUAL}
     assert (found["bronze_sales", DAY].computed_by, found["bronze_sales", DAY].moved) == ("old", True)
     assert found["bronze_sales", NEXT].computed_by == "" and found["bronze_sales", NEXT].published is not None
     roll_back(again.small.publisher, "undo", id="back")
@@ -218,7 +218,7 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
 
 def test_what_was_aborted_or_is_unknown_is_refused(again: Again) -> None:
     again.small.publish("first", {"bronze_sales": {DAY: [1]}})
-    again.small.crash("dead", {"bronze_sales": {DAY: [2]}}, at=Step.PREPARED)
+    again.small.crash("dead", {"bronze_sales": {DAY: [2]}}, at=CrashPoint.PREPARED)
     again.small.write_past_the_protocol("bronze_sales", DAY, [9])
     again.small.publisher.recover()
     with pytest.raises(InvalidRequest, match="dead brought nothing"):

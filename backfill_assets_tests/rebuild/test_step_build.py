@@ -15,7 +15,7 @@ from backfill_assets.datasets.sales.contracts import FactDailyRevenue
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry, Verdict
+from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, RuleOutcome, Step, Table, Version
 from backfill_assets.rebuild import decide
@@ -61,7 +61,7 @@ class World:
         for day in days:
             self.small.write_past_the_protocol("fact", str(day), [77])
 
-    def wanted(self, version: Version, day: date) -> decide.Wanted:
+    def wanted(self, version: Version, day: date) -> decide.InputFingerprint:
         logicals = {table: {str(day): fingerprints.logical(1, 1)} for table in ("bronze", "rates")}
         return decide.wanted(STEP, version, [day], logicals)[day]
 
@@ -78,9 +78,9 @@ class World:
         timeline.judge({day: self.verdict(version, found) for day, found in staged.items()})
         timeline.open()
 
-    def verdict(self, version: Version, wanted: decide.Wanted) -> Verdict:
+    def verdict(self, version: Version, wanted: decide.InputFingerprint) -> GateVerdict:
         content = DayContent(1, version.name[1:], version.name, inputs=wanted.inputs)
-        return Verdict(input_fingerprint=wanted.input_fingerprint, passed=True, content=content)
+        return GateVerdict(input_fingerprint=wanted.input_fingerprint, passed=True, content=content)
 
     def build(
         self, *days: date, version: str | None = None, force: bool = False, later: Sequence[date] = ()

@@ -12,7 +12,7 @@ from deltalake import CommitProperties, write_deltalake
 from backfill_assets.datasets import registry
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent
-from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry, Verdict
+from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publication.holds import HOLD_SECONDS, HeldDays, put_hold
 from backfill_assets.rebuild.builder import Builder
@@ -64,7 +64,7 @@ class Waiting:
         rows = table_of(str(DAY), ids)
         write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=metadata)
         content = DayContent(rows=1, checksum="1", code_version=version, inputs=inputs)
-        timeline.judge({str(DAY): Verdict(input_fingerprint=staged_as, passed=True, content=content)})
+        timeline.judge({str(DAY): GateVerdict(input_fingerprint=staged_as, passed=True, content=content)})
         timeline.open()
 
 

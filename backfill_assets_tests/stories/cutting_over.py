@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.publication.crash_points import Reached, Step
+from backfill_assets.publication.crash_points import CrashPoint, Reached
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.settings import Settings
 from backfill_assets_tests.stories.staged_campaign import CAMPAIGN, RUN, steps
@@ -49,7 +49,7 @@ def _cut_over(home: Path, kill_at: list[str]) -> int:
 def _dying(reached: Path, kill_at: list[str]) -> Reached:
     counts: dict[str, int] = {}
 
-    def at(step: Step, about: str) -> None:
+    def at(step: CrashPoint, about: str) -> None:
         counts[step.value] = counts.get(step.value, 0) + 1
         with reached.open("a") as file:
             file.write(f"{step.value}\t{counts[step.value]}\n")

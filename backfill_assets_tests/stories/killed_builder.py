@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.rows import stage as write_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.rebuild import arrivals
 from backfill_assets.rebuild import stage as staging
@@ -65,7 +65,7 @@ def watch_staging(place: Place) -> None:
     Timeline.judge = judge  # type: ignore[assignment,method-assign]
 
 
-def told(place: Place) -> Callable[[Step, str], None]:
+def told(place: Place) -> Callable[[CrashPoint, str], None]:
     """``20170301t101112-bronze-sales-0a1b2c3d`` is a publication of ``bronze_sales``."""
     return lambda step, about: place(step.value, "_".join(about.split("-")[1:-1]))
 

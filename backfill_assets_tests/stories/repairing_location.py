@@ -22,7 +22,7 @@ from backfill_assets.defs.sensors import repairs
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication_log.log import PublicationLog
-from backfill_assets.published.observed import Observed, observe
+from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets_tests.defs.small_chain import inputs_of, publish_step
@@ -67,7 +67,7 @@ class SmallBuilder:
         )
 
 
-def _unchanged(step: Step, day: str, observed: Observed) -> bool:
+def _unchanged(step: Step, day: str, observed: LogView) -> bool:
     inputs = "" if step.source else inputs_of(step, day, observed)
     states = [(table.name, observed.states.get((table.name, day))) for table in step.tables]
     return all(

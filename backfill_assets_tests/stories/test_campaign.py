@@ -27,8 +27,8 @@ from backfill_assets.lakehouse.records import Notice
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.observe import situation_now
-from backfill_assets.plan.records import Asked, Plan
+from backfill_assets.plan.observe import observe_context
+from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import announce, delivered_keys, due_notices
 from backfill_assets.rebuild.outcome import RunInfo
@@ -60,8 +60,8 @@ def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
 
 
 def planned(workshop: Workshop) -> Plan:
-    asked = Asked(target=FACT, days=str(DAYS), version="v2")
-    plan = make_plan(asked, situation_now(workshop.settings, FACT, DAYS))
+    asked = PlanRequest(target=FACT, days=str(DAYS), version="v2")
+    plan = make_plan(asked, observe_context(workshop.settings, FACT, DAYS))
     keep_plan(workshop.builder.lake.storage, plan.id, plan.to_json())
     return plan
 
@@ -112,7 +112,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     new = checksums(wrong)
     assert all(new[table] != old[table] for table in TABLES)
     publications = {state.publication for table in TABLES for state in wrong.states(table).values()}
-    published = str(at.course.done[CampaignStep.CUT_OVER].told["publication"])
+    published = str(at.state.done[CampaignStep.CUT_OVER].told["publication"])
     assert published in publications
     told = daemon.instance.fetch_materializations(dg.AssetRecordsFilter(dg.AssetKey(FACT)), limit=100).records
     assert {str(r.asset_materialization.metadata["publication"].value) for r in told if r.asset_materialization} == {
@@ -139,8 +139,8 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 
 def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> None:
     """What the plan expects is judged after each wave, and what was seen is kept for whoever looks."""
-    old, asked = checksums(wrong), Asked(target=FACT, days=str(DAYS), version="v2")
-    plan = make_plan(asked, situation_now(wrong.settings, FACT, DAYS), (Expectation.parse("everything unchanged"),))
+    old, asked = checksums(wrong), PlanRequest(target=FACT, days=str(DAYS), version="v2")
+    plan = make_plan(asked, observe_context(wrong.settings, FACT, DAYS), (Expectation.parse("everything unchanged"),))
     keep_plan(wrong.builder.lake.storage, plan.id, plan.to_json())
     at = campaign(wrong, plan)
     at.start(Options(WAVES))

@@ -14,9 +14,9 @@ from backfill_assets.campaign.steps import do_step
 from backfill_assets.days import DayRange
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
-from backfill_assets.plan.observe import situation_of_plan
+from backfill_assets.plan.observe import observe_context_of
 from backfill_assets.plan.records import Plan
-from backfill_assets.plan.situation import Situation
+from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.senders import LogSender
 from backfill_assets.rebuild.shadow import shadow
@@ -47,8 +47,8 @@ class Carried:
         for step in chosen:
             do_step(self.at, step, LogSender(self.notices.append), self.situation)
 
-    def situation(self, plan: Plan) -> Situation:
-        return situation_of_plan(self.workshop.settings, plan)
+    def situation(self, plan: Plan) -> PlanContext:
+        return observe_context_of(self.workshop.settings, plan)
 
     def up_to_cut_over(self) -> None:
         self.do(*BEFORE_CUT_OVER)
@@ -104,7 +104,7 @@ def test_a_publication_that_nobody_told_of_is_found_and_a_wrong_one_is_put_back(
     journal = wrong.settings.lakehouse / "_campaigns" / story.at.campaign
     before = {entry.name for entry in journal.iterdir()}
     story.do(CampaignStep.CUT_OVER)
-    published, brought = (story.at.course.done[CampaignStep.CUT_OVER].told[name] for name in ("publication", "days"))
+    published, brought = (story.at.state.done[CampaignStep.CUT_OVER].told[name] for name in ("publication", "days"))
     assert brought[FACT] == ["2017-03-01..2017-03-09"]
     (told,) = [entry for entry in journal.iterdir() if entry.name not in before]
     told.unlink()
@@ -113,14 +113,14 @@ def test_a_publication_that_nobody_told_of_is_found_and_a_wrong_one_is_put_back(
 
     story.do(CampaignStep.CUT_OVER)
 
-    again = story.at.course.done[CampaignStep.CUT_OVER].told
+    again = story.at.state.done[CampaignStep.CUT_OVER].told
     assert (again["publication"], again["days"]) == (published, brought)
     assert checksums(wrong) == new != old
     damage(wrong, "report_monthly_close", date(2017, 3, 1))
     with pytest.raises(CampaignStopped, match=r"report_monthly_close 2017-03-01 .* All of it was put back by"):
         story.do(CampaignStep.DOWNSTREAM)
     assert checksums(wrong) == old
-    assert story.at.course.rolled_back is not None
+    assert story.at.state.rolled_back is not None
     story.do(CampaignStep.TELL_AFTER)
     assert sum(published in notice for notice in story.notices) == 1
 
@@ -138,7 +138,7 @@ def test_rows_that_come_after_the_cut_over_make_a_day_stale_and_not_wrong(wrong:
 
     story.do(CampaignStep.DOWNSTREAM)
 
-    assert story.at.course.rolled_back is None and checksums(wrong) == new
+    assert story.at.state.rolled_back is None and checksums(wrong) == new
     damage(wrong, FACT, date(2017, 3, 3))
     with pytest.raises(CampaignStopped, match=rf"{FACT} 2017-03-03 is not as it was published"):
         story.do(CampaignStep.DOWNSTREAM)

@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
-from backfill_assets.rebuild.reproduce import Verdict
+from backfill_assets.rebuild.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.personal_key import VISITS, visit
 from backfill_assets_tests.strategies.landed_sales import land
@@ -106,7 +106,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     again = workshop.build("raw_visits", ARRIVED)
     assert all(day.reused for day in again.days) and not again.publications
     reproduced = workshop.builder.reproduce(taken_in).days
-    assert {day.verdict for day in reproduced} == {Verdict.EQUAL}, "taken in again as it was declared then"
+    assert {day.verdict for day in reproduced} == {ReproductionVerdict.EQUAL}, "taken in again as it was declared then"
     (moved_by,) = result.publications
     assert all("put on other days" in day.reason for day in workshop.builder.reproduce(moved_by).days)
 

@@ -23,7 +23,7 @@ import pytest
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import timelines_of
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild.shadow import shadow
 from backfill_assets_tests.stories import cutting_over
@@ -40,13 +40,13 @@ SEED = int(os.environ.get("BACKFILL_SEED", "6"))
 TRIES = 4
 """So many random moments are tried at most for each that is to hit."""
 MUST_BE_HIT = {
-    Step.LOG_READ,
-    Step.TABLES_READ,
-    Step.PREPARED,
-    Step.TABLE_LOADED,
-    Step.TABLE_COMMITTED,
-    Step.CLOSING,
-    Step.CLOSED,
+    CrashPoint.LOG_READ,
+    CrashPoint.TABLES_READ,
+    CrashPoint.PREPARED,
+    CrashPoint.TABLE_LOADED,
+    CrashPoint.TABLE_COMMITTED,
+    CrashPoint.CLOSING,
+    CrashPoint.CLOSED,
 }
 
 

@@ -30,7 +30,7 @@ import pytest
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.undo import undo
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.publication.crash_points import Step
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.published.reading import PublishedTable, published_versions
 from backfill_assets.rebuild.shadow import shadow
 from backfill_assets_tests import oracle
@@ -179,7 +179,7 @@ def test_a_polling_reader_sees_all_old_or_all_new_through_shadow_cut_over_and_ro
         assert all(reader.legal["old"][table] != reader.legal["new"][table] for table in TABLES)
 
         cutting, back = Transition("cut-over", ("old", "new")), Transition("rollback", ("new", "old"))
-        stops: Counter[Step] = Counter()
+        stops: Counter[CrashPoint] = Counter()
         there_and_back(wrong, reader, cutting, back, stops)
         fast_cut, fast_back = Transition("fast cut-over", ("old", "new")), Transition("fast rollback", ("new", "old"))
         for number in range(MOST_ROUNDS):
@@ -200,11 +200,11 @@ def there_and_back(
     reader: PollingReader,
     cutting: Transition,
     back: Transition,
-    stops: Counter[Step] | None = None,
+    stops: Counter[CrashPoint] | None = None,
 ) -> None:
     """Cut over and roll back. With ``stops``, wait for the reader at each step, and count it there."""
 
-    def stop(step: Step, about: str) -> None:
+    def stop(step: CrashPoint, about: str) -> None:
         if stops is not None:
             reader.wait_for(AT_EACH_STEP)
             stops[step] += 1

@@ -12,8 +12,8 @@ import pytest
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
-from backfill_assets.upkeep.repair import MOST_ATTEMPTS, Decision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, Reason, Seen, UnderWay
+from backfill_assets.upkeep.repair import MOST_ATTEMPTS, RepairDecision, repairs_needed
+from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, StaleReason, WriteUnderWay
 from backfill_assets_tests.plan import test_status
 from backfill_assets_tests.plan.test_status import Anything, World
 
@@ -45,8 +45,8 @@ def world() -> World:
     return world
 
 
-def _decide(world: World, **seen: object) -> Decision:
-    return repairs_needed(Seen(STEPS, world.observed(), **seen))  # type: ignore[arg-type]
+def _decide(world: World, **seen: object) -> RepairDecision:
+    return repairs_needed(RepairContext(STEPS, world.observed(), **seen))  # type: ignore[arg-type]
 
 
 def _watch(world: World, table: str, day: date) -> FailedWatch:
@@ -100,7 +100,7 @@ class Case:
     name: str
     happened: Callable[[World], object]
     days: dict[str, set[date]] = field(default_factory=dict)
-    reason: Reason | None = None
+    reason: StaleReason | None = None
     people: tuple[str, ...] = ()
 
 
@@ -110,24 +110,24 @@ def _of(days: set[date], *tables: str, weeks: set[date]) -> dict[str, set[date]]
 
 CASES = (
     Case("nothing", lambda world: None),
-    Case("late rows on one day", lambda w: _late(w, D), _of({D}, *SALES, weeks={MONDAY}), Reason.LATE_ROWS),
+    Case("late rows on one day", lambda w: _late(w, D), _of({D}, *SALES, weeks={MONDAY}), StaleReason.LATE_ROWS),
     Case(
         "late rows on days apart are one backfill, and touch exactly their weeks",
         lambda w: _late(w, D, E, NEXT_WEEK),
         _of({D, E, NEXT_WEEK}, *SALES, weeks={MONDAY, NEXT_WEEK}),
-        Reason.LATE_ROWS,
+        StaleReason.LATE_ROWS,
     ),
     Case(
         "a fact overwritten: what it was made of stays",
         lambda w: w.write_past_the_protocol("fact", D),
         _of({D}, "fact", "revenue", weeks={MONDAY}),
-        Reason.FOREIGN_WRITE,
+        StaleReason.FOREIGN_WRITE,
     ),
     Case(
         "a companion overwritten: the whole step comes along",
         lambda w: w.write_past_the_protocol("quarantine", D),
         _of({D}, *SALES, weeks={MONDAY}),
-        Reason.FOREIGN_WRITE,
+        StaleReason.FOREIGN_WRITE,
     ),
     Case(
         "a rate changed: the days that look back to it",
@@ -138,25 +138,25 @@ CASES = (
             "revenue": {NEXT_WEEK, DAYS.last},
             "weekly": {NEXT_WEEK},
         },
-        Reason.LATE_ROWS,
+        StaleReason.LATE_ROWS,
     ),
     Case(
         "a fact was rebuilt by hand: its reports follow",
         lambda w: w.publish("fact", D, checksum="8"),
         {"revenue": {D}, "weekly": {MONDAY}},
-        Reason.INPUT_CHANGED,
+        StaleReason.INPUT_CHANGED,
     ),
     Case(
         "a week that nobody built",
         _forget_the_week,
         {"weekly": {MONDAY}},
-        Reason.MISSING,
+        StaleReason.MISSING,
     ),
     Case(
         "rows for a day that was never built, which lacks its rates: nothing can be done",
         lambda w: w.publish("raw", date(2017, 3, 20)),
         _of({date(2017, 3, 20)}, "bronze", "quarantine", weeks=set()),
-        Reason.MISSING,
+        StaleReason.MISSING,
     ),
     Case("other code is a decision of people", lambda w: w.publish("revenue", D, code="v1"), people=("revenue",)),
     Case("raw overwritten is for people", lambda w: w.write_past_the_protocol("raw", D), people=("raw",)),
@@ -266,7 +266,7 @@ def test_a_bad_day_does_not_hold_the_good_ones_back_twice(world: World) -> None:
 def test_it_waits_for_what_is_under_way_on_its_tables_only(world: World) -> None:
     """Two runs on the same days would only take turns; other tables are not held up."""
     _late(world, D)
-    run = UnderWay("the run 0123")
+    run = WriteUnderWay("the run 0123")
     decision = _decide(world, busy={"revenue": [run]})
     assert (decision.launch, len(decision.waiting)) == ((), 1)
     assert "the run 0123" in decision.waiting[0]
@@ -276,9 +276,11 @@ def test_it_waits_for_what_is_under_way_on_its_tables_only(world: World) -> None
 def test_it_waits_for_what_is_under_way_on_its_days_only(world: World) -> None:
     """A run on other days of the same tables is no reason to leave a day wrong."""
     _late(world, D)
-    (waiting,) = _decide(world, busy={"fact": [UnderWay("the run 0123", {E}), UnderWay("the run 4567", {D})]}).waiting
+    (waiting,) = _decide(
+        world, busy={"fact": [WriteUnderWay("the run 0123", {E}), WriteUnderWay("the run 4567", {D})]}
+    ).waiting
     assert "the run 4567" in waiting
-    assert len(_decide(world, busy={"fact": [UnderWay("the run 0123", {E})]}).launch) == 1
+    assert len(_decide(world, busy={"fact": [WriteUnderWay("the run 0123", {E})]}).launch) == 1
 
 
 def test_reasons_on_the_same_tables_take_turns(world: World) -> None:
@@ -286,7 +288,7 @@ def test_reasons_on_the_same_tables_take_turns(world: World) -> None:
     world.write_past_the_protocol("fact", E)
     _late(world, D)
     decision = _decide(world)
-    assert [repair.troubles[0].reason for repair in decision.launch] == [Reason.FOREIGN_WRITE]
+    assert [repair.troubles[0].reason for repair in decision.launch] == [StaleReason.FOREIGN_WRITE]
     assert "late rows" in decision.waiting[0]
 
 
@@ -308,7 +310,7 @@ def test_a_day_that_has_not_ended_is_nobodys_trouble_yet(world: World) -> None:
     """A till with a fast clock sends rows of tomorrow: they are built when that day is."""
     tomorrow = DAYS.last + timedelta(days=1)
     world.publish("raw", tomorrow)
-    assert _decide(world, today=tomorrow) == Decision()
+    assert _decide(world, today=tomorrow) == RepairDecision()
     assert _decide(world, today=tomorrow + timedelta(days=1)).launch
 
 
@@ -320,8 +322,8 @@ def test_days_that_dagster_cannot_build_are_for_a_person(world: World) -> None:
     assert [(each.table, each.days) for each in decision.for_people] == [("bronze", (D,))]
 
 
-def _decide_old(world: World, **seen: object) -> Decision:
-    return repairs_needed(Seen(TWO_VERSIONS, world.observed(), **seen))  # type: ignore[arg-type]
+def _decide_old(world: World, **seen: object) -> RepairDecision:
+    return repairs_needed(RepairContext(TWO_VERSIONS, world.observed(), **seen))  # type: ignore[arg-type]
 
 
 OLD_FACTS = "fact 2017-03-06..2017-03-12: built by other code"
@@ -351,7 +353,7 @@ def test_late_rows_reach_days_of_an_older_version_too(old_world: World) -> None:
     old_world.publish("bronze", D, checksum="8")
     old_world.publish("quarantine", D)
     (repair,) = _decide_old(old_world).launch
-    assert (repair.troubles[0].table, repair.troubles[0].reason) == ("fact", Reason.INPUT_CHANGED)
+    assert (repair.troubles[0].table, repair.troubles[0].reason) == ("fact", StaleReason.INPUT_CHANGED)
     old_world.publish("fact", D, code="v1")
     (repair,) = _decide_old(old_world, failed_watches=[_watch(old_world, "fact", D)]).launch
     assert repair.force and repair.versions == {"fact": {"v1": (D,)}}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from backfill_assets.campaign.course import Move
     from backfill_assets.campaign.run import CampaignRun, Options
-    from backfill_assets.campaign.words import Beside, TableChange
+    from backfill_assets.campaign.words import MeasureChange, TableDifference
     from backfill_assets.difference.kept import Difference
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
     from backfill_assets.plan.records import Plan
@@ -80,7 +80,7 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         if not yes:
             ask("Publish this?")
         at.approve(without_held_back=without_held_back, seen=seen)
-        if at.course.daemon:
+        if at.state.daemon:
             words = f"{plan} is approved. Dagster's daemon cuts it over: backfill campaign {plan} shows how far it is."
             _say_daemon(plan, words, as_json)
             return
@@ -89,7 +89,7 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         except CampaignStopped:
             _say_difference(_difference(at), as_json or _difference(at) == seen)
             raise
-        done = at.course.done
+        done = at.state.done
         told, times = done[CampaignStep.CUT_OVER].told, _times(at.plan, at.entries())
     if as_json:
         say_json({**told, "waits": move.reason, "times": times.json})
@@ -152,7 +152,7 @@ def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) ->
 
     with ExitStack() as stack:
         at = _carried(plan, "backfill run", stack)
-        require_carried_out(current_settings(), at.plan, started=at.course.started)
+        require_carried_out(current_settings(), at.plan, started=at.state.started)
         at.start(options, CampaignStep(first) if first else None)
         if options.daemon:
             words = f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it."
@@ -168,7 +168,7 @@ def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) ->
         _say(done, changes, at.held_back)
     say(times.shown)
     say(f"{plan}: {move.reason}.")
-    if at.course.approved is None:
+    if at.state.approved is None:
         say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {plan}")
 
 
@@ -178,7 +178,7 @@ def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) ->
 def _refuse_unstaged(at: CampaignRun) -> None:
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
 
-    course, plan = at.course, at.plan.id
+    course, plan = at.state, at.plan.id
     if CampaignStep.CUT_OVER in course.done and not course.rolled_back:
         publication = course.done[CampaignStep.CUT_OVER].told["publication"]
         raise InvalidRequest(f"{plan} is published already, as {publication}.", hint=f"backfill campaign {plan}")
@@ -206,11 +206,11 @@ def _carried(plan: str, command: str, stack: ExitStack) -> CampaignRun:
 
 def _carry_on(at: CampaignRun, *, as_json: bool) -> Move:
     from backfill_assets.campaign.steps import carry_on
-    from backfill_assets.plan.observe import situation_of_plan
+    from backfill_assets.plan.observe import observe_context_of
 
     settings = current_settings()
     sender = notice_sender(settings, as_json=as_json)
-    return carry_on(at, sender, lambda plan: situation_of_plan(settings, plan), tell_step)
+    return carry_on(at, sender, lambda plan: observe_context_of(settings, plan), tell_step)
 
 
 # ------------------------------------------------------------------ what it shows
@@ -227,14 +227,14 @@ def _say_difference(found: Difference | None, quiet: bool) -> None:
         say_difference(found)
 
 
-def _beside_published(at: CampaignRun) -> list[TableChange]:
-    from backfill_assets.campaign.words import table_change
+def _beside_published(at: CampaignRun) -> list[TableDifference]:
+    from backfill_assets.campaign.words import table_difference
 
     staged, published = at.figures(at.shadowed)
-    return [table_change(table, published.get(table, {}), days) for table, days in staged.items()]
+    return [table_difference(table, published.get(table, {}), days) for table, days in staged.items()]
 
 
-def _say(done: Sequence[ShadowedStep], changes: Sequence[TableChange], held: Sequence[HeldBack]) -> None:
+def _say(done: Sequence[ShadowedStep], changes: Sequence[TableDifference], held: Sequence[HeldBack]) -> None:
     counts = ("staged", "would change", "unchanged", "held back")
     rows = new_table("table", *counts, "which would change", numbers=counts)
     by_step = {table: each for each in done for table in each.build.tables}
@@ -274,13 +274,13 @@ def _times(plan: Plan, entries: Sequence[JournalEntry]) -> _Times:
 
 
 def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -> None:
-    from backfill_assets.campaign.course import course
+    from backfill_assets.campaign.course import state_of
     from backfill_assets.lakehouse.campaign_journal import STEPS
 
     rows = new_table("campaign", "steps done", "last", "by", numbers=["steps done"])
     told = []
     for name, entries in found.items():
-        now = course(name, entries)
+        now = state_of(name, entries)
         told.append({"campaign": name, "done": [step.value for step in STEPS if step in now.done]})
         rows.add_row(name, f"{len(now.done)} of {len(STEPS)}", f"{entries[-1].kind} {entries[-1].step}", entries[-1].by)
     if as_json:
@@ -306,7 +306,7 @@ def _short(told: Mapping[str, object]) -> str:
     return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]} ..."
 
 
-def _say_measures(found: Sequence[Beside]) -> None:
+def _say_measures(found: Sequence[MeasureChange]) -> None:
     rows = new_table("table", "measure", "published", "staged", "change", numbers=["published", "staged", "change"])
     for each in found:
         share = "" if each.share is None else f"{each.share:+.4%}"
@@ -324,7 +324,7 @@ def _exact(value: Decimal | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableChange]) -> dict[str, object]:
+def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableDifference]) -> dict[str, object]:
     return {
         "plan": plan,
         "tables": {

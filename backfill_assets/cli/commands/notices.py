@@ -14,7 +14,7 @@ from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
 
 if TYPE_CHECKING:
-    from backfill_assets.publication.outbox import Delivery, Sender
+    from backfill_assets.publication.outbox import NoticeDelivery, Sender
     from backfill_assets.publication.publisher import Publisher
     from backfill_assets.settings import Settings
 
@@ -89,7 +89,7 @@ def send(as_json: bool) -> None:
         )
 
 
-def delivered(settings: Settings, publisher: Publisher, *, as_json: bool = False) -> Delivery:
+def delivered(settings: Settings, publisher: Publisher, *, as_json: bool = False) -> NoticeDelivery:
     """Deliver what is due, and say so; what cannot be delivered now does not fail the command that caused it."""
     from backfill_assets.publication.outbox import deliver
 

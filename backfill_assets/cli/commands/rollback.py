@@ -119,15 +119,17 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
 
 
 def _say_undo(plan: UndoPlan) -> None:
-    from backfill_assets.campaign.undo_days import Way
+    from backfill_assets.campaign.undo_days import UndoAction
 
     rows = new_table("table", "what", "days", "which", "by", "why", numbers=["days"])
     steps = dict.fromkeys(each.step for each in plan.days)
     for step in steps:
-        for way in Way:
+        for way in UndoAction:
             found = [each for each in plan.days if (each.step, each.way) == (step, way)]
             if found:
-                versions = ", ".join(sorted({each.version for each in found} - {""})) if way is Way.STAGE_AGAIN else ""
+                versions = (
+                    ", ".join(sorted({each.version for each in found} - {""})) if way is UndoAction.STAGE_AGAIN else ""
+                )
                 reasons = "; ".join(list(dict.fromkeys(each.reason for each in found if each.reason))[:2])
                 which = ranges([each.day for each in found])
                 rows.add_row(step, way.value, f"{len(found):,}", which, versions, reasons)

@@ -15,8 +15,8 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.text import Text
 
-from backfill_assets.cli.demo.processes import DemoFailed, DemoProcesses, Told, said_last, told_by
-from backfill_assets.cli.demo.progress import Progress, shown
+from backfill_assets.cli.demo.processes import DemoFailed, DemoProcesses, LauncherReport, said_last, told_by
+from backfill_assets.cli.demo.progress import BackfillProgressView, shown
 from backfill_assets.cli.output import say
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
@@ -128,12 +128,12 @@ def _steps() -> list[Step]:
 # -------------------------------------------------------------------- backfill
 
 
-def backfilled(days: DayRange, processes: DemoProcesses, steps: Sequence[str], phases: Phases) -> Told:
+def backfilled(days: DayRange, processes: DemoProcesses, steps: Sequence[str], phases: Phases) -> LauncherReport:
     """Launch a backfill of ``days`` and follow it to its end; raises :class:`DemoFailed` if that is not success."""
     with processes.launch(days) as launcher:
         telling = told_by(launcher)
         with phases("Launching the backfill"):
-            progress = Progress(steps, _first(telling, processes))
+            progress = BackfillProgressView(steps, _first(telling, processes))
         try:
             with processes.run_daemon(until=launcher), phases("Backfilling"), shown(progress) as show:
                 show(progress.now)
@@ -146,19 +146,19 @@ def backfilled(days: DayRange, processes: DemoProcesses, steps: Sequence[str], p
     return progress.now
 
 
-def _first(telling: Iterator[Told], processes: DemoProcesses) -> Told:
+def _first(telling: Iterator[LauncherReport], processes: DemoProcesses) -> LauncherReport:
     for told in telling:
         return told
     raise DemoFailed(f"The backfill could not be launched: {said_last(processes.launcher_log)}")
 
 
-def _cancel(processes: DemoProcesses, now: Told) -> None:
+def _cancel(processes: DemoProcesses, now: LauncherReport) -> None:
     say(f"Interrupted: cancelling the backfill {now['backfill_id']} ...")
     processes.cancel(now["backfill_id"])
     say("Nothing is left running. What was published stays; what was staged is used by the next run.")
 
 
-def _refuse_failure(processes: DemoProcesses, last: Told) -> None:
+def _refuse_failure(processes: DemoProcesses, last: LauncherReport) -> None:
     name, status = last["backfill_id"], last["status"]
     if status in _SUCCEEDED:
         return

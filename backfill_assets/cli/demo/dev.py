@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
-from backfill_assets.cli.demo.dev_parts import Part, Parts, Process, start_process
+from backfill_assets.cli.demo.dev_parts import DevPart, DevParts, Process, start_process
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import LOOPBACK, ConnectServer, answers, free_port, start_connect_server
@@ -63,7 +63,7 @@ class _Spark:
     """What runs are told of Spark, and the part that is restarted if it is this command's own."""
 
     variables: Mapping[str, str]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[DevPart, ...] = ()
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def _one_spark(settings: Settings) -> Iterator[_Spark]:
         server = own.server
         _say(f"Runs share Spark at {server.url}; it ends with this command. Its log is {server.log}.")
         yield _Spark(
-            {"SPARK_REMOTE": server.url, KEPT_BY: _COMMAND}, (Part("Spark server", own.start, has_owner=True),)
+            {"SPARK_REMOTE": server.url, KEPT_BY: _COMMAND}, (DevPart("Spark server", own.start, has_owner=True),)
         )
     finally:
         own.server.stop()
@@ -102,7 +102,7 @@ class _OwnSpark:
 
 def _dagster(
     commands: DagsterCommands, workspace: Path, arguments: Sequence[str], variables: Mapping[str, str]
-) -> list[Part]:
+) -> list[DevPart]:
     """Code server, daemon and UI. The code server keeps its port, so that the others find it again."""
     port = free_port()
     workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=commands.location))
@@ -112,14 +112,14 @@ def _dagster(
         return lambda: start_process(command, REPOSITORY, variables, is_ready)
 
     return [
-        Part("code server", process(*commands.code, *place, is_ready=lambda: answers(port)), has_worker=True),
-        Part("daemon", process(*commands.daemon, "-w", str(workspace))),
-        Part("UI", process(*commands.ui, "-w", str(workspace), *arguments)),
+        DevPart("code server", process(*commands.code, *place, is_ready=lambda: answers(port)), has_worker=True),
+        DevPart("daemon", process(*commands.daemon, "-w", str(workspace))),
+        DevPart("UI", process(*commands.ui, "-w", str(workspace), *arguments)),
     ]
 
 
-def _run_until_interrupted(parts: Sequence[Part]) -> None:
-    running = Parts(parts, _say)
+def _run_until_interrupted(parts: Sequence[DevPart]) -> None:
+    running = DevParts(parts, _say)
     try:
         running.start()
         running.watch()

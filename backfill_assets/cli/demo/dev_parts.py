@@ -23,7 +23,7 @@ _ONLY_ASK = 0
 """As a signal: is there such a process group?"""
 
 
-class PartEnded(BackfillError):
+class DevPartEnded(BackfillError):
     """A part of ``make dev`` ends again and again right after its start."""
 
 
@@ -37,7 +37,7 @@ class Process(Protocol):
 
 
 @dataclass
-class Part:
+class DevPart:
     """One process: ``start`` starts it in a session of its own, and returns when it can be used.
 
     With ``has_worker``, a child of the process does the work: the process counts as ended when it has no child left.
@@ -65,10 +65,10 @@ class Part:
 
 
 @dataclass
-class Parts:
+class DevParts:
     """Starts ``parts`` in their order, and each of them again whenever it ends."""
 
-    parts: Sequence[Part]
+    parts: Sequence[DevPart]
     say: Callable[[str], None]
     _sessions: list[Process] = field(default_factory=list)
     """Every process started, while something of its session is left: runs outlive the code server that started them."""
@@ -78,7 +78,7 @@ class Parts:
             self._start(part)
 
     def watch(self) -> None:
-        """Until an exception: :class:`PartEnded` for a part that ends :data:`MOST_EARLY_ENDS` times in a row."""
+        """Until an exception: :class:`DevPartEnded` for a part that ends :data:`MOST_EARLY_ENDS` times in a row."""
         while True:
             self.restart_ended()
             time.sleep(LOOK_EVERY_SECONDS)
@@ -102,10 +102,10 @@ class Parts:
                 self._sessions = [each for each in self._sessions if each.poll() is None or _group_exists(each.pid)]
                 time.sleep(0.05)
 
-    def _restart(self, part: Part, how: str) -> None:
+    def _restart(self, part: DevPart, how: str) -> None:
         part.early_ends = part.early_ends + 1 if time.monotonic() - part.started < _EARLY_SECONDS else 1
         if part.early_ends >= MOST_EARLY_ENDS:
-            raise PartEnded(
+            raise DevPartEnded(
                 f"The {part.name} {how}, {part.early_ends} times in a row within {_EARLY_SECONDS:.0f} s of its start.",
                 hint="Its last lines above say why; when that is put right, start the command again.",
             )
@@ -121,7 +121,7 @@ class Parts:
         else:
             self.say(f"The {part.name} is back.")
 
-    def _start(self, part: Part) -> None:
+    def _start(self, part: DevPart) -> None:
         part.process = part.start()
         part.started = time.monotonic()
         if not part.has_owner:

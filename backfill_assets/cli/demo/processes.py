@@ -27,7 +27,7 @@ _PATIENCE = 30
 _GRACE = 8
 _IS_ANYBODY_THERE = 0
 _LAST_LINES = 15
-Told = dict[str, Any]
+LauncherReport = dict[str, Any]
 """What the launcher says in one line: see :class:`backfill_assets.defs.instance.launch.BackfillProgress`."""
 
 
@@ -114,11 +114,11 @@ class DemoProcesses:
         return {**os.environ, **{name: str(path) for name, path in here.items()}, "PYTHONUNBUFFERED": "1"}
 
 
-def told_by(launcher: subprocess.Popen[str]) -> Iterator[Told]:
+def told_by(launcher: subprocess.Popen[str]) -> Iterator[LauncherReport]:
     """Each change of the backfill, until it ends."""
     for line in launcher.stdout or ():
         if line.startswith("{"):
-            told: Told = json.loads(line)
+            told: LauncherReport = json.loads(line)
             yield told
 
 

@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from backfill_assets.cli.demo.processes import Told
+from backfill_assets.cli.demo.processes import LauncherReport
 from backfill_assets.cli.output import console, say
 
 _DONE, _FAILED, _RUNNING, _WAITING, _SKIPPED = "done", "failed", "running", "waiting", "not run"
@@ -23,17 +23,17 @@ _COLOURS = {_DONE: "green", _FAILED: "red", _RUNNING: "yellow"}
 
 
 @dataclass
-class Progress:
+class BackfillProgressView:
     """What is known of the backfill now, beside the steps that it will have."""
 
     steps: Sequence[str]
-    now: Told
+    now: LauncherReport
     began: float = field(default_factory=time.monotonic)
     notes: dict[str, str] = field(default_factory=dict)
     """The newest thing that each step said about its days."""
     begun: dict[str, float] = field(default_factory=dict)
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: LauncherReport) -> None:
         self.now = told
         for step in told["steps"]:
             self.begun.setdefault(step, time.monotonic())
@@ -83,7 +83,7 @@ class Progress:
 
 
 @contextmanager
-def shown(progress: Progress) -> Iterator[Callable[[Told], None]]:
+def shown(progress: BackfillProgressView) -> Iterator[Callable[[LauncherReport], None]]:
     """Gives what to call with everything that is told."""
     screen = console()
     if not screen.is_terminal:
@@ -94,7 +94,7 @@ def shown(progress: Progress) -> Iterator[Callable[[Told], None]]:
         yield progress.hear
 
 
-def _picture(progress: Progress, spinner: Spinner) -> RenderableType:
+def _picture(progress: BackfillProgressView, spinner: Spinner) -> RenderableType:
     spinner.update(text=Text(progress.headline))
     steps = Table.grid(padding=(0, 2))
     for column in range(5):
@@ -110,10 +110,10 @@ def _picture(progress: Progress, spinner: Spinner) -> RenderableType:
 class _Lines:
     """For logs and pipes: each thing once, as a line."""
 
-    progress: Progress
+    progress: BackfillProgressView
     said: set[str] = field(default_factory=set)
 
-    def hear(self, told: Told) -> None:
+    def hear(self, told: LauncherReport) -> None:
         self.progress.hear(told)
         for step in self.progress.names:
             state, detail = self.progress.state(step), self.progress.detail(step)

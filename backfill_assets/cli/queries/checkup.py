@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 
-Verdict = Literal["ok", "warn", "fail"]
+CheckVerdict = Literal["ok", "warn", "fail"]
 DAGSTER_PORT = 3000
 CONNECT_PORT = 15002
 _GIB = 1024**3
@@ -25,11 +25,11 @@ _LEAST_DISK, _ENOUGH_DISK = _GIB // 2, 5 * _GIB
 
 
 @dataclass(frozen=True)
-class Finding:
+class MachineFinding:
     """One thing that was looked at; a ``fail`` would keep a run from working."""
 
     what: str
-    verdict: Verdict
+    verdict: CheckVerdict
     found: str
     next_step: str = ""
 
@@ -37,7 +37,7 @@ class Finding:
         return asdict(self)
 
 
-def examine(settings: Settings) -> list[Finding]:
+def examine(settings: Settings) -> list[MachineFinding]:
     """All findings, in the order in which a new machine is set up."""
     return [
         _guarded("Java", java),
@@ -55,97 +55,101 @@ def examine(settings: Settings) -> list[Finding]:
     ]
 
 
-def _guarded(what: str, check: Callable[[], Finding]) -> Finding:
+def _guarded(what: str, check: Callable[[], MachineFinding]) -> MachineFinding:
     """Errors of this project say what to do: they become a failed finding."""
     try:
         return check()
     except BackfillError as error:
-        return Finding(what, "fail", error.message, error.hint or "")
+        return MachineFinding(what, "fail", error.message, error.hint or "")
 
 
-def java() -> Finding:
+def java() -> MachineFinding:
     from backfill_assets.spark.java import java_command, require_java
 
     version = require_java()
-    return Finding("Java", "ok", f"Java {version}, {java_command()}")
+    return MachineFinding("Java", "ok", f"Java {version}, {java_command()}")
 
 
-def spark_profile(settings: Settings) -> Finding:
+def spark_profile(settings: Settings) -> MachineFinding:
     from backfill_assets.spark.session import profile
 
     options = profile(settings)
-    return Finding("Spark profile", "ok", f"{settings.spark_profile}, {len(options)} settings")
+    return MachineFinding("Spark profile", "ok", f"{settings.spark_profile}, {len(options)} settings")
 
 
-def jars(settings: Settings) -> Finding:
+def jars(settings: Settings) -> MachineFinding:
     from backfill_assets.spark.jars import locked_jars
 
-    return Finding("JARs", "ok", f"{len(locked_jars(settings))} JARs as locked, in {settings.jars}")
+    return MachineFinding("JARs", "ok", f"{len(locked_jars(settings))} JARs as locked, in {settings.jars}")
 
 
-def class_archive(settings: Settings) -> Finding:
+def class_archive(settings: Settings) -> MachineFinding:
     from backfill_assets.spark.class_archive import archive_file
 
     file = archive_file(settings)
     if file.exists():
-        return Finding("class archive", "ok", f"{file.stat().st_size / 1e6:.0f} MB, {file}")
+        return MachineFinding("class archive", "ok", f"{file.stat().st_size / 1e6:.0f} MB, {file}")
     hint = "Spark starts some seconds faster with one. To make it: make setup"
-    return Finding("class archive", "warn", f"none at {file}", hint)
+    return MachineFinding("class archive", "warn", f"none at {file}", hint)
 
 
-def memory(usable: int | None = None) -> Finding:
+def memory(usable: int | None = None) -> MachineFinding:
     from backfill_assets.spark.driver_memory import driver_memory, usable_memory
 
     size = usable_memory() if usable is None else usable
     found = f"{size / _GIB:.1f} GiB usable, {driver_memory(size)} of it for Spark"
     if size < _LEAST_MEMORY:
-        return Finding("memory", "fail", found, "Spark and Dagster need 2 GiB at least.")
-    return Finding("memory", *_enough(size, _ENOUGH_MEMORY, found, "4 GiB or more let long ranges run smoothly."))
+        return MachineFinding("memory", "fail", found, "Spark and Dagster need 2 GiB at least.")
+    return MachineFinding(
+        "memory", *_enough(size, _ENOUGH_MEMORY, found, "4 GiB or more let long ranges run smoothly.")
+    )
 
 
-def disk_space(folder: Path) -> Finding:
+def disk_space(folder: Path) -> MachineFinding:
     free = shutil.disk_usage(_existing(folder)).free
     found = f"{free / _GIB:.1f} GiB free at {folder}"
     if free < _LEAST_DISK:
-        return Finding("disk space", "fail", found, "Free some space: a publication needs room for its new files.")
+        return MachineFinding(
+            "disk space", "fail", found, "Free some space: a publication needs room for its new files."
+        )
     advice = "Replaced files are kept for the rollback window, so history takes more than its size."
-    return Finding("disk space", *_enough(free, _ENOUGH_DISK, found, advice))
+    return MachineFinding("disk space", *_enough(free, _ENOUGH_DISK, found, advice))
 
 
-def _enough(size: int, enough: int, found: str, advice: str) -> tuple[Verdict, str, str]:
+def _enough(size: int, enough: int, found: str, advice: str) -> tuple[CheckVerdict, str, str]:
     return ("ok", found, "") if size >= enough else ("warn", found, advice)
 
 
-def dagster_port(port: int = DAGSTER_PORT) -> Finding:
+def dagster_port(port: int = DAGSTER_PORT) -> MachineFinding:
     what = "port of the Dagster UI"
     if _answers("127.0.0.1", port):
         hint = f"Is it Dagster already? If not: dagster dev --port {port + 1}"
-        return Finding(what, "warn", f"something answers on {port}", hint)
-    return Finding(what, "ok", f"{port} is free")
+        return MachineFinding(what, "warn", f"something answers on {port}", hint)
+    return MachineFinding(what, "ok", f"{port} is free")
 
 
-def connect_server(settings: Settings, port: int = CONNECT_PORT) -> Finding:
+def connect_server(settings: Settings, port: int = CONNECT_PORT) -> MachineFinding:
     what = "Spark Connect"
     if settings.spark_remote is None:
         if _answers("127.0.0.1", port):
             hint = f"To use it: export SPARK_REMOTE=sc://127.0.0.1:{port}"
-            return Finding(what, "ok", f"not used, but something answers on {port}", hint)
-        return Finding(what, "ok", "not used: Spark runs inside the process")
+            return MachineFinding(what, "ok", f"not used, but something answers on {port}", hint)
+        return MachineFinding(what, "ok", "not used: Spark runs inside the process")
     url = urlsplit(settings.spark_remote)
     if _answers(url.hostname or "", url.port or CONNECT_PORT):
-        return Finding(what, "ok", f"{settings.spark_remote} answers")
+        return MachineFinding(what, "ok", f"{settings.spark_remote} answers")
     hint = "Start one (backfill spark start), or unset SPARK_REMOTE for embedded Spark."
-    return Finding(what, "fail", f"nothing answers at {settings.spark_remote}", hint)
+    return MachineFinding(what, "fail", f"nothing answers at {settings.spark_remote}", hint)
 
 
-def landing_zone(settings: Settings) -> list[Finding]:
+def landing_zone(settings: Settings) -> list[MachineFinding]:
     from backfill_assets.datasets import registry
 
     names = [step.source.name for step in registry.steps() if step.source]
     return [_guarded(f"landed {name}", lambda name=name: landed(settings.landing, name)) for name in names]  # type: ignore[misc]
 
 
-def landed(root: Path, source: str) -> Finding:
+def landed(root: Path, source: str) -> MachineFinding:
     from backfill_assets.cli.commands.sample import DATASETS
     from backfill_assets.cli.output import ranges
     from backfill_assets.landing.zone import SUFFIX, LandingZone, listed
@@ -154,15 +158,15 @@ def landed(root: Path, source: str) -> Finding:
     days = zone.days(source) if (root / source).is_dir() else ()
     if astray := zone.strays(source):
         found = f"{listed(astray)}: no {SUFFIX} file in the folder of a day, and not read"
-        return Finding(f"landed {source}", "warn", found, "Land it again as one, or hide it with a leading '_'.")
+        return MachineFinding(f"landed {source}", "warn", found, "Land it again as one, or hide it with a leading '_'.")
     if not days:
         of_its_own = f" --dataset {source}" if source in DATASETS[1:] else ""
         hint = f"For sample data: backfill sample{of_its_own}"
-        return Finding(f"landed {source}", "warn", f"nothing in {root / source}", hint)
-    return Finding(f"landed {source}", "ok", f"{len(days):,} days in {root / source}: {ranges(days)}")
+        return MachineFinding(f"landed {source}", "warn", f"nothing in {root / source}", hint)
+    return MachineFinding(f"landed {source}", "ok", f"{len(days):,} days in {root / source}: {ranges(days)}")
 
 
-def token_key(settings: Settings) -> Finding:
+def token_key(settings: Settings) -> MachineFinding:
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.landing.token_key import recorded_check, require_no_tokens, require_same_key
 
@@ -170,15 +174,15 @@ def token_key(settings: Settings) -> Finding:
     if not file.is_file():
         require_no_tokens(storage, file, _tables_of_tokens())
         hint = "The first run makes one. Other machines that use this lakehouse need a copy of it."
-        return Finding(what, "warn", f"there is no {file}", hint)
+        return MachineFinding(what, "warn", f"there is no {file}", hint)
     mode = file.stat().st_mode & 0o777
     if mode & 0o077:
-        return Finding(what, "fail", f"{file} can be read by others (mode {mode:o})", f"chmod 600 {file}")
+        return MachineFinding(what, "fail", f"{file} can be read by others (mode {mode:o})", f"chmod 600 {file}")
     if not os.access(file, os.R_OK):
-        return Finding(what, "fail", f"{file} cannot be read", "Run as the user who owns it.")
+        return MachineFinding(what, "fail", f"{file} cannot be read", "Run as the user who owns it.")
     require_same_key(storage, file)
     known = "the key of this lakehouse" if recorded_check(storage) else "no row was taken in with it yet"
-    return Finding(what, "ok", f"{file}, mode {mode:o}: {known}")
+    return MachineFinding(what, "ok", f"{file}, mode {mode:o}: {known}")
 
 
 def _tables_of_tokens() -> list[str]:
@@ -187,7 +191,7 @@ def _tables_of_tokens() -> list[str]:
     return tables_of_tokens()
 
 
-def writable(folder: Path) -> Finding:
+def writable(folder: Path) -> MachineFinding:
     what = "lakehouse"
     existing = _existing(folder)
     try:
@@ -195,11 +199,11 @@ def writable(folder: Path) -> Finding:
             pass
     except OSError as error:
         hint = "Change its owner or permissions, or point BACKFILL_LAKEHOUSE elsewhere."
-        return Finding(what, "fail", f"{existing} cannot be written: {error.strerror}", hint)
-    return Finding(what, "ok", f"{folder} can be written" if existing == folder else f"{folder} will be made")
+        return MachineFinding(what, "fail", f"{existing} cannot be written: {error.strerror}", hint)
+    return MachineFinding(what, "ok", f"{folder} can be written" if existing == folder else f"{folder} will be made")
 
 
-def bucket(settings: Settings) -> Finding:
+def bucket(settings: Settings) -> MachineFinding:
     """Looks into the bucket; whether it may write there only the first publication shows."""
     from backfill_assets.lakehouse.storage import Storage
 
@@ -207,23 +211,23 @@ def bucket(settings: Settings) -> Finding:
         found = Storage(str(settings.lakehouse)).folders("")
     except OSError as error:
         hint = "Look at AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
-        return Finding("lakehouse", "fail", f"{settings.lakehouse} cannot be read: {error}", hint)
-    return Finding("lakehouse", "ok", f"{settings.lakehouse} answers; {len(found)} folders in it")
+        return MachineFinding("lakehouse", "fail", f"{settings.lakehouse} cannot be read: {error}", hint)
+    return MachineFinding("lakehouse", "ok", f"{settings.lakehouse} answers; {len(found)} folders in it")
 
 
-def open_publications(settings: Settings) -> Finding:
+def open_publications(settings: Settings) -> MachineFinding:
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.publication_log.log import PublicationLog, utc_now
     from backfill_assets.published.reading import anything_published
 
     what, storage = "publications", Storage(str(settings.lakehouse))
     if not anything_published(storage):
-        return Finding(what, "ok", "none yet")
+        return MachineFinding(what, "ok", "none yet")
     head = PublicationLog(storage, utc_now).head()
     if head.state.open:
         found = f"under way: {', '.join(head.state.open)}"
-        return Finding(what, "warn", found, "Is a run at work? If not, the next run or rollback finishes them.")
-    return Finding(what, "ok", f"all are closed; {_counted(head.state.versions)}")
+        return MachineFinding(what, "warn", found, "Is a run at work? If not, the next run or rollback finishes them.")
+    return MachineFinding(what, "ok", f"all are closed; {_counted(head.state.versions)}")
 
 
 def _counted(tables: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous
 
 if TYPE_CHECKING:
-    from backfill_assets.published.history import Inputs, TablePart, Told
+    from backfill_assets.published.history import InputSummary, PublicationRecord, TablePart
 
 _COLOURS = {"done": "green", "aborted": "red", "aborting": "red", "open": "yellow"}
 _EPILOG = """
@@ -63,7 +63,7 @@ def _check_table(table: str) -> None:
     registry.table(table)
 
 
-def _say(found: Iterable[Told], made_from: Mapping[tuple[str, datetime], Inputs]) -> None:
+def _say(found: Iterable[PublicationRecord], made_from: Mapping[tuple[str, datetime], InputSummary]) -> None:
     columns = ("publication", "when", "outcome", "table", "days", "rows", "code", "from", "replaces", "by")
     rows = new_table(*columns, numbers=["rows"])
     for told in found:
@@ -77,11 +77,11 @@ def _say(found: Iterable[Told], made_from: Mapping[tuple[str, datetime], Inputs]
     say(rows)
 
 
-def _outcome(told: Told) -> Text:
+def _outcome(told: PublicationRecord) -> Text:
     return Text.assemble(f"{told.kind} ", (told.outcome, _COLOURS.get(told.outcome, "")))
 
 
-def _part(told: Told, part: TablePart) -> tuple[str, str, str]:
+def _part(told: PublicationRecord, part: TablePart) -> tuple[str, str, str]:
     rows = f"{part.rows:,}" if told.outcome == "done" else ""
     return rows, ", ".join(sorted(part.code_versions)), _few(sorted(part.replaces))
 
@@ -91,14 +91,14 @@ def _few(publications: list[str], most: int = 2) -> str:
     return ", ".join(publications[:most] + more)
 
 
-def _from(made: Inputs) -> str:
+def _from(made: InputSummary) -> str:
     read = [f"{table} v{version}" for table, version in sorted(made.read, key=str) if version is not None]
     staged = [f"{table} of the same publication" for table in made.staged]
     landed = [f"{len(made.landed):,} landed file" + ("s" if len(made.landed) > 1 else "")] if made.landed else []
     return ", ".join(read + staged + landed)
 
 
-def _by(told: Told) -> str:
+def _by(told: PublicationRecord) -> str:
     facts = (
         told.launched_by,
         told.run and f"run {told.run[:8]}",
@@ -107,7 +107,7 @@ def _by(told: Told) -> str:
     return ", ".join(fact for fact in (*facts, told.campaign, told.reason) if fact)
 
 
-def _as_json(told: Told, made: Inputs) -> dict[str, Any]:
+def _as_json(told: PublicationRecord, made: InputSummary) -> dict[str, Any]:
     names = ("publication", "kind", "outcome", "prepared_at", "closed_at", "run", "launched_by", "git_commit")
     return {
         **{name: getattr(told, name) for name in (*names, "campaign", "reason", "rows")},

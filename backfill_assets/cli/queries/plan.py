@@ -16,7 +16,7 @@ from backfill_assets.cli.wiring import current_settings
 from backfill_assets.days import DayRange
 
 if TYPE_CHECKING:
-    from backfill_assets.plan.basis import MovedSince
+    from backfill_assets.plan.basis import PlanDrift
     from backfill_assets.plan.records import Plan, Scope
 
 _COLOURS = {"stops": "bold red", "warns": "yellow"}
@@ -72,7 +72,7 @@ def plan(
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.plan.keep import look_again
 
-    moved: MovedSince | None = None
+    moved: PlanDrift | None = None
     if is_plan_id(target):
         if expected:
             raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
@@ -105,22 +105,22 @@ def _made(
     target: str, days_text: str | None, version: str, scope: Scope, force: bool, *, expected: Sequence[str]
 ) -> tuple[Plan, datetime]:
     from backfill_assets.plan.keep import plan_and_keep
-    from backfill_assets.plan.records import Asked
+    from backfill_assets.plan.records import PlanRequest
 
     if days_text is None:
         raise click.UsageError("--days A..B is missing: which days of the table?")
     days = range_text(DayRange.parse(days_text))
-    asked = Asked(target=target, days=days, version=version, scope=scope, force=force)
+    asked = PlanRequest(target=target, days=days, version=version, scope=scope, force=force)
     return plan_and_keep(current_settings(), asked, expected)
 
 
-def _as_json(found: Plan, moved: MovedSince | None) -> dict[str, object]:
+def _as_json(found: Plan, moved: PlanDrift | None) -> dict[str, object]:
     told = {"id": found.id, "stopped": found.stopped, **json.loads(found.to_json())}
     told["cost"] |= {"core_seconds": found.cost.core_seconds, "money": found.cost.money}
     return told if moved is None else {**told, "moved": moved.lines()}
 
 
-def _say(found: Plan, now: datetime, moved: MovedSince | None) -> None:
+def _say(found: Plan, now: datetime, moved: PlanDrift | None) -> None:
     from backfill_assets.plan.text import (
         after_line,
         as_of_lines,
@@ -164,7 +164,7 @@ def _say_pinned(found: Plan, now: datetime) -> None:
     say(rows)
 
 
-def _say_moved(moved: MovedSince) -> None:
+def _say_moved(moved: PlanDrift) -> None:
     if not moved:
         say(Text("Nothing of what it was computed from has moved.", "green"))
     for line in moved.lines():

@@ -72,17 +72,17 @@ def reproduce(publication: str, as_json: bool) -> None:
 
 def _judge(publication: str, found: Reproduction) -> None:
     """Raise for what is not proven."""
-    from backfill_assets.rebuild.reproduce import Verdict
+    from backfill_assets.rebuild.reproduce import ReproductionVerdict
 
     of = f"of {len(found.days)} days"
-    different = sum(day.verdict is Verdict.DIFFERENT for day in found.days)
+    different = sum(day.verdict is ReproductionVerdict.DIFFERENT for day in found.days)
     if different:
         raise DaysDiffer(
             f"{publication}: {different} {of} came out different.\n"
             "  -> Look at the commit, Java, Spark and packages that are named above, if any:"
             " was logic changed without a new version?"
         )
-    lost = sum(day.verdict is Verdict.NOT_REPRODUCED for day in found.days)
+    lost = sum(day.verdict is ReproductionVerdict.NOT_REPRODUCED for day in found.days)
     if lost:
         equal = len(found.days) - lost
         raise DaysNotReproduced(f"{publication}: {lost} {of} cannot be reproduced; {equal} came out equal.")

@@ -18,11 +18,11 @@ from backfill_assets.days import DayRange
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.days import CampaignDays
-    from backfill_assets.lakehouse.plans import UnderWay
+    from backfill_assets.lakehouse.plans import PlanUnderWay
     from backfill_assets.lakehouse.records import DayContent
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.status import DayStatus, Statuses
-    from backfill_assets.published.observed import Observed
+    from backfill_assets.published.observed import LogView
 
 _COLOURS = {"fresh": "green", "missing": "red", "foreign write": "magenta"}
 _EPILOG = """
@@ -41,8 +41,8 @@ class _Found:
 
     lakehouse: str
     statuses: Statuses
-    observed: Observed
-    under_way: Sequence[UnderWay]
+    observed: LogView
+    under_way: Sequence[PlanUnderWay]
     campaigns: Mapping[str, Sequence[CampaignDays]]
     """By plan: what has become of the days that it is to bring."""
 
@@ -77,14 +77,14 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
     from backfill_assets.lakehouse.plans import under_way
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
-    from backfill_assets.published.standing import uncollected
+    from backfill_assets.published.standing import gc_paused
 
     if table is not None:
         registry.table(table)
     settings = current_settings()
     steps = registry.steps()
     storage = open_storage(settings)
-    with uncollected():
+    with gc_paused():
         observed = observe(storage, [t.name for t in registry.tables()])
         statuses = day_statuses(steps, observed, days)
     plans = [each for each in under_way(storage) if table is None or table in each.tables]
@@ -108,13 +108,13 @@ def _campaign_days(storage: Storage, plan: str, table: str | None) -> list[Campa
     return [each for each in found if table in (None, each.table)]
 
 
-def _say_open(observed: Observed) -> None:
+def _say_open(observed: LogView) -> None:
     if observed.open:
         names = ", ".join(observed.open)
         say(Text(f"Under way: {names}. The next run or rollback finishes what a dead process left.", "yellow"))
 
 
-def _say_under_way(found: Sequence[UnderWay], campaigns: Mapping[str, Sequence[CampaignDays]]) -> None:
+def _say_under_way(found: Sequence[PlanUnderWay], campaigns: Mapping[str, Sequence[CampaignDays]]) -> None:
     for each in found:
         tables = ", ".join(each.tables)
         say(Text(f"A campaign is under way since {moment(each.since)} on {tables}: {each.plan}.", "yellow"))
@@ -146,7 +146,7 @@ def _say_days(found: _Found, table: str) -> None:
     say(rows)
 
 
-def _content(observed: Observed, table: str, day: date) -> tuple[DayContent | None, str]:
+def _content(observed: LogView, table: str, day: date) -> tuple[DayContent | None, str]:
     state = observed.states.get((table, str(day)))
     return (state.content, state.publication) if state else (None, "")
 

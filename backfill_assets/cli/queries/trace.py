@@ -18,7 +18,7 @@ from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from backfill_assets.landing.trace import Found, Trail
-    from backfill_assets.landing.trace_outcomes import Fate
+    from backfill_assets.landing.trace_outcomes import LineFate
     from backfill_assets.plan.status import Statuses
     from backfill_assets.published.snapshot import Snapshot
     from backfill_assets.published.stamps import Stamp
@@ -41,7 +41,7 @@ class _Told:
     """A trail with all that is said about it; ``lines`` has what landed, by file and line."""
 
     trail: Trail
-    fates: Sequence[Fate]
+    fates: Sequence[LineFate]
     lines: Mapping[tuple[str, int], str | None]
     stamps: Mapping[tuple[str, date], Stamp]
     statuses: Statuses

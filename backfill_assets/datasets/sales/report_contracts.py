@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 from backfill_assets.model.contract import Contract, Field
 
 
-class Sums(Contract):
+class ReportSums(Contract):
     """What every report adds up, from lines and never from rounded sums."""
 
     revenue_eur: Annotated[T.DecimalType, 18, 4] = Field(ge=0, description="The sum of the lines' amounts.")
@@ -51,19 +51,19 @@ class SalesCurrency(Contract):
 # Columns come in the order of the bases from the last to the first, then the class's own.
 
 
-class ReportDepartmentRevenue(Sums, Department):
+class ReportDepartmentRevenue(ReportSums, Department):
     """Revenue of a department on a day."""
 
     day: T.DateType = Field(description="The day of the sales.")
 
 
-class ReportStoreRanking(Period, Sums, RankedStore):
+class ReportStoreRanking(Period, ReportSums, RankedStore):
     """A store in the ranking of an ISO week."""
 
     day: T.DateType = Field(description="The Monday of the week.")
 
 
-class ReportMonthlyClose(Period, Sums, SalesCurrency):
+class ReportMonthlyClose(Period, ReportSums, SalesCurrency):
     """A month's sales in one currency."""
 
     day: T.DateType = Field(description="The first day of the month.")

@@ -20,8 +20,8 @@ from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.plans import is_plan_id
-from backfill_assets.plan.basis import MovedSince
-from backfill_assets.plan.records import Asked, Plan, Scope
+from backfill_assets.plan.basis import PlanDrift
+from backfill_assets.plan.records import Plan, PlanRequest, Scope
 from backfill_assets.plan.text import headline, markdown
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import Sender, deliver
@@ -37,9 +37,9 @@ class StartsCampaigns(Protocol):
 
     def lakehouse(self) -> str: ...
 
-    def plan(self, asked: Asked, expected: Sequence[str]) -> tuple[Plan, datetime]: ...
+    def plan(self, asked: PlanRequest, expected: Sequence[str]) -> tuple[Plan, datetime]: ...
 
-    def plan_again(self, id: str) -> tuple[Plan, MovedSince, datetime]: ...
+    def plan_again(self, id: str) -> tuple[Plan, PlanDrift, datetime]: ...
 
     def require_carried_out(self, plan: Plan, *, started: bool) -> None: ...
 
@@ -104,7 +104,7 @@ def _planned() -> dg.AssetsDefinition:
     return planned
 
 
-def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, MovedSince | None, datetime]:
+def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, PlanDrift | None, datetime]:
     if is_plan_id(config.target):
         if config.expect or config.days or config.version:
             raise InvalidRequest(
@@ -112,7 +112,7 @@ def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, MovedSin
                 hint="Leave days, version and expect empty, or name the table as target to plan anew.",
             )
         return backfill.plan_again(config.target)
-    asked = Asked(
+    asked = PlanRequest(
         target=config.target,
         days=config.days,
         version=config.version,
@@ -125,7 +125,7 @@ def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, MovedSin
 
 def _start(found: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: StartsCampaigns) -> None:
     at = backfill.campaign(campaign_of(found.id), context.run, context.log.info)
-    backfill.require_carried_out(found, started=at.course.started)
+    backfill.require_carried_out(found, started=at.state.started)
     shares, limits = Shares.parse(config.waves), Limits.parse(config.limits)
     at.start(Options(shares, limits, daemon=True, roll_back_if_wrong=config.roll_back_if_wrong))
 

@@ -33,7 +33,7 @@ _BEFORE: Mapping[Cadence, Collection[Cadence]] = {
 """What is staged, or adopted, before the tables of a cadence."""
 
 
-class CarriesCampaigns(Protocol):
+class StagesCampaigns(Protocol):
     """The resource ``backfill``: what a run of a campaign asks of it."""
 
     def campaign(self, campaign: str, run: dg.DagsterRun, progress: Callable[[str], None]) -> CampaignRun: ...
@@ -70,7 +70,7 @@ def _shadow_of(
         pool=pool,
     )
     def stage_days(
-        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[CarriesCampaigns]
+        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[StagesCampaigns]
     ) -> Iterator[dg.AssetMaterialization]:
         try:
             done = _staged(context, cadence, backfill)
@@ -99,7 +99,7 @@ def _spec(table: str, step: Step, cadences: Mapping[str, Cadence]) -> dg.AssetSp
     )
 
 
-def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: CarriesCampaigns) -> list[ShadowedStep]:
+def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: StagesCampaigns) -> list[ShadowedStep]:
     tags = context.run.tags
     if TIMELINE_TAG not in tags or not tags.get(WAVE_TAG, "").isdigit():
         raise InvalidRequest(

@@ -27,7 +27,7 @@ from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.plan.durations import band, spent_by_step, time_of
-from backfill_assets.publication.outbox import Delivery, Sender
+from backfill_assets.publication.outbox import NoticeDelivery, Sender
 from backfill_assets.publication.senders import log_writer
 from backfill_assets.publication_log.log import PublicationLog
 
@@ -75,7 +75,7 @@ class CarriesCampaigns(Protocol):
 
     def sender(self, write: Callable[[str], None]) -> Sender: ...
 
-    def deliver_due(self, write: Callable[[str], None]) -> Delivery: ...
+    def deliver_due(self, write: Callable[[str], None]) -> NoticeDelivery: ...
 
     def publications(self) -> PublicationLog | None: ...
 
@@ -154,7 +154,7 @@ def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObse
 
 def _judge_wave(at: CampaignRun, wave: int) -> None:
     """The wave's shadow backfill has ended; what a dead run left out of it is staged first."""
-    if at.course.waves_done <= wave:
+    if at.state.waves_done <= wave:
         at.judge_wave(wave, at.stage_wave(wave))
 
 
@@ -162,7 +162,7 @@ def _done_in_order(
     at: CampaignRun, step: CampaignStep, context: dg.AssetExecutionContext, backfill: CarriesCampaigns
 ) -> dict[str, Any]:
     """A step that is done already is only told again; one whose turn has not come is refused."""
-    course = at.course
+    course = at.state
     if step in course.done and not course.rolled_back:
         return dict(course.done[step].told)
     waits = step is CampaignStep.CUT_OVER and CampaignStep.VALIDATE in course.done and not course.approved
@@ -227,7 +227,7 @@ def _result(moves: Sequence[_Moved]) -> dg.SensorResult | dg.SkipReason:
 
 
 def _moved(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", at: CampaignRun) -> _Moved:
-    course, move = at.course, at.next()
+    course, move = at.state, at.next()
     if not course.daemon:
         return _Moved(at.campaign, "it is carried on by a command, not by the daemon")
     if move.waits:
@@ -244,7 +244,7 @@ def _wave_backfill(
 
     One whose run was killed where nobody could look for it never ends: after an hour without a word it counts as ended.
     """
-    backfill_id = f"{at.campaign}-w{wave}r{at.course.resumes}"
+    backfill_id = f"{at.campaign}-w{wave}r{at.state.resumes}"
     days = at.days_of(wave)
     if not days:
         return None
@@ -266,7 +266,7 @@ def _wave_backfill(
 
 def _requested(instance: dg.DagsterInstance, at: CampaignRun, move: Move) -> _Moved:
     """A run for the move, unless one is under way. One that died without a word is followed by another."""
-    key = f"{at.campaign}-{move.step or f'wave{move.wave}'}-r{at.course.resumes}a{at.course.approvals}"
+    key = f"{at.campaign}-{move.step or f'wave{move.wave}'}-r{at.state.resumes}a{at.state.approvals}"
     earlier = instance.get_run_records(filters=dg.RunsFilter(tags={MOVE_TAG: key}))
     now = datetime.now(UTC)
     if any(not record.dagster_run.is_finished and is_alive(instance, record, now) for record in earlier):

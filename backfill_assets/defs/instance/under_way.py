@@ -23,7 +23,7 @@ from dagster._core.storage.tags import (
 from backfill_assets.days import DayRange, parse_day
 from backfill_assets.defs.watchdogs import JOB
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.upkeep.trouble import UnderWay
+from backfill_assets.upkeep.trouble import WriteUnderWay
 
 PATIENCE = timedelta(hours=1)
 """A started run that has said nothing for so long is taken for dead.
@@ -39,14 +39,14 @@ def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: date
 
 def busy_days(
     instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None
-) -> dict[str, list[UnderWay]]:
+) -> dict[str, list[WriteUnderWay]]:
     """What is under way, by those of ``tables`` that it targets: runs first, and each with its days."""
     moment = now or datetime.now(UTC)
     records = instance.get_run_records(filters=dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
     runs = [record.dagster_run for record in records if is_alive(instance, record, moment)]
-    busy: dict[str, list[UnderWay]] = {}
+    busy: dict[str, list[WriteUnderWay]] = {}
     for run in runs:
-        under_way = UnderWay(f"the run {run.run_id[:8]}", _days_of_run(run))
+        under_way = WriteUnderWay(f"the run {run.run_id[:8]}", _days_of_run(run))
         for table in _of_run(run, tables):
             busy.setdefault(table, []).append(under_way)
     unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
@@ -56,7 +56,7 @@ def busy_days(
             days = _days_of_backfill(backfill)
             for table in keys & set(tables):
                 found = None if days is None else days.get(table, frozenset())
-                busy.setdefault(table, []).append(UnderWay(f"the backfill {backfill.backfill_id}", found))
+                busy.setdefault(table, []).append(WriteUnderWay(f"the backfill {backfill.backfill_id}", found))
     return busy
 
 

@@ -33,7 +33,7 @@ TOLD_BY = "told_by"
 _EVERY_SECONDS = 60
 _PATIENCE = timedelta(minutes=10)
 """A run that has published tells of it within seconds; one that has not by then was killed without a trace."""
-Told = Mapping[tuple[str, str], str]
+PartitionStatuses = Mapping[tuple[str, str], str]
 
 
 class ProvidesPublications(Protocol):
@@ -122,7 +122,7 @@ def _inputs_first(states: Iterable[DayState], tables: Iterable[str]) -> list[Day
     return sorted(states, key=lambda state: (order[state.table], state.day))
 
 
-def _told(instance: dg.DagsterInstance, table: str, states: Iterable[DayState]) -> Told:
+def _told(instance: dg.DagsterInstance, table: str, states: Iterable[DayState]) -> PartitionStatuses:
     """The publication that the newest materialization of each day names; empty for one that names none."""
     days = {state.day for state in states if state.table == table}
     newest = _newest_ids(instance, table, days)

@@ -26,8 +26,8 @@ from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.published.observed import observe
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.decide import AS_PUBLISHED
-from backfill_assets.upkeep.repair import Decision, Repair, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, Reason, Seen
+from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
+from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, StaleReason
 
 if TYPE_CHECKING:
     from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
@@ -79,15 +79,15 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
 
 def decide(
     instance: dg.DagsterInstance, lakehouse: str, steps: Sequence[Step], partitions: Mapping[str, Partitions]
-) -> Decision:
+) -> RepairDecision:
     """What is under way is asked first: what ends before the lakehouse is looked at is waited for, not done twice."""
     busy = busy_days(instance, partitions)
     earlier = list(_earlier(instance))
     storage = Storage(lakehouse)
     observed = observe(storage, partitions)
-    forced = {(table, day) for table, day, reason, _ in earlier if reason == Reason.WATCHDOG.value}
+    forced = {(table, day) for table, day, reason, _ in earlier if reason == StaleReason.WATCHDOG.value}
     return repairs_needed(
-        Seen(
+        RepairContext(
             steps,
             observed,
             failed_watches=_failed_watches(instance, partitions, forced),
@@ -135,7 +135,7 @@ def in_build_order(datasets: Sequence[Dataset]) -> list[Step]:
     return [steps[name] for name in TopologicalSorter(upstream).static_order()]
 
 
-def _in_words(decision: Decision) -> Iterator[str]:
+def _in_words(decision: RepairDecision) -> Iterator[str]:
     yield from (f"Launched {repair.id}: {repair.title}" for repair in decision.launch)
     yield from (f"Waiting: {text}" for text in decision.waiting)
     yield from (f"For a person: {each}" for each in decision.for_people)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.publication.publisher import Step
+from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.protocol.foreign import demand_feature
 
@@ -16,7 +16,9 @@ def stuck(backfill: Backfill) -> Backfill:
     """``dead`` writes two tables; one of them takes no commit any more."""
     lakehouse = backfill.lakehouse
     lakehouse.publish("first", {"bronze_sales": {DAY: [1]}, "quarantine_sales": {DAY: [10]}})
-    lakehouse.crash("dead", {"bronze_sales": {DAY: [2]}, "quarantine_sales": {DAY: [20]}}, at=Step.TABLE_COMMITTED)
+    lakehouse.crash(
+        "dead", {"bronze_sales": {DAY: [2]}, "quarantine_sales": {DAY: [20]}}, at=CrashPoint.TABLE_COMMITTED
+    )
     demand_feature(lakehouse.storage, "quarantine_sales", "rowTracking")
     return backfill
 

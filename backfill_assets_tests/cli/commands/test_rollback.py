@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from backfill_assets.cli import main, output
 from backfill_assets.cli.commands.rollback import new_rollback_id
 from backfill_assets.lakehouse.records import Provenance
-from backfill_assets.publication.publisher import Step
+from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 
 DAY, NEXT = "2017-03-01", "2017-03-02"
@@ -77,7 +77,7 @@ def test_later_publications_come_first(two: Backfill) -> None:
 def test_unknown_and_aborted_publications_are_refused_before_asking(two: Backfill) -> None:
     """With the nearest id."""
     assert "Did you mean second?" in two("rollback", "secnd", "--yes", exit_code=1).stderr
-    two.lakehouse.crash("dead", {"bronze_sales": {DAY: [7]}}, at=Step.PREPARED)
+    two.lakehouse.crash("dead", {"bronze_sales": {DAY: [7]}}, at=CrashPoint.PREPARED)
     two.lakehouse.write_past_the_protocol("bronze_sales", DAY, [9])
     two.lakehouse.publisher.recover()
     assert "dead was aborted" in two("rollback", "dead", exit_code=1).stderr

@@ -16,8 +16,8 @@ import pytest
 
 from backfill_assets.cli.demo import dagster_home as homes
 from backfill_assets.cli.demo.demo import Phases, backfilled
-from backfill_assets.cli.demo.processes import DemoFailed, DemoProcesses, Told
-from backfill_assets.cli.demo.progress import Progress
+from backfill_assets.cli.demo.processes import DemoFailed, DemoProcesses, LauncherReport
+from backfill_assets.cli.demo.progress import BackfillProgressView
 from backfill_assets.days import DayRange
 from backfill_assets.settings import Settings
 
@@ -36,9 +36,9 @@ _LAUNCHER = """
 """
 
 
-def told(status: str = "REQUESTED", **more: object) -> Told:
+def told(status: str = "REQUESTED", **more: object) -> LauncherReport:
     """One line of the launcher."""
-    empty: Told = {"runs": {}, "steps": {}, "step_seconds": {}, "message": "", "error": "", "failure": ""}
+    empty: LauncherReport = {"runs": {}, "steps": {}, "step_seconds": {}, "message": "", "error": "", "failure": ""}
     return empty | {"backfill_id": "abcdefgh", "status": status} | more
 
 
@@ -57,7 +57,7 @@ Demo = Callable[..., DemoProcesses]
 def demo(tmp_path: Path) -> Demo:
     """The demo's processes with scripts for Dagster: what the launcher says, and what the daemon does."""
 
-    def scripted(*lines: Told, end: str = "", daemon: str = _DAEMON, pause: float = 0.0) -> DemoProcesses:
+    def scripted(*lines: LauncherReport, end: str = "", daemon: str = _DAEMON, pause: float = 0.0) -> DemoProcesses:
         script = textwrap.dedent(_LAUNCHER).format(
             lines=[json.dumps(line) for line in lines], end=end, pause=pause, cancelled=str(tmp_path / "cancelled")
         )
@@ -99,7 +99,7 @@ def test_each_thing_is_said_once_and_in_order(demo: Demo, capsys: pytest.Capture
 
 def test_the_headline_says_what_the_demo_waits_for() -> None:
     """Half a minute without a word looks like a hang."""
-    progress = Progress(STEPS, told())
+    progress = BackfillProgressView(STEPS, told())
     for now, expected in (
         (told(), "waiting for Dagster's daemon to start the run"),
         (RUNNING, "0 of 2 steps done"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.demo import dev_parts
-from backfill_assets.cli.demo.dev_parts import MOST_EARLY_ENDS, Part, PartEnded, Parts, start_process
+from backfill_assets.cli.demo.dev_parts import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts, start_process
 from backfill_assets.errors import LakehouseUnusable
 
 SLEEP = ("sleep", "600")
@@ -26,16 +26,16 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, said: list[str]) -> Iterator[Callable[..., Parts]]:
+def run(tmp_path: Path, said: list[str]) -> Iterator[Callable[..., DevParts]]:
     """Starts parts by their commands; everything is stopped afterwards."""
-    running: list[Parts] = []
+    running: list[DevParts] = []
 
-    def start(*commands: tuple[str, ...], has_worker: bool = False) -> Parts:
+    def start(*commands: tuple[str, ...], has_worker: bool = False) -> DevParts:
         parts = [
-            Part(f"part {number}", lambda command=command: start_process(command, tmp_path, {}), has_worker)  # type: ignore[misc]
+            DevPart(f"part {number}", lambda command=command: start_process(command, tmp_path, {}), has_worker)  # type: ignore[misc]
             for number, command in enumerate(commands)
         ]
-        running.append(Parts(parts, said.append))
+        running.append(DevParts(parts, said.append))
         running[0].start()
         return running[0]
 
@@ -44,7 +44,7 @@ def run(tmp_path: Path, said: list[str]) -> Iterator[Callable[..., Parts]]:
         each.stop()
 
 
-def _pids(parts: Parts) -> list[int]:
+def _pids(parts: DevParts) -> list[int]:
     return [part.process.pid for part in parts.parts if part.process]
 
 
@@ -59,7 +59,7 @@ def _until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_a_killed_part_is_started_again_and_the_others_go_on(run: Callable[..., Parts], said: list[str]) -> None:
+def test_a_killed_part_is_started_again_and_the_others_go_on(run: Callable[..., DevParts], said: list[str]) -> None:
     """The daemon must not take the UI, the code server and their runs with it."""
     parts = run(SLEEP, SLEEP)
     killed, kept = _pids(parts)
@@ -70,7 +70,7 @@ def test_a_killed_part_is_started_again_and_the_others_go_on(run: Callable[..., 
     assert all(_runs(pid) for pid in _pids(parts))
 
 
-def test_what_a_killed_part_had_started_is_stopped_at_the_end(run: Callable[..., Parts]) -> None:
+def test_what_a_killed_part_had_started_is_stopped_at_the_end(run: Callable[..., DevParts]) -> None:
     """Runs outlive the code server that started them, so that their work is not lost; never the command."""
     parts = run(WITH_A_CHILD)
     (leader,) = _pids(parts)
@@ -86,7 +86,7 @@ def test_what_a_killed_part_had_started_is_stopped_at_the_end(run: Callable[...,
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are listed below /proc")
 def test_a_part_whose_worker_was_killed_is_started_again(
-    run: Callable[..., Parts], said: list[str], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., DevParts], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dagster's code server answers through a child, which it does not start again by itself."""
     monkeypatch.setattr(dev_parts, "_EARLY_SECONDS", 0.0)
@@ -101,10 +101,10 @@ def test_a_part_whose_worker_was_killed_is_started_again(
     assert said[0] == "The part 0 lost the process that does its work. Starting it again ..."
 
 
-def test_a_part_that_cannot_live_ends_the_command(run: Callable[..., Parts]) -> None:
+def test_a_part_that_cannot_live_ends_the_command(run: Callable[..., DevParts]) -> None:
     """A port that is taken, a module that does not import: no loop that starts it for ever."""
     parts = run(("false",))
-    with pytest.raises(PartEnded, match=rf"The part 0 ended with exit code 1, {MOST_EARLY_ENDS} times in a row"):
+    with pytest.raises(DevPartEnded, match=rf"The part 0 ended with exit code 1, {MOST_EARLY_ENDS} times in a row"):
         parts.watch()
 
 
@@ -120,7 +120,7 @@ def test_a_start_that_fails_is_tried_again(said: list[str], tmp_path: Path) -> N
             raise found
         return found or start_process(SLEEP, tmp_path, {})
 
-    parts = Parts([Part("Spark server", start)], said.append)
+    parts = DevParts([DevPart("Spark server", start)], said.append)
     parts.start()
     while "The Spark server is back." not in said:
         _until(parts.restart_ended)

@@ -15,7 +15,7 @@ from backfill_assets.cli.queries import checkup
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import require_token_key
-from backfill_assets.publication.publisher import Step
+from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.settings import Settings
 from backfill_assets_tests.cli.command import Backfill
 
@@ -158,6 +158,6 @@ def test_publications_under_way(backfill: Backfill) -> None:
     assert checkup.open_publications(settings).found == "none yet"
     backfill.lakehouse.publish("first", {"raw_sales": {"2017-03-01": [1]}})
     assert checkup.open_publications(settings).found == "all are closed; 1 table published"
-    backfill.lakehouse.crash("dead", {"raw_sales": {"2017-03-01": [2]}}, at=Step.PREPARED)
+    backfill.lakehouse.crash("dead", {"raw_sales": {"2017-03-01": [2]}}, at=CrashPoint.PREPARED)
     found = checkup.open_publications(settings)
     assert found.verdict == "warn" and found.found == "under way: dead"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.publication.publisher import Step
+from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 
 FIRST, SECOND = "2017-03-01", "2017-03-02"
@@ -54,7 +54,7 @@ def test_the_limit_says_what_it_hides(backfill: Backfill) -> None:
 def test_open_and_aborted_entries_are_listed(backfill: Backfill) -> None:
     """They are what somebody looks for after a crash."""
     backfill.lakehouse.publish("first", {"raw_sales": {FIRST: [1]}})
-    backfill.lakehouse.crash("dead", {"raw_sales": {FIRST: [2]}}, at=Step.PREPARED)
+    backfill.lakehouse.crash("dead", {"raw_sales": {FIRST: [2]}}, at=CrashPoint.PREPARED)
     assert [each["outcome"] for each in backfill.json("history")] == ["open", "done"]
     backfill.lakehouse.write_past_the_protocol("raw_sales", FIRST, [9])
     backfill.lakehouse.publisher.recover()

@@ -10,7 +10,7 @@ from io import StringIO
 
 from backfill_assets.cli.output import say_json
 from backfill_assets.cli.queries.show import say_rows
-from backfill_assets.publication.publisher import Step
+from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 
 DAY, NEXT = "2017-03-01", "2017-03-02"
@@ -47,7 +47,7 @@ def test_a_past_publication_is_shown_as_it_was(backfill: Backfill) -> None:
 def test_half_a_publication_is_not_shown(backfill: Backfill) -> None:
     """Pinned like every consistent reader."""
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
-    backfill.lakehouse.crash("second", {TABLE: {DAY: [2]}}, at=Step.TABLE_COMMITTED)
+    backfill.lakehouse.crash("second", {TABLE: {DAY: [2]}}, at=CrashPoint.TABLE_COMMITTED)
     assert backfill.json("show", TABLE, "--day", DAY)["sample"] == [{"id": 1, "day": DAY}]
 
 

@@ -8,7 +8,7 @@ import sys
 from datetime import date
 
 from backfill_assets.datasets import registry
-from backfill_assets.publication.publisher import Step
+from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
 
@@ -101,7 +101,7 @@ def test_a_publication_under_way_is_told_and_changes_no_status(backfill: Backfil
     _publish_three_days(backfill)
     before = backfill.json("status")["tables"]
     rows = {"bronze_sales": {FIRST: [5]}, "quarantine_sales": {FIRST: [6]}}
-    backfill.lakehouse.crash("dead", rows, at=Step.TABLE_COMMITTED)
+    backfill.lakehouse.crash("dead", rows, at=CrashPoint.TABLE_COMMITTED)
     now = backfill.json("status")
     assert now["open_publications"] == ["dead"] and now["tables"] == before
     assert "Under way: dead" in backfill("status").output
