@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev connect story-fx kills storm test test-long test-all test-fast check format mutants screenshots bench bench-quick clean
+.PHONY: help setup demo dev connect story-fx kills storm test test-long test-all test-fast check format mutants picture screenshots bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -70,6 +70,9 @@ storm: setup ## processes that work on one lakehouse at once and are killed: SEC
 
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants
+
+picture: setup ## draw the layers in docs/architecture.md again, from the imports
+	@$(BIN)/python -m backfill_assets_tests.import_picture
 
 screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (CHROMIUM names another than /usr/bin/chromium)
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots

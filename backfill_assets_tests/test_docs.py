@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import click
 import pytest
 
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
+from backfill_assets_tests import import_picture
 from backfill_assets_tests.docs_commands import (
     BY_ANOTHER_TEST,
     EXECUTED,
@@ -84,8 +86,9 @@ def test_tests_that_the_pages_name_exist() -> None:
         assert f"def {name}(" in (ROOT / "backfill_assets_tests" / file).read_text(), f"{file}::{name}"
 
 
-def test_the_tree_in_the_readme_is_the_tree() -> None:
+def test_the_tree_in_contributing_is_the_tree() -> None:
     """Every line of it exists, and no folder of the package is left out."""
+    assert (ROOT / "CONTRIBUTING.md").read_text().count("\nbackfill_assets/\n") == 1
     tree = next(block for block in blocks("text") if block.startswith("backfill_assets/"))
     paths = [line.split()[0] for line in tree.splitlines()]
     inside = [line.split()[0] for line in tree.splitlines() if line.startswith("  ")]
@@ -106,6 +109,44 @@ def test_links_lead_somewhere() -> None:
 def test_files_that_the_docs_name_exist() -> None:
     """Paths below the project in backticks, such as ``rebuild/stage.py``."""
     for page in PAGES:
-        for path in re.findall(r"`([a-z_/]+/[a-z_]+\.py)`", page.read_text()):
+        for path in re.findall(r"`([a-z_/]+\.py)`", page.read_text()):
             places = (ROOT, ROOT / "backfill_assets", ROOT / "backfill_assets_tests")
             assert any((base / path).exists() for base in places), f"{page.name}: {path}"
+
+
+_PROSE_COLUMNS = 120
+_EXEMPT = re.compile(r"\s*(?:\||<|!?\[[^\]]*\]\([^)]*\)$)")
+"""Tables, HTML, and a line that is one link or picture."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_prose_is_wrapped(page: Path) -> None:
+    """A change of one sentence is a change of few lines. Code is shown as it is typed."""
+    prose = re.sub(
+        r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), page.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    long = {number: line for number, line in enumerate(prose.splitlines(), 1) if len(line) > _PROSE_COLUMNS}
+    assert [number for number, line in long.items() if not _EXEMPT.match(line)] == []
+
+
+def test_the_picture_of_the_layers_is_that_of_the_imports() -> None:
+    """``make picture`` draws it again."""
+    page = import_picture.PAGE.read_text()
+    assert page.count(import_picture.BEGIN) == page.count(import_picture.END) == 1
+    assert import_picture.drawn(page) == page
+
+
+def test_hooks_before_a_commit_run_what_make_check_runs() -> None:
+    """One list of checks, for a person and for a hook."""
+    hooks = re.findall(r"^\s+entry: (.+)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
+    recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe is not None
+    assert hooks == [line.strip().removeprefix("@").replace("$(BIN)", ".venv/bin") for line in recipe[1].splitlines()]
+
+
+def test_every_target_that_people_type_has_help() -> None:
+    """``make help`` lists the targets with a description; ``.PHONY`` names all of them."""
+    makefile = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)
+    assert phony is not None
+    assert set(phony[1].split()) == set(re.findall(r"^([a-z-]+):[^#\n]*## .", makefile, re.MULTILINE))

@@ -120,3 +120,9 @@ def test_the_prose_beside_the_folders_is_plain() -> None:
 @pytest.mark.parametrize("page", _pages(), ids=lambda page: str(page.name))
 def test_the_pages_are_plain(page: Path) -> None:
     assert _unplain(page) == []
+
+
+@pytest.mark.parametrize("page", _pages(), ids=lambda page: str(page.name))
+def test_no_phrase_of_a_page_hides_in_a_line_break(page: Path) -> None:
+    """Prose is wrapped: two words of a phrase may be on two lines."""
+    assert WORDS.findall(" ".join(_CODE.sub("", page.read_text()).split())) == []

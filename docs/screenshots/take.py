@@ -177,13 +177,13 @@ def failed_gate(tour: Tour, backfill: str) -> None:
     tour.picture("9-failed-gate")
 
 
-def mended(tour: Tour) -> None:
+def fixed(tour: Tour) -> None:
     """Nothing is clicked: sensors find the corrected file, and build what is computed from it."""
     deliver_corrections()
     tour.wait_until(lambda: _published(tour), f"{BAD_DAY} to be published")
     tour.wait_until(lambda: all(each["status"] in _ENDED for each in tour.backfills()), "the last backfill to end")
     tour.open("/runs?view=backfills")
-    tour.picture("10-mended")
+    tour.picture("10-fixed")
 
 
 def _published(tour: Tour) -> bool:
@@ -211,7 +211,7 @@ def main() -> None:
         table(tour)
         with daemon(environment):
             tour.wait_for_daemon()
-            for scene in (good_days, bad_day, mended, one_day):
+            for scene in (good_days, bad_day, fixed, one_day):
                 scene(tour)
         browser.close()
     print(f"The pictures are in {PICTURES.relative_to(REPOSITORY)}.")
