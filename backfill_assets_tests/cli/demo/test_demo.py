@@ -145,7 +145,7 @@ def test_what_the_daemon_started_ends_with_it(demo: Demo, tmp_path: Path) -> Non
 _INTERRUPTED = """
 import json, sys
 from pathlib import Path
-from backfill_assets.cli.demo.demo import demo
+from backfill_assets.cli.demo import demo
 from backfill_assets.cli.demo.processes import DemoProcesses
 from backfill_assets.days import DayRange
 from backfill_assets.settings import Settings
