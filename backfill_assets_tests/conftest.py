@@ -21,6 +21,8 @@ from backfill_assets.spark.standalone_cluster import start_standalone_cluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from backfill_assets_tests.protocol.lake import Lake
+
 SMALL_SPARK = {
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
@@ -171,3 +173,11 @@ def each_spark(request: pytest.FixtureRequest) -> SparkSession:
     """The test runs twice: on embedded Spark and through Spark Connect."""
     name = "spark" if request.param == "embedded" else "connect_spark"
     return cast("SparkSession", request.getfixturevalue(name))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """An empty lakehouse, without a JVM."""
+    from backfill_assets_tests.protocol.lake import Lake
+
+    return Lake(tmp_path / "lakehouse")

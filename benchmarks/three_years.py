@@ -1,7 +1,7 @@
 """What the publication log costs after years: a lakehouse of 20 tables and 33,000 publications, made without a JVM.
 
-Run with ``python -m benchmarks.three_years [--days 1095] [--chains 5] [--root FOLDER] [--maintained-every N]``. Each day
-publishes 20 tables, late rows publish half of them again for one of the last five days, and every week a campaign
+Run with ``python -m benchmarks.three_years [--days 1095] [--chains 5] [--root FOLDER] [--maintained-every N]``. Daily
+it publishes 20 tables, late rows publish half of them again for one of the last five days, and every week a campaign
 publishes 90 days of four tables. The data files are empty; the logs are real, and what is measured is the project's own
 code. The log is maintained every simulated night, or every N. Prints seconds of the clock and of the processor, files
 opened for each question, and what the lakehouse takes on disk.
