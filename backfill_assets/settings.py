@@ -51,17 +51,17 @@ class Settings:
     rollback_window_days: int = 30
     days_per_run: int | None = None
     core_hour_price: Decimal | None = None
-    """What one core costs for an hour, in whatever money the bill is in; plans multiply by it."""
+    """The price of one core for an hour, in the currency of the bill; plans multiply by it."""
     notices: str = field(default="log", repr=False)
     """Where notices are sent: ``log``, ``file:PATH`` or ``webhook:URL``. Not shown: a URL may hold a secret."""
     timeline_days: int = 14
-    """Timelines that nobody wants any more are closed after so many days."""
+    """Timelines that are no longer wanted are closed after so many days."""
     refuse_dirty_tree: bool = False
     """Days are neither computed nor published by code that the checked out commit does not contain."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """Read ``BACKFILL_*`` and ``SPARK_REMOTE``; a value that cannot be meant raises :class:`InvalidRequest`."""
+        """Read ``BACKFILL_*`` and ``SPARK_REMOTE``; an invalid value raises :class:`InvalidRequest`."""
         env = {name: text for name, text in (os.environ if environ is None else environ).items() if text.strip()}
         home = _path(env, "BACKFILL_HOME", Path(".data"))
         remote = _remote(env)

@@ -43,7 +43,7 @@ class Limits:
         return found
 
     def without_budgets(self) -> Limits:
-        """The limits of what is staged, whatever staging it took."""
+        """The limits on what is staged, without those on what staging costs."""
         return replace(self, seconds=None, money=None)
 
     def __str__(self) -> str:

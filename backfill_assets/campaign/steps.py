@@ -1,4 +1,4 @@
-"""What each of a campaign's nine steps does. Each can be done again, and returns what it tells people, as JSON."""
+"""What each of a campaign's nine steps does. Each can be repeated, and returns its report as JSON."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _nothing_staged(at: CampaignRun) -> str:
 def bring_into_main(at: CampaignRun) -> StepReport:
     """All tables in one publication, if it is what was approved or within it; else it waits, or is stopped.
 
-    A publication that a killed process made is found on the log, and only told.
+    If a killed process made the publication, it is found on the log, and this step only reports it.
     """
     lake = at.builder.lake
     lake.publisher.recover()
@@ -229,7 +229,7 @@ def decommission(at: CampaignRun) -> StepReport:
 
 
 def abandon(at: CampaignRun) -> None:
-    """Give the campaign up before its cut-over: its timelines are closed, and nobody is told of it any more.
+    """Give the campaign up before its cut-over: close its timelines, and send no more notices of it.
 
     Raises :class:`InvalidRequest` when it was never started, or is published: that is for a rollback to undo.
     """

@@ -20,7 +20,7 @@ class UndoAction(enum.StrEnum):
     STAGE_AGAIN = "stage again"
     """By the version of the logic that it had, so that no row that arrived since is missing."""
     STANDS = "stands"
-    """Somebody has brought it back already."""
+    """The day is as it was before the campaign already."""
     REFUSED = "refused"
 
 
@@ -47,7 +47,7 @@ class TableDayState:
 
     @property
     def content_now(self) -> DayContent | None:
-        """None if somebody who bypassed the log wrote to the day."""
+        """None if a writer that bypassed the log changed the day."""
         known = self.now is not None and self.now.physical == fingerprints.physical(self.now_files)
         return self.now.content if self.now is not None and known else None
 
@@ -66,7 +66,7 @@ class UndoneDay:
     way: UndoAction
     reason: str = ""
     version: str = ""
-    """Of the logic that it had before; empty if nobody knows."""
+    """The version of the logic that the day had before; empty if it is not known."""
     seconds: float | None = None
 
 
@@ -144,7 +144,7 @@ def _refusal(moved: TableDayState, old: DayContent | None, *, version_known: boo
 
 def _by(moved: TableDayState) -> str:
     known = moved.now is not None and moved.now.physical == fingerprints.physical(moved.now_files)
-    return moved.now.publication if moved.now and known else "somebody who bypassed the log"
+    return moved.now.publication if moved.now and known else "a writer that bypassed the log"
 
 
 def _seconds(old: DayContent | None, new: DayContent | None) -> float | None:

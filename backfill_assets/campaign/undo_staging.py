@@ -50,7 +50,7 @@ class UndoAttempt:
 
     @property
     def name(self) -> str:
-        """What the timelines of the undo are called after: nobody but an undo of this campaign adopts from them."""
+        """The name that the timelines of the undo begin with; only an undo of this campaign adopts from them."""
         return f"{CAMPAIGN}undo-{self.prepared.publication.provenance.campaign.removeprefix(CAMPAIGN)}"
 
     def look(self) -> tuple[UndoneDay, ...]:

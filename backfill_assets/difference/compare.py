@@ -1,7 +1,7 @@
-"""The difference of a campaign: what it has staged, beside what main holds, before anybody approves it.
+"""Finds the difference of a campaign before it is approved: what it has staged, beside what main holds.
 
-Days whose staged content is that of main are told from their checksums. Of the others each side is read once a table,
-and once more on the few days that the examples are taken from. Nothing is written.
+Checksums show which staged days have the content of main. Of the others each side is read once a table, and once more
+on the few days that the examples are taken from. Nothing is written.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def _same(staged: DayContent, in_main: str) -> bool:
 
 @contextmanager
 def _hashed(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Spark sorts all rows for more than 128 groups a task, unless it is told that there is room to hash them."""
+    """Let Spark hash its groups while there is room; by default it sorts all rows for more than 128 groups a task."""
     if rows > _MOST_HASHED_ROWS:
         yield
         return

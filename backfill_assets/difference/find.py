@@ -44,7 +44,7 @@ def find_difference(
 
 
 def last_difference(storage: Storage, plan: str) -> Difference | None:
-    """The difference as it was found last, without Spark; None if nobody has looked yet."""
+    """The difference that was found last, without Spark; None if none was found yet."""
     kept = kept_difference(storage, plan)
     return None if kept is None else Difference.from_json(kept)
 

@@ -41,7 +41,7 @@ class Difference(Record):
 
     @property
     def sentence(self) -> str:
-        """The whole campaign, for somebody who reads one sentence: the table that was asked for, then the others."""
+        """The whole campaign in one sentence: the table that was asked for, then the others."""
         headline = next((table for table in self.tables if table.table == self.target), None)
         changed = [table for table in self.tables if table.differing]
         if headline is None or (changed and not headline.differing):

@@ -14,11 +14,11 @@ from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.records import HELD_BACK, Record
 
 ROWS = "rows"
-"""The name under which the number of rows is told beside the measures."""
+"""The name of the number of rows, among the measures."""
 
 
 class Sums(Record):
-    """A measure in main, and as it would be."""
+    """The sum of a measure: in main now, and after the publication."""
 
     before: Decimal = Decimal(0)
     after: Decimal = Decimal(0)

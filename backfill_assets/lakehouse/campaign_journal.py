@@ -1,7 +1,7 @@
-"""What has happened to each campaign, entry by entry, in the lakehouse itself.
+"""The journal of each campaign, entry by entry, in the lakehouse itself.
 
-Nobody holds a campaign's state in memory: whoever carries it on, a daemon or a person, reads it from here. An entry is
-written once, under the next free number, so two writers never overwrite each other.
+No process holds a campaign's state in memory: the daemon or the command that carries it on reads it from here. An
+entry is written once, under the next free number, so two writers never overwrite each other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Parquet files that a job has just written, as a Delta log names them; from their footers, without a JVM.
 
-Of every column the log is told how many nulls it has, and its least and greatest value, for readers to leave files out.
+The log gets the number of nulls, the least and the greatest value of every column, so that readers can skip files.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _is_data(file: StoredFile, folder: str) -> bool:
 def statistics(footer: pq.FileMetaData) -> str:
     """What Delta's log keeps of a file (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
 
-    Values of all columns, or of none: delta-rs takes an end that is missing beside others for one that nothing lies
-    within, and leaves the file out. Lists and structures are not told of, as by any writer.
+    Either all columns have a least and a greatest value, or none: if a file has them for some columns only, delta-rs
+    skips it when filtering on the others. Lists and structures have none, as with any writer.
     """
     nulls: dict[str, int] = {}
     least: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The dead letters: published quarantine rows, told by reason and day, without a JVM."""
+"""The quarantine: its published rows, counted by reason and day, without a JVM."""
 
 from __future__ import annotations
 

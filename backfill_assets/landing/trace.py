@@ -69,7 +69,7 @@ def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | N
     """The trail of ``key`` in each dataset that has it; of ``table``'s dataset and of event ``day`` if they are given.
 
     A key of several columns is written with ``/`` between. Raises :class:`InvalidRequest` for a key that nothing has,
-    and for one that is on too many days to be told at once.
+    and for one that is on too many days to report at once.
     """
     found = [trail for origin in _origins(table) if (trail := _trail(snapshot, origin, key, day)) is not None]
     if not found:

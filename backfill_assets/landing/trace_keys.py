@@ -1,4 +1,4 @@
-"""What somebody types as a key, as conditions on the rows of raw, quarantine and typed tables."""
+"""Turns a key as it was typed into conditions on the rows of raw, quarantine and typed tables."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class LandingZone:
     def strays(self, source: str, days: Iterable[date] | None = None) -> tuple[str, ...]:
         """What lies in the folder of ``source``, or in those of ``days``, and is no landed file; relative paths.
 
-        Folders that are no day are told in any case: nobody knows which day they were meant for.
+        Folders that are no day are reported in any case: the day that they were meant for is not known.
         """
         folder = self._source_folder(source)
         if folder is None:

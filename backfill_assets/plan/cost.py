@@ -43,7 +43,7 @@ class Volumes:
         return self._bytes.get(table, {})
 
     def bytes_between(self, table: str) -> Callable[[int, int], int]:
-        """Tells the bytes from one ordinal up to another one that is left out, however many days lie between."""
+        """A function that sums the bytes from one ordinal up to, but without, another; equally fast for any span."""
         if table not in self._between:
             ordered = sorted(self.bytes(table).items())
             days, sums = [at for at, _ in ordered], [0, *accumulate(size for _, size in ordered)]

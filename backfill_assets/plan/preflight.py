@@ -1,4 +1,4 @@
-"""What speaks against a plan, found before anything is done: each finding says what to do. Pure."""
+"""What blocks a plan or calls for care, found before anything is done; each finding says what to do. Pure."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def _foreign_writes(seen: Preflight) -> Iterator[PlanFinding]:
     for step in seen.steps:
         if ranges := step.rebuild.get(Why.FOREIGN_WRITE, ()):
             days = [day for day, why in step.why.items() if why is Why.FOREIGN_WRITE]
-            message = f"Somebody wrote to {step.name} past the publication log on {', '.join(ranges)}."
-            hint = "The rebuild replaces that; a rollback brings it back. Find out who it was first."
+            message = f"A writer that bypassed the publication log changed {step.name} on {', '.join(ranges)}."
+            hint = "Find out first who it was. The rebuild replaces these rows; a rollback brings them back."
             yield finding("warns", "foreign write", message, hint, step.name, days)
 
 
@@ -168,7 +168,7 @@ def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
         for step, days in seen.planned():
             if common_days := set(plan.rebuilds.get(step.name, ())) & set(days):
                 message = f"{plan.id} is being carried out and rebuilds {step.name} on {_named(common_days)}."
-                hint = "Whoever publishes first wins these days; the other one is refused, and is planned again."
+                hint = "The plan that publishes first wins these days; the other one is refused and must be made again."
                 yield finding("warns", "overlapping plan", message, hint, step.name, common_days)
 
 

@@ -1,7 +1,7 @@
-"""A plan: which days of which tables are to be rebuilt and why, from what, at what cost, and what speaks against it.
+"""A plan: which days of which tables are rebuilt and why, from what, at what cost, and what blocks it.
 
-Frozen data that goes to JSON and back. Its id is a hash of its content, so whoever approves an id has approved just
-this; :func:`backfill_assets.plan.basis.moved_since` says what of it no longer holds.
+Frozen data that goes to JSON and back. Its id is a hash of its content, so an approved id stands for exactly this
+content; :func:`backfill_assets.plan.basis.moved_since` says what of it no longer holds.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Plan(Record):
     as_of: tuple[Lookback, ...] = ()
     findings: tuple[PlanFinding, ...] = ()
     expectations: tuple[Expectation, ...] = ()
-    """What is expected of the difference; it is judged before anybody approves."""
+    """What is expected of the difference; it is judged before the approval."""
     recommended: Recommended | None = None
     """None when nothing has changed."""
     cost: Cost = Cost()
@@ -205,7 +205,7 @@ class Plan(Record):
 
     @property
     def id(self) -> str:
-        """The same for the same content, in whatever order it was found and whenever."""
+        """The same for the same content, found in any order and at any time."""
         # How busy the machine was does not make it another plan.
         left_out = {"made_at", "times"}
         # A plan without expectations has the id that it had before there were any.
@@ -228,7 +228,7 @@ class Plan(Record):
 
     @classmethod
     def from_json(cls, text: str | bytes, *, id: str | None = None) -> Plan:
-        """Raises :class:`InvalidRequest` when ``text`` is not the plan called ``id``: somebody changed it."""
+        """Raises :class:`InvalidRequest` when ``text`` was changed and is no longer the plan called ``id``."""
         plan = cls.model_validate_json(text)
         if id is not None and plan.id != id:
             raise InvalidRequest(f"What is kept as {id} is {plan.id}: it was changed.", hint="Make the plan again.")

@@ -64,7 +64,7 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
 
 
 def _reach(situation: PlanContext, given: Mapping[str, set[date]]) -> DayRange:
-    """From the first to the last day that could be built or read, whatever lies between: by the ends of ranges."""
+    """From the first to the last day that could be built or read; computed from the ends of ranges alone."""
     ends: dict[str, tuple[date, date]] = {}
     read_ends: list[date] = []
     for step in situation.steps:
@@ -93,9 +93,9 @@ def build_order(steps: Sequence[Step]) -> list[Step]:
 
 
 def _given(asked: PlanRequest, situation: PlanContext, target: Step, periods: frozenset[date]) -> dict[str, set[date]]:
-    """The days that are in the plan whatever is computed from what: the target's, and what they are computed from.
+    """The days that the plan starts from: the target's, and those that they are computed from.
 
-    Of a look back only the days that there are, or can be.
+    Of a look back, only days that are published or can be built.
     """
     given = {target.name: set(periods)}
     if asked.scope is not Scope.WHOLE:

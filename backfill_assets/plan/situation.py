@@ -1,4 +1,4 @@
-"""All that a plan is computed from: the steps, what stands in the lakehouse, what has landed, and the machine. Pure."""
+"""All that a plan is computed from: the steps, the state of the lakehouse, the landed days, the machine. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class PlanContext:
-    """``steps`` are in build order and contain whatever they read; ``begins`` is the first day that can have data."""
+    """``steps`` are in build order and include all they read; ``begins`` is the first day that can have data."""
 
     steps: Sequence[Step]
     observed: LogView

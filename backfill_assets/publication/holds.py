@@ -2,7 +2,7 @@
 
 Nothing rests on them but patience: correctness is compare-and-swap. Without one, a writer that publishes every few
 seconds could make a cut-over start over again and again. A hold has an expiry from the start, so a dead holder's ends
-by itself; whoever waits, waits until then at most.
+by itself, and a writer waits until then at most.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HOLDS = "_holds"
 HOLD_SECONDS = 60
 """How long a hold lasts unless it is extended."""
 LONGEST_WAIT_SECONDS = 300
-"""However often a hold is extended, nobody waits longer for it."""
+"""A writer waits no longer than this for a hold, however often it is extended."""
 _LOOK_EVERY_SECONDS = 0.5
 DaysOf = Mapping[str, Iterable[str]]
 """Days by table."""
@@ -61,7 +61,7 @@ class HeldDays:
 def put_hold(
     storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime], seconds: float = HOLD_SECONDS
 ) -> HeldDays:
-    """Take a hold. It refuses nobody and is refused by nobody: two campaigns may hold one day, and one will win."""
+    """Take a hold. Holds do not exclude each other: two campaigns may hold one day, and one will win."""
     named = {table: tuple(sorted(set(found))) for table, found in days.items()}
     hold = Hold(campaign=campaign, holder=secrets.token_hex(4), days=named, until=now())
     held = HeldDays(storage, now, hold)
@@ -95,7 +95,7 @@ def expired(holds: Iterable[Hold], now: datetime) -> list[Hold]:
 
 
 def blocking(holds: Sequence[Hold], campaign: str, days: DaysOf, now: datetime) -> Hold | None:
-    """The hold of somebody else on one of ``days`` that lasts longest; an expired one blocks nobody."""
+    """The hold of another campaign on one of ``days`` that lasts longest; expired holds do not count."""
     wanted = {table: set(found) for table, found in days.items()}
     found = [
         hold

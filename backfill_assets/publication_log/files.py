@@ -151,7 +151,7 @@ class LogFiles:
 
 
 def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
-    """Columns of one file of the log, in the log's types, whatever engine wrote it."""
+    """Columns of one file of the log, in the log's types; any engine may have written it."""
     return storage.read_parquet(path, list(columns)).select(list(columns)).cast(_schema(columns))
 
 

@@ -264,7 +264,7 @@ class PublicationLog:
         return None
 
     def prepared_since(self, moment: datetime, table: str = "") -> list[Prepared]:
-        """Every publication (that names ``table``) prepared at or after ``moment``, whatever became of it."""
+        """Every publication (that names ``table``) prepared at or after ``moment``, with any outcome."""
         files = self.files().between("at", low=moment)
         rows = (files.holding("table", [table]) if table else files).read(["event", "at", "detail"])
         rows = equal(rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment))), event="prepared")
@@ -348,7 +348,7 @@ def _carrying(state: HeadState) -> CommitProperties:
 
 
 def remembered(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:
-    """The newest outcomes, so that a publisher whose entry somebody else finished learns of it without a search."""
+    """The newest outcomes: a publisher whose entry another process finished finds the outcome without a search."""
     newest = [
         *((key, value) for key, value in outcomes.items() if key != publication),
         (publication, outcome),

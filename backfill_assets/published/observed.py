@@ -1,4 +1,4 @@
-"""What stands in the lakehouse now: the newest state of every day in the log, and the files the days really have."""
+"""The state of the lakehouse now: the newest state of every day in the log, and the files the days really have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LogView:
     """``newest`` is what main holds now; ``pinned`` what a build would read: the last closed entry's versions.
 
     ``open`` names the publications under way. Tables that they write are observed as of the last closed entry, in
-    ``newest`` too: half of a publication is nobody's foreign write.
+    ``newest`` too: half a publication is no foreign write.
     """
 
     states: Mapping[tuple[str, str], DayState] = field(default_factory=dict)

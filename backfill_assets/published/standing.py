@@ -1,4 +1,4 @@
-"""What stands in the lakehouse, with the size of every day and main's schemas: one look, from logs alone."""
+"""The state of the lakehouse, with the size of every day and main's schemas: one look, from logs alone."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _files(table: Table, recorded: RecordedDay) -> GateFinding:
         )
     if recorded.unreadable:
         return GateFinding(False, f"damaged: {recorded.unreadable}", "every file can be read", _rebuild(table))
-    observed = "the files of its last publication" if recorded.files_as_published else "files that nobody published"
+    observed = "the files of its last publication" if recorded.files_as_published else "files that were not published"
     return GateFinding(recorded.files_as_published, observed, "the files of its last publication", _rebuild(table))
 
 

@@ -88,4 +88,4 @@ def _recorded(read: InputRead) -> RecordedInput:
 
 
 def _silent(message: str) -> None:
-    """Progress of what nobody waits for."""
+    """Progress of work that needs no reports."""

@@ -178,7 +178,7 @@ class _Origins:
 
     def of(self, prepared: Prepared, table: str, day: DayChange) -> Origin:
         if day.content is None:
-            reason = "somebody who bypassed the log wrote it" if day.adds else ""
+            reason = "a writer that bypassed the log wrote it" if day.adds else ""
             return Origin(table, day.day, None, None, reason)
         made_by = self.maker(prepared, table, day)
         if isinstance(made_by, str):

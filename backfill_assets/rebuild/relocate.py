@@ -203,7 +203,7 @@ class _Attempt:
         return state.content if state else None
 
     def refuse_foreign(self, days: Iterable[str]) -> None:
-        """Rows that somebody else wrote would be published as ours, or lost."""
+        """Refuse days with a foreign write: its rows would be published as ours, or lost."""
         main = MainTable.open(self.lake.storage, self.table.name)
         active = main.state().by_day() if main else {}
         for day in sorted(days):

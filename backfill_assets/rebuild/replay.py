@@ -39,7 +39,7 @@ class Judged:
     day: date
     reason: str | None
     """Of freed rows the reason they were rejected for, of the others the one they are rejected for now; in general
-    form. None counts each row once, whatever its reasons."""
+    form. None counts each row once, for all its reasons together."""
     freed: int
     still_bad: int
 

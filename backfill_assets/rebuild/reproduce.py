@@ -1,7 +1,7 @@
 """Proves that a publication can be computed again: same inputs, code and parameters give the same rows.
 
 Every table and day that a publication brought is staged again from what it was computed from, on a timeline that
-nobody adopts from. A day that an undo put back, or that a compaction rewrote, was computed by an earlier publication:
+no build adopts from. A day that an undo put back, or that a compaction rewrote, was computed by an earlier publication:
 it is staged again from what that one recorded. What cannot be staged again is named, with the reason.
 """
 
@@ -47,7 +47,7 @@ class Reproduced:
     table: str
     day: date
     published: DayContent | None
-    """None for a day that somebody wrote who bypassed the log."""
+    """None for a day with a foreign write."""
     computed_by: str = ""
     """The publication that computed the day: an earlier one if the day was only put back or compacted."""
     staged: DayContent | None = None

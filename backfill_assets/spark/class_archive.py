@@ -37,7 +37,7 @@ def start_folder(settings: Settings) -> Path:
 
 
 def start_options(settings: Settings, options: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:
-    """``options`` with what a start from :func:`start_folder` needs beside them: what files told Spark, the archive.
+    """``options`` plus what a start from :func:`start_folder` needs: the archive, and settings that files gave Spark.
 
     ``jars`` go on the class path itself, in front: Java archives what is there and not what Spark loads later.
     """

@@ -44,7 +44,7 @@ def account(
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows that went one way, and the sum of their content hashes; None where nobody measured it."""
+    """Rows that went one way, and the sum of their content hashes; None where it was not measured."""
 
     rows: int
     content: int | None

@@ -50,7 +50,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Works on ``tables``; timelines that nobody wants are closed after ``timeline_days``."""
+    """Works on ``tables``; timelines that are no longer wanted are closed after ``timeline_days``."""
 
     publisher: Publisher
     tables: Sequence[str]
@@ -74,9 +74,9 @@ class Maintenance:
         )
 
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
-        """Do ``tasks`` in their order. Whatever moved since they were planned is looked at again and left alone.
+        """Do ``tasks`` in their order. Days that moved since they were planned are looked at again and left alone.
 
-        A task that is refused is told, and its error raised when the others are done.
+        A refused task is reported, and its error raised when the others are done.
         """
         done, refused = [], []
         for task in tasks:

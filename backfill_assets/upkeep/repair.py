@@ -76,12 +76,11 @@ class RepairDecision:
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
-    """One backfill for all days with the same reason; what touches days that something under way may write waits
-    for the next look.
+    """One backfill for all days with the same reason. Days that a running backfill may write wait for the next look.
 
-    Days that somebody wrote past the protocol into raw, that failed :data:`MOST_ATTEMPTS` times, that a person has
-    rolled back, or whose version is not declared any more, are for people. What is made of a day that waits for a
-    person waits with it. A repair builds each day with the version that it was published with.
+    A person must decide about raw days with a foreign write, days that failed :data:`MOST_ATTEMPTS` times, days that a
+    person has rolled back, and days whose version is no longer declared. Days that are made of such a day wait with
+    it. A repair builds each day with the version that it was published with.
     """
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
     raw, found = find_stale_days(seen, statuses)
@@ -210,7 +209,7 @@ def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:
 
 
 def _exhausted(troubles: Sequence[StaleDay]) -> list[ManualAction]:
-    next_step = "read the gates of these partitions, mend the cause (data, code or threshold), and launch them by hand"
+    next_step = "read the gates of these partitions, fix the cause (data, code or threshold), and launch them by hand"
     return _told(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
 
 

@@ -70,7 +70,7 @@ def _anywhere(table: str, day: date) -> bool:
 
 @dataclass(frozen=True)
 class RepairContext:
-    """All that the decision about repairs is made from. ``steps`` are in build order and contain whatever they read."""
+    """All that the decision about repairs is made from. ``steps`` are in build order and include all they read."""
 
     steps: Sequence[Step]
     observed: LogView
@@ -83,7 +83,7 @@ class RepairContext:
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
     has_partition: Callable[[str, date], bool] = _anywhere
     today: date = date.max
-    """Days that have not ended have rows already if a source is ahead of time; they are nobody's trouble yet."""
+    """Only days before it are repaired: a source that is ahead of time gives rows of days that have not ended."""
     rollbacks: Callable[[], Rollbacks] = Rollbacks
     """Which days a person has rolled back; only asked for when something is wrong."""
 
