@@ -119,7 +119,7 @@ def stage(
     stray = {file.day for file in files} - staged.keys()
     if stray and not other_days:
         raise PublicationRefused(
-            f"{timeline.table}: rows were computed for {', '.join(sorted(stray)[:5])}, which it was not asked for.",
+            f"{timeline.table}: rows were computed for {', '.join(sorted(stray)[:5])}, which were not asked for.",
             hint="A transform may only return rows of the days it was given; correct it in a new version.",
         )
     timeline.add(files, _all_nullable(rows.schema), staged)

@@ -45,7 +45,7 @@ class Reads:
     first: int = 0
     last: int = 0
     partial: bool = False
-    """Days that were never published are left out instead of holding the period back; ``PUBLISHED_DAYS`` lists the rest."""
+    """Days that were never published are left out and do not hold the period back; ``PUBLISHED_DAYS`` lists others."""
 
     def __post_init__(self) -> None:
         if not self.first <= self.last <= 0:

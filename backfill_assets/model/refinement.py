@@ -96,7 +96,7 @@ def with_occurrence(rows: DataFrame) -> DataFrame:
 
 
 def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
-    """Raw rows plus parsed and derived values (columns named by :func:`_beside`) and a flag that says if a row is sound."""
+    """Raw rows plus parsed and derived values (columns named by :func:`_beside`) and a flag for sound rows."""
     source = refinement.source
     values = {
         **{name: parsed(F.col(name), source.type_of(name), F.col(_WELL_WRITTEN)) for name in source.parsed_columns},

@@ -31,7 +31,7 @@ def clock_doubt(publisher: Publisher) -> str:
 
 
 def doubt(entries: Sequence[datetime], now: datetime) -> str:
-    """Why the clock may be wrong, from the moments of ``entries``, oldest first; empty without a long pause until now."""
+    """Why the clock may be wrong; empty if ``entries``, oldest first, have no long pause between them and until now."""
     if not entries:
         return f"the clock says {now:%Y-%m-%d %H:%M}Z, and the publication log has no entry of the weeks before"
     pauses = [(*pair, "the next entry of the publication log") for pair in pairwise(entries)]

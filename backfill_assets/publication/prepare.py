@@ -179,7 +179,7 @@ class Preparation:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
         day_of = {f"{change.table}/{add.path}": day.day for day in change.days for add in day.adds}
         doomed = {path for file in head.state.reclaiming.values() for path in self.log.intended(file)} & day_of.keys()
-        for path in doomed:  # every process that meets the intent carries it out, so that no build adopts the file again
+        for path in doomed:  # a process that meets the intent carries it out, so that no build adopts the file again
             self.storage.delete(path)
         gone = doomed | set(self.storage.missing(day_of))
         reasons += [f"the staged file {path} was reclaimed or is gone" for path in sorted(gone)[:3]]

@@ -124,7 +124,7 @@ def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Prov
 
 
 def undoing(prepared: Prepared, request: Publication) -> Publication:
-    """``request`` as one that undoes ``prepared``, with a notice if it is of a campaign: its readers learn of its end."""
+    """``request`` as one that undoes ``prepared``; the end of a campaign is sent as a notice, like its beginning."""
     undone = prepared.publication
     made = request.provenance.model_copy(update={"campaign": undone.provenance.campaign, "undoes": undone.id})
     notice = _notice(undone, request) if undone.provenance.campaign else None

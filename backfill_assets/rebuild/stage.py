@@ -141,8 +141,8 @@ def _days_to_look_at(
 def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
     """How many tables of a step are written side by side, so that one uses the cores that another leaves idle.
 
-    On a shared Spark, a step of many days writes one table after the other. Spark's fair scheduler counts jobs: with two
-    at once, such a step would get twice the share of a one-day run, which people wait for.
+    On a shared Spark, a step of many days writes one table after the other. Spark's fair scheduler counts jobs: with
+    two at once, such a step would get twice the share of a one-day run, which people wait for.
     """
     return 1 if shared and days > 1 else tables
 
@@ -150,7 +150,7 @@ def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
 def side_by_side(
     spark: SparkSession, work: Mapping[str, Callable[[], Result]], at_once: int | None = None
 ) -> dict[str, Result]:
-    """Run each piece of ``work`` in a thread of its own and return the results; raise the first error when all have ended.
+    """Run each piece of ``work`` in its own thread and return the results; raise the first error when all have ended.
 
     At most ``at_once`` of them run at a time; by default all.
     """
