@@ -41,7 +41,7 @@ class CampaignState:
 
 @dataclass(frozen=True)
 class Move:
-    """What comes next, or why nothing does. One of ``step`` and ``wave`` is set, or neither: then it waits."""
+    """What comes next: a ``step`` or a ``wave``. Neither is set while the campaign waits; the reason says why."""
 
     reason: str
     step: CampaignStep | None = None
@@ -53,7 +53,7 @@ class Move:
 
 
 def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
-    """Fold the journal. To resume takes a stop back, and what was done of a later try replaces the earlier."""
+    """The state of the campaign, from its journal. Resuming ends a stop; a later attempt replaces an earlier one."""
     found = CampaignState(campaign)
     for entry in entries:
         # A wave is done when it is judged.

@@ -108,7 +108,7 @@ def _touched(steps: Sequence[ShadowStep]) -> dict[str, set[str]]:
 
 
 def _extending(hold: HeldDays, progress: Progress) -> Progress:
-    """Staging what moved under the hold is a sign of life."""
+    """Progress that extends the hold while days are staged under it."""
 
     def tell(message: str) -> None:
         hold.extend()

@@ -31,7 +31,7 @@ class CampaignDays:
 
     @property
     def left(self) -> tuple[date, ...]:
-        """Not staged yet, or nothing would change."""
+        """Days that are not staged yet, or that the campaign would not change."""
         return _among(self.planned, {*self.planned} - {*self.staged, *self.held_back, *self.published})
 
 

@@ -68,7 +68,7 @@ class Options:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Options:
-        """What the journal says; what it does not say is as by default."""
+        """The options in the journal; defaults for those that it does not have."""
         return cls(
             Shares.parse(told["waves"]) if "waves" in told else Shares(),
             Limits.parse(told.get("limits", "")),
@@ -95,7 +95,7 @@ class CampaignRun:
     spark_seconds: float = 0.0
     """How long this process waited for Spark to start."""
     begun: tuple[float, float] | None = None
-    """When the step began that is being done, by ``clock``, and what Spark had taken by then."""
+    """When the current step began, by ``clock``, and the seconds that Spark's start had taken by then."""
 
     def __post_init__(self) -> None:
         self.builder = Builder(replace(self.builder.lake, spark=self._timed(self.builder.lake.spark)))
@@ -123,7 +123,7 @@ class CampaignRun:
 
     @property
     def steps(self) -> list[PlannedStep]:
-        """What is staged: raw tables are taken in before."""
+        """The steps that are staged: all but raw, which is ingested before."""
         return rebuilt_steps(self.plan)
 
     @property
@@ -182,7 +182,7 @@ class CampaignRun:
         return str(approved.told.get("fingerprint", "")) if approved else ""
 
     def withdraw_approval(self, reason: str, told: StepReport) -> CampaignStopped:
-        """Wait for another approval, of what ``told`` says; the caller raises what comes back."""
+        """Record that what ``told`` says needs a new approval; the caller raises the returned error."""
         step, spent = CampaignStep.CUT_OVER, self.spent(CampaignStep.CUT_OVER)
         self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, told=told, at=now(), spent=spent))
         id = self.plan.id
@@ -231,7 +231,7 @@ class CampaignRun:
         )
 
     def begin(self) -> None:
-        """A step, or a wave, begins in this process."""
+        """Note that a step or a wave begins in this process."""
         self.begun = (self.clock(), self.spark_seconds)
 
     def spent(self, step: CampaignStep, pieces: int = 0) -> Spent | None:
@@ -260,7 +260,7 @@ class CampaignRun:
         return self.shadowed
 
     def days_of(self, number: int) -> dict[str, list[date]]:
-        """The days that a wave brings and the waves before it did not, by table."""
+        """The days that the wave adds to those of earlier waves, by table."""
         waves = self.waves
         earlier = days_of_wave(self.steps, waves[number - 1]) if number else {}
         so_far = days_of_wave(self.steps, waves[number])
@@ -289,7 +289,7 @@ class CampaignRun:
         return found
 
     def record_staged(self, number: int) -> None:
-        """A run has staged days of a wave; another one judges it."""
+        """Write to the journal that this run has staged days of a wave; another run judges the wave."""
         spent = self.spent(CampaignStep.SHADOW)
         self.write(JournalEntry(kind="staged", wave=number, at=now(), spent=spent))
 
@@ -337,7 +337,7 @@ class CampaignRun:
         return observe(self.builder.lake.storage, [table for each in self.steps for table in each.tables])
 
     def shadow_steps(self) -> list[ShadowStep]:
-        """What is staged, with its logic."""
+        """The days to stage, with the version of the logic, by step."""
         return shadow_steps(self.plan)
 
     @property

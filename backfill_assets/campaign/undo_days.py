@@ -16,9 +16,9 @@ class UndoAction(enum.StrEnum):
     """How a day gets back to the logic that it had before."""
 
     PUT_BACK = "put back"
-    """The files that it had: no byte is copied."""
+    """Give the day the files that it had; no byte is copied."""
     STAGE_AGAIN = "stage again"
-    """By the version of the logic that it had, so that no row that arrived since is missing."""
+    """Stage the day by the version of the logic that it had, so that rows that arrived since are kept."""
     STANDS = "stands"
     """The day is as it was before the campaign already."""
     REFUSED = "refused"
@@ -39,7 +39,7 @@ class TableDayState:
 
     @property
     def moved(self) -> bool:
-        """Is it another day by now? A compaction, or an identical rebuild, does not make it one."""
+        """Has the content of the day changed since? A compaction or an identical rebuild does not change it."""
         if self.now_files == self.files:
             return False
         now = self.content_now
@@ -52,7 +52,7 @@ class TableDayState:
         return self.now.content if self.now is not None and known else None
 
     def is_now(self, wanted: InputFingerprint) -> bool:
-        """Has main just what ``wanted`` would give?"""
+        """Does main have exactly what ``wanted`` would give?"""
         now = self.content_now
         return now is not None and now.input_fingerprint == wanted.input_fingerprint
 

@@ -259,7 +259,7 @@ def _with_days(found: TableCompared, days: Sequence[DayCompared]) -> TableCompar
 
 
 def _same(staged: DayContent, in_main: str) -> bool:
-    """Known without reading; a day that was never published has as many rows as an empty one."""
+    """Are both sides equal by checksum? A day that was never published equals an empty one."""
     return staged.logical == in_main or (staged.rows == 0 and in_main == fingerprints.NEVER_PUBLISHED)
 
 
@@ -312,7 +312,7 @@ def _changed_row(row: Mapping[str, Any], key: Sequence[str]) -> ChangedRow:
 
 
 def _plain(value: Decimal) -> Decimal:
-    """Without the zeros that only the type of a column puts behind the point: ``12.5``, ``1200``."""
+    """``value`` without trailing zeros after the point: ``12.5``, ``1200``."""
     found = value.normalize()
     exponent = found.as_tuple().exponent
     return found.quantize(Decimal(1)) if isinstance(exponent, int) and exponent > 0 else found

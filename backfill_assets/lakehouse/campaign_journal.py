@@ -39,11 +39,11 @@ Kind = Literal[
 
 
 class Spent(Record):
-    """What something took in the process that did it, by a clock that only goes forward."""
+    """The seconds that a step or wave took in its process, by a clock that only goes forward."""
 
     seconds: float
     spark_start: float = 0.0
-    """Of these, until Spark had started."""
+    """The part of them until Spark had started."""
     pieces: int = 0
     """Of a wave: the steps of the plan."""
     size: int | None = None

@@ -59,7 +59,7 @@ def close_plan(storage: Storage, id: str) -> None:
 
 
 def open_plan_ids(storage: Storage) -> list[str]:
-    """Files of other names are none of ours: an editor or a file manager leaves some."""
+    """The ids of open plans. Files with other names are ignored: an editor or a file manager leaves some."""
     return sorted(id for file in storage.files(_OPEN) if is_plan_id(id := file.path.rsplit("/", 1)[1]))
 
 

@@ -234,7 +234,7 @@ class Timeline:
         self.storage.write_bytes(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}", b"")
 
     def close(self) -> None:
-        """All that is worth having was published."""
+        """Mark the timeline as no longer wanted: everything worth keeping was published."""
         self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
 
 

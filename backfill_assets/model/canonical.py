@@ -25,7 +25,7 @@ _PATTERNS: Mapping[str, str] = MappingProxyType(
     }
 )
 _BETWEEN = "\u001f"
-"""Stands between fields; no typed value has it."""
+"""Separates fields; no typed value has it."""
 
 
 def parsed(text: Column, spark_type: str, well_written: Column | None = None) -> Column:

@@ -29,7 +29,7 @@ _TOTAL = "total_"
 
 @dataclass(frozen=True)
 class Mistake:
-    """Something in a declaration that cannot be: where it is, what is wrong, and what was probably meant."""
+    """An error in a declaration: where it is, what is wrong, and what was probably meant."""
 
     where: str
     what: str

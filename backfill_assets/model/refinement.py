@@ -117,7 +117,7 @@ def _none_empty(columns: tuple[str, ...]) -> Column:
 
 
 def _sound(refinement: Refinement) -> Column:
-    """Nearly all rows are: the reasons, with all their words, are left to those that are not."""
+    """Whether a row is sound. Reasons, which cost more, are computed only for the few rows that are not."""
     return ~_unparsed() & ~_implausible(refinement) & _by_contract(sound, refinement)
 
 

@@ -93,7 +93,7 @@ def build_order(steps: Sequence[Step]) -> list[Step]:
 
 
 def _given(asked: PlanRequest, situation: PlanContext, target: Step, periods: frozenset[date]) -> dict[str, set[date]]:
-    """The days that the plan starts from: the target's, and those that they are computed from.
+    """The days that the plan starts from: the target's and, for the whole pipeline, those that they are computed from.
 
     Of a look back, only days that are published or can be built.
     """

@@ -1,4 +1,4 @@
-"""Does the publication log bear out what this machine's clock says? Deleting by age rests on it."""
+"""Checks this machine's clock against the publication log, because files are deleted by age."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import LOG_TABLE
 
 MOST_QUIET = timedelta(days=8)
-"""A lakehouse that is published to every week has no longer pause."""
+"""The longest normal pause: a lakehouse that is published to every week has none that is longer."""
 
 
 def clock_doubt(publisher: Publisher) -> str:

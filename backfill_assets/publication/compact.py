@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 64 * 1024
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
-"""Uncompressed. Memory is a few times this, however large the days are."""
+"""Uncompressed. Memory is a few times this, for days of any size."""
 _STAGED_AS = StagedAs(input_fingerprint="compaction")
 
 

@@ -246,7 +246,7 @@ class Finish:
 
 
 def _has_commit(main: MainTable, publication: str, outcome: Outcome) -> bool:
-    """Is what the outcome says in the table? A writer without put-if-absent may have overwritten the commit."""
+    """Does the table have the commit of ``outcome``? A writer without put-if-absent may have overwritten it."""
     found = main.transaction(publication)
     return found == COMMITTED if outcome == "done" else found in (FENCED, RESTORED)
 

@@ -1,8 +1,8 @@
 """Holds: advisory leases with an expiry on days, taken for the seconds of a cut-over.
 
-Nothing rests on them but patience: correctness is compare-and-swap. Without one, a writer that publishes every few
-seconds could make a cut-over start over again and again. A hold has an expiry from the start, so a dead holder's ends
-by itself, and a writer waits until then at most.
+They are for progress, not for correctness, which is compare-and-swap. Without one, a writer that publishes every few
+seconds could make a cut-over start over again and again. Every hold has an expiry: that of a dead process ends by
+itself, and a writer waits until then at most.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class HeldDays:
     hold: Hold
 
     def extend(self, seconds: float = HOLD_SECONDS) -> None:
-        """Let it last ``seconds`` from now on."""
+        """Let the hold last ``seconds`` from now on."""
         self.hold = self.hold.model_copy(update={"until": self.now() + timedelta(seconds=seconds)})
         self.storage.write_bytes(_path(self.hold), self.hold.model_dump_json().encode())
 

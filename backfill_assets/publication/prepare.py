@@ -37,7 +37,7 @@ TURN = timedelta(seconds=10)
 _ROUNDS_BEFORE_A_TURN = 5
 _TURN_LOOK_SECONDS = 0.1
 _MOST_TURN_LOOKS = 100
-"""However many others ask for a turn, a round waits no longer for them than one turn."""
+"""A round waits for one turn at most, for any number of publications that ask for one."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def _publication(states: States, change: TableChange, day: str) -> str:
 
 
 def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> set[str]:
-    """All days of an append whose source position is not where it was read from: its rows may be in main already."""
+    """All days of an append whose source position moved since it was read: its rows may be in main already."""
     passed = [p for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
     reasons += [f"{change.table} has already taken in {position.id}" for position in passed[:3]]
     return {day.day for day in change.days} if passed else set()

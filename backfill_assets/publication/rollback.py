@@ -124,7 +124,7 @@ def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Prov
 
 
 def undoing(prepared: Prepared, request: Publication) -> Publication:
-    """``request`` as one that undoes ``prepared``; the end of a campaign is sent as a notice, like its beginning."""
+    """``request`` as one that undoes ``prepared``; the undo of a campaign comes with a notice."""
     undone = prepared.publication
     made = request.provenance.model_copy(update={"campaign": undone.provenance.campaign, "undoes": undone.id})
     notice = _notice(undone, request) if undone.provenance.campaign else None
@@ -194,7 +194,7 @@ def _compacted(find: FindPrepared, table: str, day: str, states: States, ours: C
 
 
 def _last_compaction(find: FindPrepared, table: str, day: str, publication: str) -> Prepared | None:
-    """The compaction that ``publication`` is, or that stands again because what came after it was undone."""
+    """The compaction that made the day's files: ``publication``, or an earlier one if what came after it was undone."""
     while publication and (found := find(publication)) is not None:
         made = found[0].publication
         if made.kind == "compact":

@@ -4,7 +4,7 @@ One Delta table, ``_publications``, that is only ever appended to, each append o
 on. Every commit carries the whole head (open entries, the last closed map, where the day states are), so that
 reading it takes one look at the newest commit, however long the log is.
 
-Everything in the head can be computed from the rows: a head that is gone is rebuilt (:mod:`log_rebuild`), and an entry
+Everything in the head can be computed from the rows: a head that is gone is rebuilt (``rebuild``), and an entry
 whose own file is gone is read through the table. Maintenance by a platform may cost time, and never an entry.
 """
 
@@ -49,7 +49,7 @@ PROPERTIES: Mapping[str, str] = {
     "delta.enableExpiredLogCleanup": "false",
     "delta.deletedFileRetentionDuration": "interval 30 days",
 }
-"""The log is trimmed by our own maintenance (:mod:`log_fold`), never by an engine's clean-up. What an engine's OPTIMIZE
+"""The log is trimmed by our own maintenance (``fold``), never by an engine's clean-up. What an engine's OPTIMIZE
 replaced may go after a month: its rows are in other files by then, and tombstones are read with every checkpoint."""
 _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32

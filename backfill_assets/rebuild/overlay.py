@@ -1,4 +1,4 @@
-"""Reading over main what a campaign has staged, or puts back: its days if it has any; every other day reads through."""
+"""Reads the days that a campaign has staged or puts back in place of main's, and all other days from main."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Readable:
     _lost: dict[tuple[str, int, str], bool] = field(default_factory=dict)
 
     def first_lost(self, inputs: Iterable[RecordedInput], versions: Mapping[str, int]) -> str:
-        """In words the first of ``inputs`` that cannot be read any more; empty if all can.
+        """A sentence that names the first of ``inputs`` that can no longer be read; empty if all can.
 
         ``versions`` are those at which days that the publication brought itself are read.
         """
@@ -189,7 +189,7 @@ class _Origins:
         return Origin(table, day.day, day.content, made_by)
 
     def maker(self, prepared: Prepared, table: str, day: DayChange) -> Prepared | str:
-        """The publication whose result the day is; in words why there is none to be found."""
+        """The publication that computed the day, or a sentence that says why none was found."""
         before = self.moved(prepared, table, day)
         if before is None:
             return prepared

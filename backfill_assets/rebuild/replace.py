@@ -93,7 +93,7 @@ class ReplaceBuild:
             self.staged[day] = [StagedTableDay(name, day, (), content, rules, pin, "") for name in self.tables]
 
     def tell_cut_periods(self, days: Sequence[date], pin: Pin) -> None:
-        """A range that cuts a period gives a report of what there is of it, and says so."""
+        """Report the periods that the range cuts: they are built from the days that there are."""
         logicals = {name: read.days for name, read in pin.inputs.items()}
         for day in days:
             found = decide.period_days(self.step, self.version, day, logicals)
@@ -224,7 +224,7 @@ class ReplaceBuild:
         return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
 
     def close_timelines(self) -> None:
-        """Timelines that hold nothing more worth adopting; others keep their other days for a later run."""
+        """Close timelines from which no later run can adopt a day; others stay open for their other days."""
         published = {str(day) for day in self.staged}
         for timeline in self.timelines.values():
             passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}

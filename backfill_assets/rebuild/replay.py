@@ -136,7 +136,7 @@ def _read(lake: Lake, pin: Pin, table: str) -> DataFrame:
 
 
 def _general(reason: Column) -> Column:
-    """:func:`dead_letters.general` as a column."""
+    """:func:`backfill_assets.landing.quarantine.general` as a column."""
     found = F.lit(None).cast("string")
     for pattern, replacement in reversed(GENERAL_FORMS):
         to = replacement.replace("\\", "$")

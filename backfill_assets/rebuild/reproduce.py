@@ -169,7 +169,7 @@ class _Again:
             self.stage_group(recorded, step, version, days, [each for each in found if each.day in days])
 
     def inputs_of(self, recorded: RecordedInputs, step: Step, origin: Origin) -> tuple[Version, Inputs] | str:
-        """By what and from what a day was computed; in words why it cannot be computed again."""
+        """The version and the inputs that a day was computed with, or a sentence that says why they are not usable."""
         if step.source is not None:
             return "its rows were put on other days; what took them in can be reproduced: backfill history has it"
         content = origin.content or _NOTHING

@@ -35,7 +35,7 @@ RESTART_SECONDS = 120.0
 KEPT_BY = "BACKFILL_SPARK_KEPT_BY"
 """The environment variable by which the runs of a command know that it restarts their Spark server."""
 _ANOTHER_SERVER = ("[NO_ACTIVE_SESSION]", "[INVALID_HANDLE.SESSION_")
-"""What the client says when a new server answers at the address, which does not know its session."""
+"""The client's errors when a new server answers at the address and does not know the session."""
 _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 
 

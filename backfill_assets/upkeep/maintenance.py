@@ -1,7 +1,8 @@
 """Maintenance of a lakehouse: looks, plans, and carries the plan out.
 
-It publishes and deletes by the rules that everybody else keeps: compaction is a publication that preserves content, and
-files go by an intent on the publication log. What a rollback window, an open plan or a pinned version needs stays.
+It publishes and deletes by the same rules as every writer: compaction is a publication that preserves content, and
+files are deleted by an intent on the publication log. Files that a rollback window, an open plan or a pinned version
+needs are kept.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class Maintenance:
         return {table for each in under_way(self.publisher.storage) for table in each.tables}
 
     def _reclaiming_all(self, closing: Mapping[str, Sequence[str]]) -> tuple[Task, ...]:
-        """By table; or what a person has to check first, if the log does not bear out the clock."""
+        """The files to reclaim, by table; or the check that a person makes first, if the log contradicts the clock."""
         found = [self._reclaiming(table, closing.get(table, ())) for table in self.tables]
         tasks = tuple(task for task in found if task is not None)
         why = clock_doubt(self.publisher) if tasks and not self.clock_checked else ""

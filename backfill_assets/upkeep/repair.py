@@ -1,4 +1,4 @@
-"""Which published days have to be built again, why, and what is for a person instead. Pure: no clock, no data."""
+"""Which published days must be built again and why, and which a person must decide about. Pure: no clock, no data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Busy = Mapping[str, Sequence[WriteUnderWay]]
 
 @dataclass(frozen=True)
 class Repair:
-    """One backfill: what is wrong, and with it everything downstream. The same evidence gives the same ``id``."""
+    """One backfill of stale days and everything downstream of them. The same evidence gives the same ``id``."""
 
     id: str
     title: str
@@ -112,7 +112,7 @@ def named(days: Iterable[date]) -> str:
 
 
 def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
-    """Those that no other one's rebuild comes by anyway."""
+    """The stale days that the rebuild of another one does not include."""
     reached = downstream(seen.steps, seen.observed, by_table(troubles), seen.may_build, strictly=True)
     return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
 
@@ -134,7 +134,7 @@ def _launches(seen: RepairContext, roots: Sequence[StaleDay]) -> tuple[tuple[Rep
 
 
 def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[StaleDay]]:
-    """``group``, or its days that need not wait and then those that must."""
+    """``group``; if some of its days must wait, first those that need not and then those that must."""
     if not _met(busy, _repair(seen, group)):
         return [group]
     must_wait = {trouble for trouble in group if _met(busy, _repair(seen, [trouble]))}
@@ -143,7 +143,7 @@ def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[
 
 
 def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
-    """The first of what is under way that may write days of ``repair``."""
+    """The first write under way that may touch days of ``repair``."""
     found = (
         each for table in sorted(repair.days) for each in busy.get(table, ()) if each.may_write(repair.days[table])
     )

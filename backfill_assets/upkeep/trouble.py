@@ -1,4 +1,4 @@
-"""What is not as it must be, by step and day, from the logs and from the watchdogs. Pure: no clock, no data."""
+"""Finds stale days, by step, from the logs and from the watchdogs. Pure: no clock, no data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from backfill_assets.rebuild import decide
 
 
 class StaleReason(enum.StrEnum):
-    """Why a day is not as it must be, gravest first."""
+    """Why a day is stale, gravest first."""
 
     FOREIGN_WRITE = "foreign write"
     WATCHDOG = "watchdog failed"
@@ -42,7 +42,7 @@ class FailedWatch:
 
 @dataclass(frozen=True, order=True)
 class StaleDay:
-    """One day of one step that is not as it must be. ``evidence`` is the state that it is in, as 12 hex digits."""
+    """One stale day of one step. ``evidence`` is the state that it is in, as 12 hex digits."""
 
     table: str
     day: date
@@ -121,9 +121,9 @@ class RepairContext:
 
 
 def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[StaleDay], list[StaleDay]]:
-    """Those of raw tables, which nothing can build again, and all others; a day of a step is named once.
+    """The stale days of raw tables, which no step can build again, and all others; each day of a step once.
 
-    ``statuses`` are by the version that each day was published with: that it is an older one is no trouble.
+    ``statuses`` compare each day with the version that it was published with: an older version is not stale.
     """
     watched = {(watch.table, watch.day) for watch in seen.failed_watches if _still_speaks(watch, seen.observed)}
     raw: list[StaleDay] = []
