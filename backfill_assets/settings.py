@@ -1,4 +1,4 @@
-"""What differs between machines: where things are kept and which Spark does the work, read from the environment."""
+"""The settings of a machine, read from the environment: where things are kept and which Spark does the work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 class BucketPath(PosixPath):
-    """``s3://bucket/prefix`` where a folder could stand. It only names the place: nothing is read or written by it."""
+    """``s3://bucket/prefix`` in the place of a folder. It only names the place: nothing is read or written by it."""
 
     def __str__(self) -> str:
         return "s3://" + "/".join(self.parts[1:])
@@ -135,7 +135,7 @@ def _price(text: str | None, variable: str) -> Decimal | None:
 
 
 def _notices(text: str) -> str:
-    """The text itself is never part of a message: a webhook's URL may hold a secret."""
+    """Check where notices go. The text is never part of a message: a webhook's URL may hold a secret."""
     kind, _, where = text.partition(":")
     url = urlsplit(where) if kind == "webhook" else None
     if text == "log" or (kind == "file" and where):

@@ -31,12 +31,12 @@ class Difference(Record):
 
     @property
     def sides(self) -> Sides:
-        """What the days are whose publication it shows."""
+        """The days that it shows, before and after, as fingerprints."""
         return sides_compared(self.tables)
 
     @property
     def fingerprint(self) -> str:
-        """What an approval of this difference names."""
+        """The fingerprint by which an approval names this difference."""
         return fingerprint_of(self.sides)
 
     @property

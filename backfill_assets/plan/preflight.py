@@ -116,7 +116,7 @@ def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _inputs_sound(seen: Preflight) -> Iterator[PlanFinding]:
-    """Inputs that the plan reads as they are, though they are not as they should be."""
+    """Stale or foreign inputs that the plan reads as they are."""
     for table, by_status in seen.inputs.unsound.items():
         for status, days in by_status.items():
             message = f"{table} is read as it is on {_named(days)}, which is {status.value}."
@@ -158,7 +158,7 @@ def _disk_space(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
-    """Others who are at the same tables. Nothing is lost by it, but the plan will have moved."""
+    """Publications and plans under way for the same tables. No rows are lost, but the plan may have to be made again."""
     touched = {table.name for step, _ in seen.planned() for table in step.tables} | seen.inputs.days.keys()
     for name, writes in seen.situation.observed.writing.items():
         if common := sorted(writes & touched):

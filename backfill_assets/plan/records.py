@@ -69,7 +69,7 @@ class Estimate(Record):
     bytes_written: int | None = None
     seconds: float | None = None
     measured_days: int = 0
-    """Published days whose staging was timed: what ``seconds`` goes by."""
+    """Published days whose staging was timed: ``seconds`` is computed from them."""
 
 
 class PlannedStep(Record):
@@ -122,7 +122,7 @@ class Lookback(Record):
 
 
 class PlanFinding(Record):
-    """Something that was found before anything was done; one that ``stops`` has to be put right first."""
+    """A problem that was found before anything was done; one that ``stops`` must be fixed first."""
 
     kind: str
     severity: Literal["stops", "warns"]
@@ -165,7 +165,7 @@ class StepTime(Record):
     low: float | None = None
     high: float | None = None
     campaigns: int = 0
-    """Earlier campaigns that the band goes by; a band from none of them is a default."""
+    """The number of earlier campaigns that the band is computed from; 0 for a default."""
 
 
 class PlanFingerprint(Record):
@@ -198,7 +198,7 @@ class Plan(Record):
     """None when nothing has changed."""
     cost: Cost = Cost()
     times: tuple[StepTime, ...] = ()
-    """What carrying it out takes by the steps of a campaign; empty for a plan that was made before there were bands."""
+    """How long each step of the campaign takes; empty for a plan that was made before there were bands."""
     rollback_window_days: int = 30
     basis: PlanFingerprint = PlanFingerprint()
     made_at: datetime
@@ -215,7 +215,7 @@ class Plan(Record):
 
     @property
     def stopped(self) -> bool:
-        """Is there a finding that has to be put right first?"""
+        """Is there a finding that must be fixed first?"""
         return any(finding.severity == "stops" for finding in self.findings)
 
     @property

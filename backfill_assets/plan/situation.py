@@ -64,7 +64,7 @@ class PlanContext:
         raise InvalidRequest(f"There is no table {table!r}.", hint="backfill status lists the tables.")
 
     def with_version(self, table: str, version: str) -> PlanContext:
-        """As if ``version`` were the current one of the step that builds ``table``; an unknown one changes nothing."""
+        """This context with ``version`` as the current one for ``table``; an unknown version changes nothing."""
         target = self.step_of(table)
         if not version or version not in {each.name for each in target.versions}:
             return self
@@ -76,7 +76,7 @@ class PlanContext:
         return state.content if state else None
 
     def logical(self, table: str, day: date) -> str:
-        """What a build would find on the day, without reading it."""
+        """The logical fingerprint that a build would find on the day, known without reading it."""
         text = str(day)
         physical = self.observed.pinned.get(table, {}).get(text, fingerprints.EMPTY_DAY)
         return logical_of(self.observed.states.get((table, text)), physical)

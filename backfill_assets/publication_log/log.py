@@ -66,13 +66,13 @@ class Head:
 
 
 class PublicationLog:
-    """Reads and appends to ``_publications``. Knows nothing of the protocol; :mod:`publish` does."""
+    """Reads and appends to ``_publications``. The protocol itself is in :mod:`backfill_assets.publication`."""
 
     def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
         self.storage = storage
         self._now = now
         self._day_tables: dict[str, pa.Table] = {}
-        """What the files of the newest head say of days: a file of the log never changes, and a run asks many times."""
+        """The days in each file of the newest head. Files of the log never change, and a run reads them many times."""
         self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
         """The version whose head was rebuilt from the rows, which takes reading all of them."""
 
@@ -139,7 +139,7 @@ class PublicationLog:
         return self._commit(head, added, change(file)) or self._landed(head.version + 1, file)
 
     def _keep_for_good(self, head: Head) -> bool:
-        """Give a log from before they were set the properties that it needs; True if it has moved on by that."""
+        """Set the properties that an older log does not have yet; True if that made a new version of the log."""
         if PROPERTIES.items() <= head.handle.metadata().configuration.items():
             return False
         try:
@@ -298,7 +298,7 @@ class PublicationLog:
         return states
 
     def _day_rows(self, file: str) -> pa.Table:
-        """Without an expression: PyArrow imports pandas to make one, a fifth of what most commands take."""
+        """The day rows of ``file``. A PyArrow expression would import pandas, a fifth of what most commands take."""
         try:
             rows = read_entry(self.storage, file, DAY_COLUMNS)
             return rows.filter(pc.is_valid(rows.column("table")))

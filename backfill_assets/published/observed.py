@@ -90,7 +90,7 @@ def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str
 def _now(
     storage: Storage, table: str, head: Head, pinned_version: int, pinned: Mapping[str, str], read: ReadLog
 ) -> Mapping[str, str]:
-    """What main holds now; ``pinned`` is what it holds at ``pinned_version``, and is not made again if that is it."""
+    """What main holds now; that is ``pinned`` if main is still at ``pinned_version``."""
     if any(table in entry.writes for entry in head.state.open.values()):
         return pinned
     if newest_version(storage, table) == pinned_version:

@@ -33,7 +33,7 @@ class RecordedDay:
     missing_files: tuple[str, ...] = ()
     """Files that the table names and that are not there: the day cannot be read."""
     unreadable: str = ""
-    """What was said when its files were read, if they could not be."""
+    """The error when its files were read; empty if they could be."""
 
 
 def watched_rules(table: Table) -> tuple[DayRule, ...]:

@@ -139,7 +139,7 @@ def _days_to_look_at(
 
 
 def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
-    """How many tables of a step are written side by side, so that one uses the cores that another leaves idle.
+    """How many tables of a step are written at once, so that one uses the cores that another leaves idle.
 
     On a shared Spark, a step of many days writes one table after the other. Spark's fair scheduler counts jobs: with
     two at once, such a step would get twice the share of a one-day run, which people wait for.
@@ -198,7 +198,7 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
 
 
 def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[str]]) -> dict[str, DataFrame]:
-    """The days there are of what is read in part, for the transform to say how much of a period it has seen."""
+    """The published days of inputs that are read in part, so that the transform can say how much of a period it saw."""
     partial = [read.table for read in chunk.version.reads if read.partial]
     if not partial:
         return {}
@@ -331,7 +331,7 @@ def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
 
 
 def as_facts(content: DayContent) -> Metrics:
-    """A published or staged day as the gates look at it."""
+    """The metrics of a published or staged day, in the form that gates read."""
     return {**content.metrics, "rows": content.rows, "checksum": content.checksum}
 
 

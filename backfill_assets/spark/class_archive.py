@@ -59,7 +59,7 @@ def recording_option(file: Path) -> str:
 
 
 def _handed_over(settings: Settings) -> bool:
-    """Whether the profile is all in settings that we hand over, so that Spark needs no folder."""
+    """Whether we pass all of the profile as settings, so that Spark needs no folder."""
     return empty_folder(settings).is_dir() and {file.name for file in _profile(settings).iterdir()} <= _KNOWN
 
 
