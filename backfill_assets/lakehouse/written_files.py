@@ -92,7 +92,7 @@ def statistics(footer: pq.FileMetaData) -> str:
 def _told(
     rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
 ) -> str:
-    """The ends are JSON already: a decimal keeps all its digits."""
+    """The statistics as JSON. The ends are JSON already, so that a decimal keeps all its digits."""
     told = [f'"numRecords":{rows}']
     for kind, values in (ends or {}).items():
         told.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
@@ -127,7 +127,7 @@ def _as_json(value: object, *, up: bool) -> str | None:
 
 
 def _moment(value: datetime, *, up: bool) -> str:
-    """The log has milliseconds: the least moment is rounded down, the greatest one up."""
+    """A moment in milliseconds, as the log has it: the least one rounded down, the greatest one up."""
     rest = timedelta(microseconds=value.microsecond % 1000)
     whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
     return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{whole.microsecond // 1000:03d}Z"

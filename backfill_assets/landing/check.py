@@ -214,7 +214,7 @@ def _measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
 
 
 def _judged_here(table: Table, known: Mapping[str, object]) -> Table:
-    """``table`` with only the rules on its raw and quarantine, without their share: the reasons say what is rejected."""
+    """``table`` with the rules on its raw and quarantine, but for the share of rejects: the reasons report those."""
     rules = (rule for rule in table.rules if set(rule.tables) <= known.keys() and not isinstance(rule, FewRejected))
     return replace(table, rules=tuple(rules))
 

@@ -83,7 +83,7 @@ def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | N
 
 
 def _origins(table: str | None) -> tuple[Rejects, ...]:
-    """The landed data that ``table`` has a row of for each of its rows; all of it without ``table``."""
+    """The landed data that the rows of ``table`` come from; without ``table``, all landed data."""
     if table is None:
         return all_rejects()
     asked = registry.table(table)
@@ -166,7 +166,7 @@ def _matching(snapshot: Snapshot, table: Table, chosen: pc.Expression | None, da
 
 
 def _with_counted(snapshot: Snapshot, trail: Trail) -> Trail:
-    """Go down the declared reads: a table that reads the day of a row and whose key the row has, counts it."""
+    """Follow the declared reads downstream: a table that reads the row's day, and whose key the row has, counts it."""
     held = {trail.origin.typed: list(trail.typed)}
     unnamed: dict[Unnamed, None] = {}
     for step in registry.steps():

@@ -158,7 +158,7 @@ def _disk_space(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
-    """Publications and plans under way for the same tables. No rows are lost, but the plan may have to be made again."""
+    """Publications and plans under way for the same tables. No rows are lost, but the plan's basis will have moved."""
     touched = {table.name for step, _ in seen.planned() for table in step.tables} | seen.inputs.days.keys()
     for name, writes in seen.situation.observed.writing.items():
         if common := sorted(writes & touched):

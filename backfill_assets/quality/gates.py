@@ -32,7 +32,7 @@ IDENTICAL = "duplicates_identical"
 
 @dataclass(frozen=True)
 class GateFinding:
-    """What was seen of a rule, what was to be seen, and what a person does if they differ."""
+    """What a rule observed, what it expected, and what a person does if they differ."""
 
     passed: bool
     observed: str
@@ -120,7 +120,7 @@ def _(rule: FewRejected, facts: DayFacts) -> GateFinding:
 
 
 def _unbelieved(rule: FewRejected, facts: DayFacts) -> str:
-    """Rows on the day they arrived may be right, and what is declared of their days wrong."""
+    """A hint on rows that are on their arrival day: they may be right, and the declared range of days wrong."""
     raw = _of(facts, rule.raw)
     if not raw.get(ON_ARRIVAL_DAY):
         return ""
@@ -154,7 +154,7 @@ def _(rule: FewDuplicates, facts: DayFacts) -> GateFinding:
 
 
 def looks_closer(rule: FewDuplicates, facts: DayFacts) -> bool:
-    """Whether so many rows were deduplicated that it matters how many of them gave way to an equal version."""
+    """Whether enough rows were deduplicated to count those that gave way to an equal version."""
     return _count(facts.own, "deduplicated") > rule.most(_count(_of(facts, rule.raw), "received"))
 
 

@@ -158,7 +158,7 @@ class Origin:
 
     @property
     def withdrawn(self) -> bool:
-        """Does the publication leave nothing of the day, as if it had never been published?"""
+        """Does the publication withdraw the day, as if it had never been published?"""
         return self.made_by is None and not self.reason
 
 

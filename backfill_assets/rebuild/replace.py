@@ -84,7 +84,7 @@ class ReplaceBuild:
         return self.overlay.over(pin)
 
     def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
-        """A day whose inputs were never published is not an empty day: it fails before anything is computed."""
+        """Fail days whose inputs were never published, before anything is computed: they are not empty days."""
         published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
         for day, missing in decide.without_inputs(self.step, self.version, days, published).items():
             content = DayContent(rows=0, checksum="0", code_version=self.version.name, inputs=wanted[day].inputs)
@@ -161,7 +161,7 @@ class ReplaceBuild:
         return total * _EXPANSION // len(days)
 
     def upstream(self, pin: Pin, day: date) -> dict[str, DayContent]:
-        """What the rules look at besides the step's own tables, as it was when the inputs were built from it."""
+        """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
         period = self.step.cadence.period(day)
         direct = {name: _content_of_period(pin, name, period) for name in pin.inputs}
         found = {}
@@ -232,7 +232,7 @@ class ReplaceBuild:
                 timeline.close()
 
     def forget(self, days: Iterable[date]) -> None:
-        """Take what was decided of ``days`` back: they are staged again, perhaps by another version."""
+        """Drop what was decided about ``days``: they are staged again, perhaps by another version."""
         for day in days:
             self.staged.pop(day, None)
             self.reused.pop(day, None)

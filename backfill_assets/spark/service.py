@@ -63,7 +63,7 @@ def record_file(settings: Settings) -> Path:
 
 
 def running_service(settings: Settings) -> SparkService | None:
-    """The server of this home if its process is alive; a note of one that is gone counts for nothing."""
+    """The server of this home if its process is alive; a note of one that has ended is ignored."""
     noted = _noted(settings)
     return noted if noted and noted.processes[0].runs() else None
 
@@ -123,7 +123,7 @@ def stop_service(settings: Settings) -> SparkService | None:
 
 
 def reachable(service: SparkService) -> bool:
-    """Whether its port answers; a process may be there and hang."""
+    """Whether its port answers; a process that is alive may hang."""
     return answers(service.port)
 
 

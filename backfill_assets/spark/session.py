@@ -55,7 +55,7 @@ def spark_session(
 def open_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with Delta, UTC and the profile's settings, over which ``options`` (Spark settings) have the last word.
+    """A session with Delta, UTC and the profile's settings; ``options`` (Spark settings) override the profile.
 
     ``session_id`` is a UUID and names a Connect session, so that :func:`end_session` can end what a dead client left
     running. What keeps Spark from starting raises ``LakehouseUnusable``.

@@ -1,4 +1,4 @@
-"""Where everything that was received went, by table: what the gates proved for each day, added up for people. Pure."""
+"""Accounts for all received rows, by table: adds up what the gates proved for each day. Pure."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Landed:
     targeted: bool = False
     """A backfill or run was asked for its raw table, with any outcome."""
     settled: bool = True
-    """Nothing has landed since the last look: a delivery that is still arriving would be cut in two."""
+    """False if files landed since the last look: a delivery that is still arriving would be cut in two."""
 
     @property
     def raw(self) -> str:
@@ -46,7 +46,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Due:
-    """What to launch now, and what is waited for, in words."""
+    """The backfills to launch now, and what the others wait for, in words."""
 
     launch: tuple[Arrival, ...] = ()
     waiting: tuple[str, ...] = ()
