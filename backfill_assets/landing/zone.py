@@ -148,7 +148,7 @@ class LandingZone:
         return path.relative_to(self.root).as_posix()
 
     def _checked(self, entry: os.DirEntry[str]) -> Path:
-        """Refuse a path out of the landing zone. Only links can lead out, so only these are resolved, which saves time."""
+        """Refuse a path out of the landing zone. Only links can lead out, so only they are resolved to save time."""
         path = Path(entry.path)
         return self._inside(path) if entry.is_symlink() else path
 
