@@ -16,7 +16,7 @@ class BackfillError(Exception):
 
 
 class InvalidRequest(BackfillError):
-    """What was asked for cannot be meant: a malformed day, a reversed range, an unknown table or version."""
+    """The request is invalid: a malformed day, a reversed range, an unknown table or version."""
 
 
 class SourceUnreadable(BackfillError):

@@ -1,4 +1,4 @@
-"""What differs between machines: where things are kept and which Spark does the work, read from the environment."""
+"""The settings of a machine, read from the environment: where things are kept and which Spark does the work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 class BucketPath(PosixPath):
-    """``s3://bucket/prefix`` where a folder could stand. It only names the place: nothing is read or written by it."""
+    """``s3://bucket/prefix`` in the place of a folder. It only names the place: nothing is read or written by it."""
 
     def __str__(self) -> str:
         return "s3://" + "/".join(self.parts[1:])
@@ -51,17 +51,17 @@ class Settings:
     rollback_window_days: int = 30
     days_per_run: int | None = None
     core_hour_price: Decimal | None = None
-    """What one core costs for an hour, in whatever money the bill is in; plans multiply by it."""
+    """The price of one core for an hour, in the currency of the bill; plans multiply by it."""
     notices: str = field(default="log", repr=False)
     """Where notices are sent: ``log``, ``file:PATH`` or ``webhook:URL``. Not shown: a URL may hold a secret."""
     timeline_days: int = 14
-    """Timelines that nobody wants any more are closed after so many days."""
+    """Timelines that are no longer wanted are closed after so many days."""
     refuse_dirty_tree: bool = False
     """Days are neither computed nor published by code that the checked out commit does not contain."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """Read ``BACKFILL_*`` and ``SPARK_REMOTE``; a value that cannot be meant raises :class:`InvalidRequest`."""
+        """Read ``BACKFILL_*`` and ``SPARK_REMOTE``; an invalid value raises :class:`InvalidRequest`."""
         env = {name: text for name, text in (os.environ if environ is None else environ).items() if text.strip()}
         home = _path(env, "BACKFILL_HOME", Path(".data"))
         remote = _remote(env)
@@ -135,7 +135,7 @@ def _price(text: str | None, variable: str) -> Decimal | None:
 
 
 def _notices(text: str) -> str:
-    """The text itself is never part of a message: a webhook's URL may hold a secret."""
+    """Check where notices go. The text is never part of a message: a webhook's URL may hold a secret."""
     kind, _, where = text.partition(":")
     url = urlsplit(where) if kind == "webhook" else None
     if text == "log" or (kind == "file" and where):

@@ -12,7 +12,7 @@ from decimal import Decimal
 from backfill_assets.days import Cadence
 
 _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
-"""What Markdown would take for itself; an underscore within a word is none of it."""
+"""The characters that Markdown interprets; it leaves an underscore within a word alone."""
 
 
 def escaped(text: str) -> str:
@@ -56,7 +56,7 @@ def period(days: Sequence[date], cadence: Cadence = Cadence.DAILY) -> str:
 
 
 def percent(share: Decimal) -> str:
-    """With at least two digits that say something: ``+12.3 %``, ``-0.41 %``, ``+0.00041 %``."""
+    """A share in percent with at least two significant digits: ``+12.3 %``, ``-0.41 %``, ``+0.00041 %``."""
     value = share * 100
     if not value:
         return "0 %"
@@ -67,7 +67,7 @@ def percent(share: Decimal) -> str:
 
 
 def amount(value: Decimal) -> str:
-    """With a comma between thousands, and no digit lost."""
+    """A number with a comma between thousands, and all of its digits."""
     return f"{value:,}"
 
 

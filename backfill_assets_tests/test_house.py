@@ -27,6 +27,8 @@ WORDS = re.compile(
 """Docs and prose in code say it plainly: no one or a name, fix, report, is in, blocks, is invalid."""
 _CODE = re.compile(r"``[^`]*``|`[^`]*`|:\w+:`[^`]*`|\{[^}]*\}")
 """Names in prose are those of the code."""
+_KEY = re.compile(r"\"[a-z_/]+\"")
+"""A string of one lower-case word is a key or a path, often a stored one, and no prose."""
 
 
 def _modules() -> list[Path]:
@@ -93,7 +95,8 @@ def test_dagsters_private_modules_are_imported_in_one_place() -> None:
 def _prose(module: Path) -> Iterator[tuple[int, str]]:
     """Comments, docstrings and messages with their lines."""
     for token in tokenize.generate_tokens(io.StringIO(module.read_text()).readline):
-        if token.type in (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)):
+        is_prose = token.type in (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1))
+        if is_prose and not _KEY.fullmatch(token.string):
             yield from enumerate(token.string.splitlines(), token.start[0])
 
 

@@ -75,7 +75,7 @@ def _held_back(lines: Sequence[str]) -> str:
 
 
 def moved_since(approved: Sides, staged: Sides) -> dict[str, list[str]]:
-    """The days that are not as they were approved, one that is left out among them."""
+    """The days that are not as they were approved, days that are left out included."""
     found: dict[str, set[date]] = {}
     for table, day in approved.keys() | staged.keys():
         if approved.get((table, day)) != staged.get((table, day)):

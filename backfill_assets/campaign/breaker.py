@@ -24,7 +24,7 @@ class Limits:
     gates: Decimal | None = Decimal("0.10")
     """Days that their gates hold back, of all days tried."""
     nulls: Decimal | None = Decimal("0.01")
-    """By how much the share of nulls in a column may grow over what is published."""
+    """How much the share of nulls in a column may grow, compared with what is published."""
     deviation: Decimal | None = Decimal("0.10")
     """By how much a sum may differ from what is published for the same days."""
     seconds: Decimal | None = None
@@ -43,7 +43,7 @@ class Limits:
         return found
 
     def without_budgets(self) -> Limits:
-        """The limits of what is staged, whatever staging it took."""
+        """The limits on what is staged, without those on what staging costs."""
         return replace(self, seconds=None, money=None)
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ def _judged(limits: Limits, seen: BreakerInput) -> Iterable[Exceeded | None]:
 
 
 def deviation(sums: StagedSums) -> Decimal | None:
-    """As a share of what is published; where nothing is, any sum at all is all of it. None if a sum is unknown."""
+    """The change as a share of what is published; any sum counts as 1 where that is 0. None if a sum is unknown."""
     if sums.published is None or sums.staged is None:
         return None
     if not sums.published:

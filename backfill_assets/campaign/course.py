@@ -41,7 +41,7 @@ class CampaignState:
 
 @dataclass(frozen=True)
 class Move:
-    """What comes next, or why nothing does. One of ``step`` and ``wave`` is set, or neither: then it waits."""
+    """What comes next: a ``step`` or a ``wave``. Neither is set while the campaign waits; the reason says why."""
 
     reason: str
     step: CampaignStep | None = None
@@ -53,7 +53,7 @@ class Move:
 
 
 def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
-    """Fold the journal. To resume takes a stop back, and what was done of a later try replaces the earlier."""
+    """The state of the campaign, from its journal. Resuming ends a stop; a later attempt replaces an earlier one."""
     found = CampaignState(campaign)
     for entry in entries:
         # A wave is done when it is judged.
@@ -86,7 +86,7 @@ def _approved(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def _withdrawn(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    """It is validated as the entry tells, and waits. What another process has published meanwhile stays published."""
+    """The campaign is validated as the entry says, and waits for approval. A publication made meanwhile stays."""
     if published(now):
         return now
     return replace(now, approved=None, withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
@@ -95,7 +95,7 @@ def _withdrawn(now: CampaignState, entry: JournalEntry) -> CampaignState:
 def _resumed(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """What is published stays done; before that, the shadow backfill begins again and adopts what is still right.
 
-    An entry with a ``step`` begins again there, whatever was done of it and of what follows.
+    An entry with a ``step`` begins again at that step; it and all later steps are done again.
     """
     options = {**now.options, **entry.told}
     again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)

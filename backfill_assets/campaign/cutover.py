@@ -22,9 +22,9 @@ from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, s
 
 _MOST_ATTEMPTS = 5
 MakeNotice = Callable[[Publication], Notice]
-"""Says what people are told of a publication, from what it is about to bring."""
+"""Makes the notice of a publication, from what it is about to bring."""
 ReviewCall = Callable[[Sequence[ShadowedStep], Progress], bool]
-"""Looks at what is about to be published: False to stage again first what moved; raises to publish nothing."""
+"""Reviews what is about to be published. False: stage again first what moved. It raises to publish nothing."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _touched(steps: Sequence[ShadowStep]) -> dict[str, set[str]]:
 
 
 def _extending(hold: HeldDays, progress: Progress) -> Progress:
-    """Staging what moved under the hold is a sign of life."""
+    """Progress that extends the hold while days are staged under it."""
 
     def tell(message: str) -> None:
         hold.extend()
@@ -133,7 +133,7 @@ def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set
         named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
         raise GateFailed(
             f"{campaign}: {len(held)} day(s) are held back: {named}. Nothing was published.",
-            hint="Mend their cause and run the plan again, or approve with --without-held-back to publish the others.",
+            hint="Fix the cause and run the plan again, or approve with --without-held-back to publish the others.",
         )
 
 

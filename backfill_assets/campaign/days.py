@@ -16,7 +16,7 @@ from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.rebuild.shadow import HeldBack
 
 HELD_BACK_DAYS = "held back days"
-"""What a wave or step tells: the ranges that are held back, by table."""
+"""The key in the report of a wave or step: the ranges that are held back, by table."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class CampaignDays:
 
     @property
     def left(self) -> tuple[date, ...]:
-        """Not staged yet, or nothing would change."""
+        """Days that are not staged yet, or that the campaign would not change."""
         return _among(self.planned, {*self.planned} - {*self.staged, *self.held_back, *self.published})
 
 
 def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
-    """By table, in build order; empty for a plan that nobody has started."""
+    """By table, in build order; empty for a plan that was never started."""
     entries = journal.entries(storage, campaign_of(plan.id))
     now = state_of(campaign_of(plan.id), entries)
     if not now.started:

@@ -55,7 +55,7 @@ def staged_contents(done: Iterable[ShadowedStep]) -> dict[str, dict[date, DayCon
 
 
 def computed_seconds(done: Iterable[ShadowedStep]) -> Decimal:
-    """What computing the staged days took. The tables of a step are staged together: each has the whole time."""
+    """Seconds that computing the staged days took. The tables of a step share one time: it counts once."""
     days = (held[0].content for step in done for held in step.build.staged.values())
     return sum((Decimal(each.staged_ms or 0) / 1000 for each in days), Decimal(0))
 

@@ -1,4 +1,4 @@
-"""What people are told of a campaign: before it begins, with its publication, and when it is undone. Pure."""
+"""The notices of a campaign: before it begins, with its publication, and when it is undone. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backfill_assets.plan.records import Plan
 
 
 def begins(plan: Plan, reports: Sequence[str]) -> Notice:
-    """Nothing of it can be seen yet: the reports stay as they are until somebody approves."""
+    """Announces the rebuild. The reports stay as they are until it is approved."""
     days = plan.asked.days
     return Notice(
         title=f"{plan.asked.target} of {days} is going to be rebuilt ({plan.id})",

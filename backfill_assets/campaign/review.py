@@ -85,7 +85,7 @@ class Review:
         return found.tables if found else ()
 
     def _moved(self, done: Sequence[ShadowedStep]) -> dict[str, list[str]]:
-        """Of those that were staged now, if another difference was kept since the approval: by ``backfill diff``."""
+        """The days that moved since the approval; all days staged now if the approved difference is no longer kept."""
         if self._shown is not None and self._shown.fingerprint == self._approved:
             return moved_since(self._shown.sides, sides_of(done))
         return {table: list(as_ranges(each.build.computed)) for each in done for table in each.build.tables}
@@ -104,7 +104,7 @@ def compare_and_keep(
 def evidence(
     at: CampaignRun, done: Sequence[ShadowedStep], exceeded: Sequence[Exceeded], difference: Difference
 ) -> StepReport:
-    """What an approval is asked for by; it names the ``fingerprint`` of it."""
+    """The report that asks for an approval; it has the ``fingerprint`` of the difference."""
     return {
         **shadow_told(done),
         "warnings": [each.sentence for each in exceeded],

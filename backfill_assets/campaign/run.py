@@ -1,7 +1,7 @@
-"""Carries a campaign through its nine steps, one move at a time. Each step does its work and tells the journal.
+"""Carries a campaign through its nine steps, one move at a time. Each step writes its result to the journal.
 
-Every step can be done again: what it finds done already, it leaves. A process that is killed anywhere is followed by
-one that reads the journal and goes on; what was staged is adopted, what was published is looked up on the log.
+Every step can be repeated: it leaves what is done already. After a killed process, the next one reads the journal and
+goes on: it adopts what was staged, and looks up on the log what was published.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     daemon: bool = False
     without_held_back: bool = False
-    """Publish the good days although others are held back: whoever approves decides it."""
+    """Publish the good days although others are held back; the person who approves decides it."""
     roll_back_if_wrong: bool = False
     """Put everything back when the checks after the cut-over fail."""
 
@@ -68,7 +68,7 @@ class Options:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Options:
-        """What the journal says; what it does not say is as by default."""
+        """The options in the journal; defaults for those that it does not have."""
         return cls(
             Shares.parse(told["waves"]) if "waves" in told else Shares(),
             Limits.parse(told.get("limits", "")),
@@ -80,7 +80,7 @@ class Options:
 
 @dataclass
 class CampaignRun:
-    """One plan being carried out by whoever holds this: a command, or a run of Dagster's."""
+    """One plan being carried out by this process: a command, or a Dagster run."""
 
     builder: Builder
     plan: Plan
@@ -95,7 +95,7 @@ class CampaignRun:
     spark_seconds: float = 0.0
     """How long this process waited for Spark to start."""
     begun: tuple[float, float] | None = None
-    """When the step began that is being done, by ``clock``, and what Spark had taken by then."""
+    """When the current step began, by ``clock``, and the seconds that Spark's start had taken by then."""
 
     def __post_init__(self) -> None:
         self.builder = Builder(replace(self.builder.lake, spark=self._timed(self.builder.lake.spark)))
@@ -123,7 +123,7 @@ class CampaignRun:
 
     @property
     def steps(self) -> list[PlannedStep]:
-        """What is staged: raw tables are taken in before."""
+        """The steps that are staged: all but raw, which is ingested before."""
         return rebuilt_steps(self.plan)
 
     @property
@@ -137,7 +137,7 @@ class CampaignRun:
         """
         if options.limits.money is not None and self.price_per_core_second is None:
             hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
-            raise InvalidRequest("Money cannot be limited: nobody knows what a core hour costs.", hint=hint)
+            raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)
         found, told = self.state, options.to_told()
         if first is not None:
             require_beginning(found, first)
@@ -145,7 +145,7 @@ class CampaignRun:
         self.write(JournalEntry(kind=kind, step=first.value if first else "", told=told, at=now()))
 
     def approve(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
-        """Approve the difference ``seen``, or without it the one that the campaign has told when it was validated.
+        """Approve the difference ``seen``; by default the one that was reported when the campaign was validated.
 
         Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
         """
@@ -172,7 +172,7 @@ class CampaignRun:
         held = list(validated.told.get("held_back", ())) if validated else []
         if held and not without_held_back:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
-            hint = f"Mend them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
+            hint = f"Fix them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
             raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
 
     @property
@@ -182,7 +182,7 @@ class CampaignRun:
         return str(approved.told.get("fingerprint", "")) if approved else ""
 
     def withdraw_approval(self, reason: str, told: StepReport) -> CampaignStopped:
-        """Wait for another approval, of what ``told`` says; the caller raises what comes back."""
+        """Record that what ``told`` says needs a new approval; the caller raises the returned error."""
         step, spent = CampaignStep.CUT_OVER, self.spent(CampaignStep.CUT_OVER)
         self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, told=told, at=now(), spent=spent))
         id = self.plan.id
@@ -211,13 +211,13 @@ class CampaignRun:
         spent = self.spent(step)
         self.write(JournalEntry(kind="stopped", step=step, reason=reason, told=told or {}, at=now(), spent=spent))
         before = "" if CampaignStep.CUT_OVER in self.state.done else "Nothing was published. "
-        found = hint or f"Mend the cause, then: backfill run {self.plan.id}"
+        found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
         return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
 
     def stop_at_limit(self, step: CampaignStep, exceeded: Exceeded, where: str = "") -> CampaignStopped:
         """Like :meth:`stop`, and names the option that allows more."""
         more = f"Or allow more: backfill run {self.plan.id} --limits {exceeded.limit}=VALUE"
-        hint = f"Mend the cause, then: backfill run {self.plan.id}. {more}"
+        hint = f"Fix the cause, then: backfill run {self.plan.id}. {more}"
         return self.stop(step, f"{where}{exceeded.sentence}", hint)
 
     @property
@@ -231,7 +231,7 @@ class CampaignRun:
         )
 
     def begin(self) -> None:
-        """A step, or a wave, begins in this process."""
+        """Note that a step or a wave begins in this process."""
         self.begun = (self.clock(), self.spark_seconds)
 
     def spent(self, step: CampaignStep, pieces: int = 0) -> Spent | None:
@@ -260,7 +260,7 @@ class CampaignRun:
         return self.shadowed
 
     def days_of(self, number: int) -> dict[str, list[date]]:
-        """The days that a wave brings and the waves before it did not, by table."""
+        """The days that the wave adds to those of earlier waves, by table."""
         waves = self.waves
         earlier = days_of_wave(self.steps, waves[number - 1]) if number else {}
         so_far = days_of_wave(self.steps, waves[number])
@@ -274,7 +274,7 @@ class CampaignRun:
         return shadow(self.builder.lake, self.campaign, chosen, self.run, self.progress)
 
     def judge_wave(self, number: int, done: Sequence[ShadowedStep]) -> list[Exceeded]:
-        """Tell the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
+        """Write to the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
         found, where = self.judged(done), f"wave {self.waves[number].name}: "
         if stops := [each for each in found if each.stops]:
             raise self.stop_at_limit(CampaignStep.SHADOW, stops[0], where)
@@ -289,7 +289,7 @@ class CampaignRun:
         return found
 
     def record_staged(self, number: int) -> None:
-        """A run has staged days of a wave; another one judges it."""
+        """Write to the journal that this run has staged days of a wave; another run judges the wave."""
         spent = self.spent(CampaignStep.SHADOW)
         self.write(JournalEntry(kind="staged", wave=number, at=now(), spent=spent))
 
@@ -337,7 +337,7 @@ class CampaignRun:
         return observe(self.builder.lake.storage, [table for each in self.steps for table in each.tables])
 
     def shadow_steps(self) -> list[ShadowStep]:
-        """What is staged, with its logic."""
+        """The days to stage, with the version of the logic, by step."""
         return shadow_steps(self.plan)
 
     @property

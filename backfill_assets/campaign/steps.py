@@ -1,4 +1,4 @@
-"""What each of a campaign's nine steps does. Each can be done again, and returns what it tells people, as JSON."""
+"""What each of a campaign's nine steps does. Each can be repeated, and returns its report as JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
 
 
 def _require_in_force(at: CampaignRun) -> None:
-    """An undo whose process died before the journal knew ends the campaign all the same."""
+    """Stop if the campaign was undone, also when the undo's process died before it wrote to the journal."""
     was = at.state.rolled_back
     tell_journal(at.builder.lake.publisher, at.campaign, at.run.launched_by)
     if (back := at.state.rolled_back) and not was:
@@ -78,7 +78,7 @@ def carry_on(
 
 
 def tell_before(at: CampaignRun, sender: Sender) -> StepReport:
-    """Say what is going to happen; the plan is open from now on, and `backfill status` shows it on its tables."""
+    """Announce the campaign and open its plan: from now on `backfill status` shows it on its tables."""
     storage = at.builder.lake.storage
     open_plan(storage, at.plan.id)
     notice = begins(at.plan, _reports(table for step in at.plan.steps if step.days for table in step.tables))
@@ -149,9 +149,9 @@ def _nothing_staged(at: CampaignRun) -> str:
 
 
 def bring_into_main(at: CampaignRun) -> StepReport:
-    """All tables in one publication, if it is what was approved or within it; else it waits, or is stopped.
+    """Publish all tables together if what is staged is covered by the approval; else wait, or stop.
 
-    A publication that a killed process made is found on the log, and only told.
+    If a killed process made the publication, it is found on the log, and this step only reports it.
     """
     lake = at.builder.lake
     lake.publisher.recover()
@@ -188,7 +188,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
 def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> StepReport:
     """Read what was published afresh; put it back if it is wrong and that was asked for; build what is made of it.
 
-    Not what the campaign itself was to bring: a day that was held back stays as it is, with all that reads it.
+    Days of the campaign itself are not built: a day that was held back stays as it is, with all that reads it.
     """
     brought = _brought(at, _publication(at))
     watched = [day for table, days in brought for day in _watch(at).look([registry.table(table)], days)]
@@ -213,7 +213,7 @@ def tell_after(at: CampaignRun, sender: Sender) -> StepReport:
 
 
 def _reports(tables: Iterable[str]) -> tuple[str, ...]:
-    """Those that people read."""
+    """The tables that people read."""
     return tuple(name for name in dict.fromkeys(tables) if registry.table(name).layer == "report")
 
 
@@ -229,7 +229,7 @@ def decommission(at: CampaignRun) -> StepReport:
 
 
 def abandon(at: CampaignRun) -> None:
-    """Give the campaign up before its cut-over: its timelines are closed, and nobody is told of it any more.
+    """Give the campaign up before its cut-over: close its timelines, and send no more notices of it.
 
     Raises :class:`InvalidRequest` when it was never started, or is published: that is for a rollback to undo.
     """

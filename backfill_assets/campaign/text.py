@@ -1,4 +1,4 @@
-"""What a step of a campaign told, as Markdown for a page. Pure."""
+"""The report of a campaign step, as Markdown for a page. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backfill_assets.text import escaped
 
 _MOST = 50
 _MARKDOWN = ("difference",)
-"""Of what a step tells, the texts that are Markdown; others may be errors."""
+"""Texts of a report that are Markdown already; others may be errors."""
 
 
 def markdown(step: CampaignStep, told: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Undoes a campaign: all of its tables go back together, in one publication, and no row that arrived since is lost.
 
-Days that are as the campaign left them get their files back, which takes about a second whatever their size. Days that
-moved since are staged again by the version of the logic that they had before, on a timeline of the undo.
+Days that are as the campaign left them get their files back: about a second, for days of any size. Days that moved
+since are staged again by the version of the logic that they had before, on a timeline of the undo.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class UndoPlan:
 
     @property
     def seconds(self) -> float | None:
-        """What staging again takes; 0 if no day has to be, None if nobody knows."""
+        """The seconds that staging again takes: 0 if no day needs it, None if they are not known."""
         return seconds_of(self.days)
 
 

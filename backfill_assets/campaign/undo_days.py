@@ -16,11 +16,11 @@ class UndoAction(enum.StrEnum):
     """How a day gets back to the logic that it had before."""
 
     PUT_BACK = "put back"
-    """The files that it had: no byte is copied."""
+    """Give the day the files that it had; no byte is copied."""
     STAGE_AGAIN = "stage again"
-    """By the version of the logic that it had, so that no row that arrived since is missing."""
+    """Stage the day by the version of the logic that it had, so that rows that arrived since are kept."""
     STANDS = "stands"
-    """Somebody has brought it back already."""
+    """The day is as it was before the campaign already."""
     REFUSED = "refused"
 
 
@@ -39,7 +39,7 @@ class TableDayState:
 
     @property
     def moved(self) -> bool:
-        """Is it another day by now? A compaction, or an identical rebuild, does not make it one."""
+        """Has the content of the day changed since? A compaction or an identical rebuild does not change it."""
         if self.now_files == self.files:
             return False
         now = self.content_now
@@ -47,12 +47,12 @@ class TableDayState:
 
     @property
     def content_now(self) -> DayContent | None:
-        """None if somebody who bypassed the log wrote to the day."""
+        """None if a writer that bypassed the log changed the day."""
         known = self.now is not None and self.now.physical == fingerprints.physical(self.now_files)
         return self.now.content if self.now is not None and known else None
 
     def is_now(self, wanted: InputFingerprint) -> bool:
-        """Has main just what ``wanted`` would give?"""
+        """Does main have exactly what ``wanted`` would give?"""
         now = self.content_now
         return now is not None and now.input_fingerprint == wanted.input_fingerprint
 
@@ -66,7 +66,7 @@ class UndoneDay:
     way: UndoAction
     reason: str = ""
     version: str = ""
-    """Of the logic that it had before; empty if nobody knows."""
+    """The version of the logic that the day had before; empty if it is not known."""
     seconds: float | None = None
 
 
@@ -144,7 +144,7 @@ def _refusal(moved: TableDayState, old: DayContent | None, *, version_known: boo
 
 def _by(moved: TableDayState) -> str:
     known = moved.now is not None and moved.now.physical == fingerprints.physical(moved.now_files)
-    return moved.now.publication if moved.now and known else "somebody who bypassed the log"
+    return moved.now.publication if moved.now and known else "a writer that bypassed the log"
 
 
 def _seconds(old: DayContent | None, new: DayContent | None) -> float | None:

@@ -30,7 +30,7 @@ class VersionDays:
     step: Step
     tables: tuple[str, ...]
     version: Version | None
-    """None if it is not known, or not there any more."""
+    """None if the version is not known or no longer declared."""
     days: tuple[date, ...]
 
 
@@ -50,7 +50,7 @@ class UndoAttempt:
 
     @property
     def name(self) -> str:
-        """What the timelines of the undo are called after: nobody but an undo of this campaign adopts from them."""
+        """The name that the timelines of the undo begin with; only an undo of this campaign adopts from them."""
         return f"{CAMPAIGN}undo-{self.prepared.publication.provenance.campaign.removeprefix(CAMPAIGN)}"
 
     def look(self) -> tuple[UndoneDay, ...]:
@@ -200,7 +200,7 @@ class UndoAttempt:
         return Timeline.holding(self.lake.storage, table, files[0]) if files else None
 
     def refuse_lost_files(self) -> None:
-        """Better a clear no than a table that names files that are gone."""
+        """Refuse the undo if a file that it puts back is gone."""
         paths = (f"{table}/{add.path}" for table, days in self.changes.items() for day in days for add in day.adds)
         if lost := self.lake.storage.missing(paths):
             raise PublicationRefused(

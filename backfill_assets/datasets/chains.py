@@ -1,4 +1,4 @@
-"""Which datasets belong together because they read each other: they share one beginning, one schedule, one run."""
+"""Finds datasets that read each other: they share one first day, one schedule and one run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The difference of a campaign: what it has staged, beside what main holds, before anybody approves it.
+"""Finds the difference of a campaign before it is approved: what it has staged, beside what main holds.
 
-Days whose staged content is that of main are told from their checksums. Of the others each side is read once a table,
-and once more on the few days that the examples are taken from. Nothing is written.
+Checksums show which staged days have the content of main. Of the others each side is read once a table, and once more
+on the few days that the examples are taken from. Nothing is written.
 """
 
 from __future__ import annotations
@@ -259,13 +259,13 @@ def _with_days(found: TableCompared, days: Sequence[DayCompared]) -> TableCompar
 
 
 def _same(staged: DayContent, in_main: str) -> bool:
-    """Known without reading; a day that was never published has as many rows as an empty one."""
+    """Are both sides equal by checksum? A day that was never published equals an empty one."""
     return staged.logical == in_main or (staged.rows == 0 and in_main == fingerprints.NEVER_PUBLISHED)
 
 
 @contextmanager
 def _hashed(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Spark sorts all rows for more than 128 groups a task, unless it is told that there is room to hash them."""
+    """Let Spark hash its groups while there is room; by default it sorts all rows for more than 128 groups a task."""
     if rows > _MOST_HASHED_ROWS:
         yield
         return
@@ -312,7 +312,7 @@ def _changed_row(row: Mapping[str, Any], key: Sequence[str]) -> ChangedRow:
 
 
 def _plain(value: Decimal) -> Decimal:
-    """Without the zeros that only the type of a column puts behind the point: ``12.5``, ``1200``."""
+    """``value`` without trailing zeros after the point: ``12.5``, ``1200``."""
     found = value.normalize()
     exponent = found.as_tuple().exponent
     return found.quantize(Decimal(1)) if isinstance(exponent, int) and exponent > 0 else found

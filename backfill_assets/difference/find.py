@@ -29,7 +29,7 @@ def find_difference(
 ) -> Difference:
     """Compare what the campaign of ``plan`` has staged with main, judge it, and keep it for others.
 
-    With ``staged``, just that; ``known`` are tables as they were compared before, of which those that moved are read.
+    With ``staged``, compare only that. ``known`` are earlier comparisons: only tables that moved since are read again.
     Raises :class:`InvalidRequest` when nothing is staged: before the campaign ran, and after it was cut over.
     """
     steps, campaign = shadow_steps(plan), campaign_of(plan.id)
@@ -44,7 +44,7 @@ def find_difference(
 
 
 def last_difference(storage: Storage, plan: str) -> Difference | None:
-    """The difference as it was found last, without Spark; None if nobody has looked yet."""
+    """The difference that was found last, without Spark; None if none was found yet."""
     kept = kept_difference(storage, plan)
     return None if kept is None else Difference.from_json(kept)
 

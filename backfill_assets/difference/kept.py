@@ -31,17 +31,17 @@ class Difference(Record):
 
     @property
     def sides(self) -> Sides:
-        """What the days are whose publication it shows."""
+        """The days that it shows, before and after, as fingerprints."""
         return sides_compared(self.tables)
 
     @property
     def fingerprint(self) -> str:
-        """What an approval of this difference names."""
+        """The fingerprint by which an approval names this difference."""
         return fingerprint_of(self.sides)
 
     @property
     def sentence(self) -> str:
-        """The whole campaign, for somebody who reads one sentence: the table that was asked for, then the others."""
+        """The whole campaign in one sentence: the table that was asked for, then the others."""
         headline = next((table for table in self.tables if table.table == self.target), None)
         changed = [table for table in self.tables if table.differing]
         if headline is None or (changed and not headline.differing):

@@ -185,7 +185,7 @@ def _beside(before: str, after: str) -> str:
 
 
 def _days(table: TableCompared) -> Iterator[str]:
-    """Every day as numbers, for whoever wants to look one up."""
+    """Every day as numbers, to look one up."""
     columns, rows = day_columns(table), [day_row(table, day) for day in table.days]
     shown = _rows(columns, rows, columns[2:])
     yield f"<details><summary>{counted(len(table.days), unit(table))} as numbers</summary>{shown}</details>"

@@ -14,11 +14,11 @@ from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.records import HELD_BACK, Record
 
 ROWS = "rows"
-"""The name under which the number of rows is told beside the measures."""
+"""The name of the number of rows, among the measures."""
 
 
 class Sums(Record):
-    """A measure in main, and as it would be."""
+    """The sum of a measure: in main now, and after the publication."""
 
     before: Decimal = Decimal(0)
     after: Decimal = Decimal(0)
@@ -91,7 +91,7 @@ class DayCompared(Record):
 
     @property
     def known(self) -> bool:
-        """Is it known what would become of the day?"""
+        """Is the change of the day known?"""
         return self.how != "not staged"
 
     def of(self, measure: str) -> Sums | None:
@@ -152,7 +152,7 @@ class TableCompared(Record):
 
     @property
     def rows(self) -> RowCounts:
-        """Of the days of which it is known."""
+        """The rows of all days whose change is known."""
         return sum((day.rows for day in self.known), RowCounts())
 
     @property
@@ -164,12 +164,12 @@ class TableCompared(Record):
         return tuple(day for day in self.days if day.differs)
 
     def total(self, measure: str) -> Sums | None:
-        """Of the known days: the change of a canary is a share of the canary."""
+        """The sum over the days whose change is known, so that the change of a canary is a share of the canary."""
         return added_up(day.of(measure) for day in self.known)
 
 
 def sides_compared(tables: Iterable[TableCompared]) -> dict[tuple[str, date], tuple[str, str]]:
-    """What the days are whose publication ``tables`` show."""
+    """The days that ``tables`` show, before and after, as fingerprints."""
     found = {}
     for table in tables:
         for day in table.days:
@@ -181,7 +181,7 @@ def sides_compared(tables: Iterable[TableCompared]) -> dict[tuple[str, date], tu
 
 
 def fingerprint_of(sides: Sides) -> str:
-    """One for all of them: two differences that have it in common show the same rows before and after."""
+    """One fingerprint of all days: two differences with the same one show the same rows before and after."""
     lines = (f"{table} {day} {' '.join(both)}" for (table, day), both in sorted(sides.items()))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 

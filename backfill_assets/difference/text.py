@@ -46,7 +46,7 @@ def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
 
 
 def day_columns(table: TableCompared) -> tuple[str, ...]:
-    """What :func:`day_row` tells of a day; numbers from the third on."""
+    """The columns of :func:`day_row`; numbers from the third on."""
     measure = named(_told_by_day(table))
     return (unit(table), "is", *_COUNTS, f"{measure} before", f"{measure} after", "change")
 

@@ -13,7 +13,7 @@ from backfill_assets.text import UNKNOWN, amount, percent
 
 
 class Deviation(Record):
-    """Where a difference is not as expected. ``day`` is None for all days together."""
+    """One place where a difference is not as expected. ``day`` is None for all days together."""
 
     table: str
     day: date | None
@@ -84,7 +84,7 @@ def _of_group(expectation: Expectation, table: TableCompared) -> Iterator[Deviat
 
 
 def _differing(groups: GroupsCompared, value: str | None) -> str:
-    """How a group differs, empty if it does not. Those that are not listed differ least, and may do so all the same."""
+    """How a group differs; empty if it does not. A group that is not listed may still differ, less than the others."""
     found = next((each for each in groups.most if each.value == value), None)
     if found is not None:
         return _rows(found.rows.differing) if found.rows.differing else ""

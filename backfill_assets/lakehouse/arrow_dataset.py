@@ -1,4 +1,4 @@
-"""Reading Delta tables with Arrow, and nothing of Python in Arrow's threads.
+"""Reads Delta tables with Arrow's own file systems, so that Arrow's threads run no Python.
 
 By itself delta-rs hands Arrow a file system that is written in Python. Arrow's threads may still be inside it when
 the interpreter ends, and the process aborts ("terminate called without an active exception", exit code 134) after

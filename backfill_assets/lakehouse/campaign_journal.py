@@ -1,7 +1,7 @@
-"""What has happened to each campaign, entry by entry, in the lakehouse itself.
+"""The journal of each campaign, entry by entry, in the lakehouse itself.
 
-Nobody holds a campaign's state in memory: whoever carries it on, a daemon or a person, reads it from here. An entry is
-written once, under the next free number, so two writers never overwrite each other.
+No process holds a campaign's state in memory: the daemon or the command that carries it on reads it from here. An
+entry is written once, under the next free number, so two writers never overwrite each other.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Kind = Literal[
 
 
 class Spent(Record):
-    """What something took in the process that did it, by a clock that only goes forward."""
+    """The seconds that a step or wave took in its process, by a clock that only goes forward."""
 
     seconds: float
     spark_start: float = 0.0
-    """Of these, until Spark had started."""
+    """The part of them until Spark had started."""
     pieces: int = 0
     """Of a wave: the steps of the plan."""
     size: int | None = None

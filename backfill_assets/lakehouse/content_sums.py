@@ -1,7 +1,7 @@
-"""What rows hold, whatever their order and their files: how many, and the sum of their hashes; over Arrow's buffers.
+"""The content of rows, in any order and any files: how many, and the sum of their hashes; over Arrow's buffers.
 
-Two sides are compared batch by batch, so memory stays that of a batch. A hash has 64 bits and is no protection against
-somebody who looks for two rows of one hash: it finds rows that were lost, doubled or changed.
+Two sides are compared batch by batch, so memory stays that of a batch. A hash has 64 bits: it finds rows that were
+lost, doubled or changed, and is no protection against a search for two rows of one hash.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class AddedFile:
 
     @property
     def rows(self) -> int:
-        """Number of rows; a file that somebody added without statistics raises, for a guess would be believed."""
+        """Number of rows. A file without statistics raises, because a guess would be believed."""
         found = json.loads(self.stats).get("numRecords")
         if found is None:
             raise PublicationRefused(f"The file {self.path} carries no statistics, so its rows are not known.")

@@ -1,4 +1,4 @@
-"""Says in words what a disk or a bucket refuses: no room, no permission."""
+"""Explains errors of a disk or a bucket in words: no room, no permission."""
 
 from __future__ import annotations
 

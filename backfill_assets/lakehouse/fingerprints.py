@@ -33,7 +33,7 @@ def logical(rows: int, checksum: int | str) -> str:
 
 
 def foreign(physical_fingerprint: str) -> str:
-    """Stands in for the logical fingerprint of a day that somebody else wrote: its content is not known to us."""
+    """Replaces the logical fingerprint of a day with a foreign write, whose content is not known."""
     return f"foreign:{physical_fingerprint}"
 
 

@@ -60,7 +60,7 @@ class MainTable:
             "delta.enableDeletionVectors": "false",
             **_retention(retention_days),
         }
-        with contextlib.suppress(CommitFailedError):  # somebody else created it: the schema check judges theirs
+        with contextlib.suppress(CommitFailedError):  # another writer created it: the schema check judges theirs
             DeltaTable.create(
                 storage.uri(name),
                 Schema.from_json(schema),
@@ -89,7 +89,7 @@ class MainTable:
         return read_transactions(self.storage, self.name, self.version)
 
     def commit_version(self, publication: str) -> int:
-        """The version at which ``publication`` last committed here, whatever others wrote after it.
+        """The version at which ``publication`` last committed here; later versions may be of others.
 
         Raises :class:`VersionGone` if that commit was cleaned up: any other version would be a guess.
         """

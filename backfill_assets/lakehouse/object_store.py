@@ -1,4 +1,4 @@
-"""An S3-compatible store, as the environment describes it: what delta-rs, Spark and Arrow are told about it.
+"""An S3-compatible store, as the environment describes it: the settings of delta-rs, Spark and Arrow for it.
 
 The settings are the names that every S3 client knows: ``AWS_ENDPOINT_URL`` (for a store that is not Amazon's),
 ``AWS_REGION``, and the credentials. Those are left to each client, which reads the environment by itself: they are in

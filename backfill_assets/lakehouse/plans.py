@@ -50,7 +50,7 @@ class PlanUnderWay:
 
 
 def open_plan(storage: Storage, id: str) -> None:
-    """Say that the plan is being carried out: others that touch its days are warned, and readers are told."""
+    """Mark the plan as being carried out: plans that touch its days are warned, and readers can see it."""
     storage.write_bytes(f"{_OPEN}/{id}", b"")
 
 
@@ -59,7 +59,7 @@ def close_plan(storage: Storage, id: str) -> None:
 
 
 def open_plan_ids(storage: Storage) -> list[str]:
-    """Files of other names are none of ours: an editor or a file manager leaves some."""
+    """The ids of open plans. Files with other names are ignored: an editor or a file manager leaves some."""
     return sorted(id for file in storage.files(_OPEN) if is_plan_id(id := file.path.rsplit("/", 1)[1]))
 
 
@@ -96,7 +96,7 @@ def _kept_since(storage: Storage, since: datetime) -> list[str]:
 
 
 def _kept_json(storage: Storage, id: str) -> Mapping[str, Any]:
-    """A plan as it was kept, whatever wrote it; empty if somebody removed it."""
+    """A plan as it was kept, by any version of the code; empty if it was removed."""
     found: Mapping[str, Any] = json.loads(storage.read_bytes(_path(id))) if storage.exists(_path(id)) else {}
     return found
 

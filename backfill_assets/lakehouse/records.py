@@ -1,7 +1,7 @@
 """What a publication is made of: the records that the publication log keeps.
 
-A publication brings days of one or more tables into main, all or none. What it wants (:class:`Publication`) is
-decided by whoever staged; what it found in main at prepare (:class:`Before`) is what an abort or a rollback restores.
+A publication brings days of one or more tables into main, all or none. The process that staged decides what it wants
+(:class:`Publication`); what it found in main at prepare (:class:`Before`) is what an abort or a rollback restores.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Provenance(Record):
 
 
 class Notice(Record):
-    """What people are told, once: plain sentences, for whoever reads the reports and knows nothing of tables."""
+    """A message that is sent once to the readers of reports: plain sentences that need no knowledge of tables."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class DayContent:
     """Fingerprint of the logical fingerprints of all input days."""
     metrics: Mapping[str, int | str | None] = field(default_factory=dict)
     staged_ms: int | None = None
-    """Milliseconds that staging took for the step's tables together, the day's share; None if nobody measured it."""
+    """Milliseconds that staging took for the step's tables together, the day's share; None if it was not measured."""
 
     @property
     def logical(self) -> str:
@@ -228,7 +228,7 @@ class Publication(Record):
     inputs: tuple[InputRead, ...] = ()
     provenance: Provenance = Provenance()
     notice: Notice | None = None
-    """Told when this is done, and never if it is aborted: see :mod:`backfill_assets.publication.outbox`."""
+    """Sent when this is done, and never if it is aborted: see :mod:`backfill_assets.publication.outbox`."""
 
     @property
     def writes(self) -> frozenset[str]:
@@ -273,7 +273,7 @@ class Prepared(Record):
     def result(self, table: str, day: str) -> DayContent | None:
         """What the day holds once this is published; for an append, what it held before and the rows added.
 
-        None when that is not known: rows that were appended to somebody else's are only part of the day.
+        None when that is not known: rows that were appended to a foreign write are only part of the day.
         """
         change, before = self.change(table), self.before[table][day]
         staged = next(each.content for each in change.days if each.day == day)

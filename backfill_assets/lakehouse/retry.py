@@ -23,7 +23,7 @@ def warn(message: str) -> None:
 
 @dataclass
 class Retry:
-    """Counts the lost attempts of ``what`` and waits between them; ``tell`` is told every few seconds."""
+    """Counts the lost attempts of ``what`` and waits between them; calls ``tell`` every few seconds."""
 
     what: str
     most: int = MOST_ATTEMPTS

@@ -69,7 +69,7 @@ def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[Added
 def rows_of_main_files(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> DataFrame:
-    """The rows of ``files`` of a published table, whatever version they are of, in the shape of ``schema``."""
+    """The rows of ``files`` of a published table, from any of its versions, in the shape of ``schema``."""
     ordered = sorted(files, key=lambda file: file.path)
     parts = [
         part
@@ -103,9 +103,9 @@ def stage(
 
     Returns the files of this write, as the timeline names them.
 
-    Spark writes plain Parquet into a folder that nobody else knows, and delta-rs commits what is there then: Delta's
-    own writer takes a second or more for each write, however little it has to write, and looks at every row once more
-    for statistics that Parquet's footers have as well. A job that dies leaves files that no log names.
+    Spark writes plain Parquet into a folder of its own, and delta-rs commits what is there then: Delta's own writer
+    takes a second or more for each write, however small, and looks at every row once more for statistics that Parquet's
+    footers have as well. A job that dies leaves files that no log names.
 
     A day without rows is recorded like any other. Raises :class:`PublicationRefused` when there are rows of a day that
     is not in ``staged``, unless ``other_days`` are wanted: the transform made up days it was not asked for. Raises
@@ -119,7 +119,7 @@ def stage(
     stray = {file.day for file in files} - staged.keys()
     if stray and not other_days:
         raise PublicationRefused(
-            f"{timeline.table}: rows were computed for {', '.join(sorted(stray)[:5])}, which nobody asked for.",
+            f"{timeline.table}: rows were computed for {', '.join(sorted(stray)[:5])}, which were not asked for.",
             hint="A transform may only return rows of the days it was given; correct it in a new version.",
         )
     timeline.add(files, _all_nullable(rows.schema), staged)
@@ -198,7 +198,7 @@ def _all_of(parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def _in_days(days: Iterable[str]) -> str:
-    """A partition filter. The days are ours (parsed dates), so they can stand in SQL."""
+    """A partition filter. The days are ours (parsed dates), so they are safe in SQL."""
     listed = ", ".join(f"DATE'{day}'" for day in sorted(set(days)))
     return f"{PARTITION_COLUMN} IN ({listed})" if listed else "false"
 

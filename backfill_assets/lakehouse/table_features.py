@@ -47,7 +47,7 @@ def write_problems(
 ) -> list[str]:
     """Why no publication can be committed to such a table, each with what to do; empty if it can.
 
-    ``removes`` tells whether the publication takes files out of the table. ``schema`` is Delta's JSON, parsed.
+    ``removes`` says whether the publication takes files out of the table. ``schema`` is Delta's JSON, parsed.
     """
     return [
         *_feature_problems(writer_version, writer_features or ()),

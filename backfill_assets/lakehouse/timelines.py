@@ -2,7 +2,7 @@
 
 A timeline is an ordinary Delta table in ``<table>/_timelines/<timeline>/``. It lists its days explicitly in commit
 metadata, with each day's input fingerprint and verdict, because a day without rows has no file and a day that failed
-its gate must never be adopted. Whatever overlays or publishes goes by that list.
+its gate must never be adopted. Overlays and publications go by that list.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Timeline:
         if problems := schema_problems(here, new) or schema_problems(new, here):
             raise PublicationRefused(
                 f"{self.table}: rows of another shape are in the timeline {self.name} already: {'; '.join(problems)}.",
-                hint="A transform gives rows of one shape, whatever days it is given; correct it in a new version.",
+                hint="A transform gives rows of one shape for all days; correct it in a new version.",
             )
         handle.create_write_transaction(
             [add_action(file) for file in files],
@@ -234,7 +234,7 @@ class Timeline:
         self.storage.write_bytes(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}", b"")
 
     def close(self) -> None:
-        """All that is worth having was published."""
+        """Mark the timeline as no longer wanted: everything worth keeping was published."""
         self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
 
 

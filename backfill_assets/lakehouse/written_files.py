@@ -1,6 +1,6 @@
 """The Parquet files that a job has just written, as a Delta log names them; from their footers, without a JVM.
 
-Of every column the log is told how many nulls it has, and its least and greatest value, for readers to leave files out.
+The log gets the number of nulls, the least and the greatest value of every column, so that readers can skip files.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _is_data(file: StoredFile, folder: str) -> bool:
 def statistics(footer: pq.FileMetaData) -> str:
     """What Delta's log keeps of a file (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
 
-    Values of all columns, or of none: delta-rs takes an end that is missing beside others for one that nothing lies
-    within, and leaves the file out. Lists and structures are not told of, as by any writer.
+    Either all columns have a least and a greatest value, or none: if a file has them for some columns only, delta-rs
+    skips it when filtering on the others. Lists and structures have none, as with any writer.
     """
     nulls: dict[str, int] = {}
     least: dict[str, str] = {}
@@ -92,7 +92,7 @@ def statistics(footer: pq.FileMetaData) -> str:
 def _told(
     rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
 ) -> str:
-    """The ends are JSON already: a decimal keeps all its digits."""
+    """The statistics as JSON. The ends are JSON already, so that a decimal keeps all its digits."""
     told = [f'"numRecords":{rows}']
     for kind, values in (ends or {}).items():
         told.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
@@ -127,7 +127,7 @@ def _as_json(value: object, *, up: bool) -> str | None:
 
 
 def _moment(value: datetime, *, up: bool) -> str:
-    """The log has milliseconds: the least moment is rounded down, the greatest one up."""
+    """A moment in milliseconds, as the log has it: the least one rounded down, the greatest one up."""
     rest = timedelta(microseconds=value.microsecond % 1000)
     whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
     return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{whole.microsecond // 1000:03d}Z"

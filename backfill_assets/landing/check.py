@@ -121,7 +121,7 @@ def first_file(landing: LandingZone, source: Source) -> LandedFile:
 
 
 def schema_problems(spark: SparkSession, step: Step, version: Version, find: Find) -> list[str]:
-    """Where what ``version`` gives is not what the contracts of its tables declare; runs no Spark job."""
+    """Where the output of ``version`` differs from the contracts of its tables; runs no Spark job."""
     where = f"{step.name}, version {version.name}"
     try:
         outputs = version.transform(empty_inputs(spark, version, find))
@@ -214,7 +214,7 @@ def _measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
 
 
 def _judged_here(table: Table, known: Mapping[str, object]) -> Table:
-    """``table`` with the rules that look at nothing but its raw and quarantine; the reasons say what is rejected."""
+    """``table`` with the rules on its raw and quarantine, but for the share of rejects: the reasons report those."""
     rules = (rule for rule in table.rules if set(rule.tables) <= known.keys() and not isinstance(rule, FewRejected))
     return replace(table, rules=tuple(rules))
 

@@ -1,4 +1,4 @@
-"""Which rejected rows have been overtaken by an accepted one, found by the key that the source gives its rows."""
+"""Finds rejected rows that a later accepted row replaces, by the key that the source gives its rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _accepted(snapshot: Snapshot, source: Source, table: str, rejected: Sequence
 
 
 def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
-    """Leaves most rows unread where the first field of the key is text."""
+    """A filter for rows with the keys of ``rejected``: if the first key field is text, most rows are not read."""
     first = source.key_columns[0]
     if source.type_of(first) != "string":
         return None

@@ -1,4 +1,4 @@
-"""What has landed for a source, day by day, and how much of it main has not taken in yet: by names, without reading."""
+"""The landed files of a source by day, and those that main has not ingested yet; by names, without reading them."""
 
 from __future__ import annotations
 

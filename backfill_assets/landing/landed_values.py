@@ -11,7 +11,7 @@ from backfill_assets.model.declaration import Source
 
 
 def comparable(value: object, spark_type: str) -> object:
-    """The value that ``value`` stands for, whether it is landed text or typed already; unreadable text as it is."""
+    """``value`` as a comparable Python value, from landed text or from a typed value; unreadable text unchanged."""
     if not isinstance(value, str) or spark_type == "string":
         return value
     try:

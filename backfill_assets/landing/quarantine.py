@@ -1,4 +1,4 @@
-"""The dead letters: published quarantine rows, told by reason and day, without a JVM."""
+"""The quarantine: its published rows, counted by reason and day, without a JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GENERAL_FORMS = (
     (r"(?s)^([^:]+: )'.*' is (not? [^']*)$", r"\1is \2"),
     (r"(?s)^(.*?) \(was .*\)$", r"\1"),
 )
-"""What takes the landed value out of a reason: patterns and replacements, each applied once, in order."""
+"""Remove the landed value from a reason: patterns and replacements, each applied once, in order."""
 
 
 def general(reason: str) -> str:
@@ -85,7 +85,7 @@ class Group:
     days: tuple[date, ...]
     rows: int
     resolved: int
-    """Rows of which a version that is as new or newer has been accepted since."""
+    """Rows that are resolved: a version that is as new or newer was accepted since."""
     example: str
     file: str
     line: int

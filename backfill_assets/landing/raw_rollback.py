@@ -1,4 +1,4 @@
-"""Before a raw publication is rolled back: does a row elsewhere count as overtaken by one that it brought?
+"""Checks a raw publication before its rollback: is a row elsewhere superseded by one that it brought?
 
 A row that is superseded by a version on another day has a marker on its own day. If the publication with the newer
 version goes and the marker stays, neither of the two versions counts any more. If a rollback brings the newer version
@@ -69,7 +69,7 @@ def _within_window(table: str, days: Iterable[str]) -> list[str]:
 
 
 def _refuse_rows_since(publisher: Publisher, prepared: Prepared, table: str, beside: Iterable[str]) -> None:
-    """Rows that arrived while these were away were compared with others than these."""
+    """Refuse if rows arrived while these were rolled back: they were not compared with these."""
     states = publisher.log.day_states(publisher.log.head(), {table})
     own = [states[table, day.day].sequence for day in prepared.change(table).days if (table, day.day) in states]
     since = [day for day in beside if (table, day) in states and states[table, day].sequence > min(own, default=-1)]

@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.storage import Storage
 SHORTEST_KEY = 16
 """Characters; a shorter key is refused."""
 CHECK_FILE = "_token_key.json"
-"""Below the lakehouse: says which key it is, and nothing that the key could be computed from."""
+"""The file below the lakehouse that identifies the key; the key cannot be computed from it."""
 _CHECKED = b"backfill-assets: check value of the token key"
 _BRING_IT = (
     "Copy the key from the machine that took the rows in to this path, or point BACKFILL_TOKEN_KEY_FILE at it "
@@ -29,7 +29,7 @@ _BRING_IT = (
 
 
 def require_token_key(storage: Storage, key_file: Path, tables: Iterable[str]) -> None:
-    """Have the one key of the lakehouse in ``key_file``, or raise :class:`LakehouseUnusable`.
+    """Make sure that ``key_file`` has the one key of the lakehouse, or raise :class:`LakehouseUnusable`.
 
     A lakehouse without a check value gets that of this key. The first key is made here, for its owner only; none is
     made when one of ``tables`` (those with tokens in them) has rows, or when the lakehouse knows a key.
@@ -75,7 +75,7 @@ def recorded_check(storage: Storage) -> str:
 
 
 def check_value(key: str) -> str:
-    """What says which key it is: an HMAC of a fixed text, as 64 hexadecimal digits."""
+    """The check value of ``key``: an HMAC of a fixed text, as 64 hexadecimal digits."""
     return hmac.new(key.encode(), _CHECKED, hashlib.sha256).hexdigest()
 
 

@@ -69,7 +69,7 @@ def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | N
     """The trail of ``key`` in each dataset that has it; of ``table``'s dataset and of event ``day`` if they are given.
 
     A key of several columns is written with ``/`` between. Raises :class:`InvalidRequest` for a key that nothing has,
-    and for one that is on too many days to be told at once.
+    and for one that is on too many days to report at once.
     """
     found = [trail for origin in _origins(table) if (trail := _trail(snapshot, origin, key, day)) is not None]
     if not found:
@@ -83,7 +83,7 @@ def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | N
 
 
 def _origins(table: str | None) -> tuple[Rejects, ...]:
-    """The landed data that ``table`` has a row of for each of its rows; all of it without ``table``."""
+    """The landed data that the rows of ``table`` come from; without ``table``, all landed data."""
     if table is None:
         return all_rejects()
     asked = registry.table(table)
@@ -166,7 +166,7 @@ def _matching(snapshot: Snapshot, table: Table, chosen: pc.Expression | None, da
 
 
 def _with_counted(snapshot: Snapshot, trail: Trail) -> Trail:
-    """Go down the declared reads: a table that reads the day of a row and whose key the row has, counts it."""
+    """Follow the declared reads downstream: a table that reads the row's day, and whose key the row has, counts it."""
     held = {trail.origin.typed: list(trail.typed)}
     unnamed: dict[Unnamed, None] = {}
     for step in registry.steps():

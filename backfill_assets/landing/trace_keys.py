@@ -1,4 +1,4 @@
-"""What somebody types as a key, as conditions on the rows of raw, quarantine and typed tables."""
+"""Turns a key as it was typed into conditions on the rows of raw, quarantine and typed tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backfill_assets.published.snapshot import Snapshot
 
 BETWEEN = "/"
 _DERIVED = "-"
-"""What stands between the fields that a derived key is made of."""
+"""Separates the fields that a derived key is made of."""
 
 
 def typed_key(snapshot: Snapshot, table: str, key: str) -> pc.Expression | None:
@@ -53,7 +53,7 @@ def occurrence_in(origin: Rejects, key: str) -> int | None:
 
 
 def places(rows: Sequence[Mapping[str, Any]]) -> pc.Expression | None:
-    """Rows that were landed where ``rows`` were: a typed key may have been landed in another text."""
+    """Rows from the same files and lines as ``rows``: a typed key may have been landed as another text."""
     return _any([_all({name: row[name] for name in ("source_file", "source_line")}) for row in rows])
 
 

@@ -30,7 +30,7 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 def position_id(source: str, path: str) -> str:
-    """The name under which main keeps that the landed file ``path`` was taken in."""
+    """The id under which main records that the landed file ``path`` was ingested."""
     return f"landed:{source}:{path}"
 
 
@@ -68,7 +68,7 @@ class LandingZone:
     def strays(self, source: str, days: Iterable[date] | None = None) -> tuple[str, ...]:
         """What lies in the folder of ``source``, or in those of ``days``, and is no landed file; relative paths.
 
-        Folders that are no day are told in any case: nobody knows which day they were meant for.
+        Folders that are no day are reported in any case: the day that they were meant for is not known.
         """
         folder = self._source_folder(source)
         if folder is None:
@@ -148,7 +148,7 @@ class LandingZone:
         return path.relative_to(self.root).as_posix()
 
     def _checked(self, entry: os.DirEntry[str]) -> Path:
-        """Only a link can lead out of a folder that is inside: for thousands of files that saves most of the time."""
+        """Refuse a path out of the landing zone. Only links can lead out, so only they are resolved to save time."""
         path = Path(entry.path)
         return self._inside(path) if entry.is_symlink() else path
 
@@ -164,7 +164,7 @@ class LandingZone:
 
 
 def changed(file: LandedFile) -> SourceUnreadable:
-    """What to raise for a file whose content is not what it was."""
+    """The error for a file whose content has changed."""
     return SourceUnreadable(
         f"{file.path} changed after it was read.",
         hint="Landed files are final: put it back as it was, and land corrections as a new file.",

@@ -25,7 +25,7 @@ _PATTERNS: Mapping[str, str] = MappingProxyType(
     }
 )
 _BETWEEN = "\u001f"
-"""Stands between fields; no typed value has it."""
+"""Separates fields; no typed value has it."""
 
 
 def parsed(text: Column, spark_type: str, well_written: Column | None = None) -> Column:
@@ -77,17 +77,17 @@ def sum_of_hashes(hashes: Column) -> Column:
 
 
 def high_half(hash_: Column) -> Column:
-    """What to add up for itself, and :func:`low_half` too: Spark adds decimals as objects, and bigints in registers."""
+    """The upper 32 bits. Summing both halves as bigint avoids Spark's slow decimal sum."""
     return F.shiftright(hash_, 32)
 
 
 def low_half(hash_: Column) -> Column:
-    """Never negative; the sum of two thousand million rows is a bigint still, and a larger one an error of Spark's."""
+    """The lower 32 bits, never negative. Two thousand million rows add up to a bigint; more is an error in Spark."""
     return hash_.bitwiseAND(F.lit(0xFFFFFFFF))
 
 
 def whole_hash(high: Column, low: Column) -> Column:
-    """What sums of halves are together, as decimal(38,0)."""
+    """The sum of hashes, as decimal(38,0), from the sums of their halves."""
     shifted = high.cast("decimal(20,0)") * F.lit(2**32).cast("decimal(10,0)")
     return (shifted + low.cast("decimal(20,0)")).cast("decimal(38,0)")
 

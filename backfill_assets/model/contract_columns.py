@@ -123,7 +123,7 @@ def violations(
 ) -> Column:
     """Every reason why a row breaks ``contract``, as array<string>, empty for a sound row.
 
-    ``texts`` has the landed text of typed columns, so that a null can be told apart from what could not be read.
+    ``texts`` has the landed text of typed columns: it distinguishes a null from a text that could not be read.
     ``columns`` limits the judgement to some of the contract's columns. ``value`` finds the typed value of a column.
     As in pandera, a null passes every check.
     """

@@ -30,7 +30,7 @@ Metrics = Mapping[str, Metric]
 OWN = ""
 """Stands for a rule's own table in what it needs."""
 PUBLISHED_DAYS = "published_days"
-"""The input that tells which days there are (``table: string, day: date``): those read that were ever published."""
+"""The input that lists which of the days read were ever published (``table: string, day: date``)."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Reads:
     first: int = 0
     last: int = 0
     partial: bool = False
-    """Days that were never published are left out instead of holding the period back: ``PUBLISHED_DAYS`` tells."""
+    """Days that were never published are left out and do not hold the period back; ``PUBLISHED_DAYS`` lists others."""
 
     def __post_init__(self) -> None:
         if not self.first <= self.last <= 0:
@@ -141,7 +141,7 @@ class Table:
     totals: tuple[str, ...] = ()
     """Columns whose sum is measured for every day, as the metric ``total_<column>``."""
     groups: tuple[str, ...] = ()
-    """Columns of few different values, such as a currency: a difference is also told by them."""
+    """Columns of few different values, such as a currency: a difference is also shown for each value."""
     made_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """What a column is computed from, as ``table.column``, where it is not carried under its own name."""
 

@@ -29,7 +29,7 @@ _TOTAL = "total_"
 
 @dataclass(frozen=True)
 class Mistake:
-    """Something in a declaration that cannot be: where it is, what is wrong, and what was probably meant."""
+    """An error in a declaration: where it is, what is wrong, and what was probably meant."""
 
     where: str
     what: str
@@ -293,7 +293,7 @@ def _fields_as_landed(table: Table, source: Source) -> Iterator[Mistake]:
 def _without_key(table: Table) -> Iterator[Mistake]:
     if not table.key and table.layer != "raw":
         hint = 'Name the columns that it has one row of each for; ("day",) if it has one row a day, week or month.'
-        yield Mistake(table.name, "it has no key: no row could be told from another, or traced.", hint)
+        yield Mistake(table.name, "it has no key: its rows could not be distinguished or traced.", hint)
 
 
 def _texts_among_totals(table: Table) -> Iterator[Mistake]:

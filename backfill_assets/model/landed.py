@@ -137,7 +137,7 @@ def landed_steps(
         description=f"All {rows} received, as text, on the day they belong to{_tokens(source)}.",
         contract=raw_contract(source, bronze),
         key=(),
-        # Raw takes in what arrives, however late: it is told, and never kept out.
+        # Raw ingests what arrives, however late: a late row is reported, and never kept out.
         rules=(ContentIntact(source, "text"), volume, replace(arrives, severity="warning")),
     )
     quarantine = Table(

@@ -66,7 +66,7 @@ def recorded_placement(code_version: str) -> Placement:
 
 
 _UNRECORDED = Placement(date(2000, 1, 1), 1)
-"""What every source had while days did not record it."""
+"""The placement of every source before days recorded theirs."""
 
 
 @cache

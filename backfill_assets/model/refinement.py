@@ -96,7 +96,7 @@ def with_occurrence(rows: DataFrame) -> DataFrame:
 
 
 def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
-    """Every raw row as it was landed, beside it the values that no landed text is, and whether it is sound."""
+    """Raw rows plus parsed and derived values (columns named by :func:`_beside`) and a flag for sound rows."""
     source = refinement.source
     values = {
         **{name: parsed(F.col(name), source.type_of(name), F.col(_WELL_WRITTEN)) for name in source.parsed_columns},
@@ -117,7 +117,7 @@ def _none_empty(columns: tuple[str, ...]) -> Column:
 
 
 def _sound(refinement: Refinement) -> Column:
-    """Nearly all rows are: the reasons, with all their words, are left to those that are not."""
+    """Whether a row is sound. Reasons, which cost more, are computed only for the few rows that are not."""
     return ~_unparsed() & ~_implausible(refinement) & _by_contract(sound, refinement)
 
 

@@ -1,4 +1,4 @@
-"""What a plan was computed from, and what of it has moved since: an executor refuses a plan that has. Pure."""
+"""What a plan was computed from, and what of it has moved since: a plan whose basis moved is refused. Pure."""
 
 from __future__ import annotations
 

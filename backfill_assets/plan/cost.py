@@ -14,7 +14,7 @@ from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import Machine, PlanContext
 
 _NEWEST = 120
-"""Timed days that an estimate goes by, at most: code and machine of long ago say little."""
+"""An estimate uses at most so many timed days, the newest: older code and machines say little."""
 Volume = Mapping[int, int]
 """How much each published day of a table holds, by the ordinal of the day."""
 
@@ -43,7 +43,7 @@ class Volumes:
         return self._bytes.get(table, {})
 
     def bytes_between(self, table: str) -> Callable[[int, int], int]:
-        """Tells the bytes from one ordinal up to another one that is left out, however many days lie between."""
+        """A function that sums the bytes from one ordinal up to, but without, another; equally fast for any span."""
         if table not in self._between:
             ordered = sorted(self.bytes(table).items())
             days, sums = [at for at, _ in ordered], [0, *accumulate(size for _, size in ordered)]
@@ -128,7 +128,7 @@ def _written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:
 
 
 def _seconds(step: Step, days: Sequence[date], samples: Mapping[date, float], volumes: Volumes) -> float | None:
-    """By the bytes that a day reads; like any other day where that is not known yet, or nothing."""
+    """The seconds of each day by the bytes that it reads; the average where that is unknown or 0."""
     if not samples:
         return None
     spent = sum(samples.values())

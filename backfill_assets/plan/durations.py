@@ -139,7 +139,7 @@ def _sample(step: str, journal: Journal) -> tuple[float, int | None] | None:
 
 
 def _staged(journal: Journal) -> tuple[float | None, int | None, int]:
-    """Seconds, rows and pieces of a shadow backfill that came to its end, whatever it took to get there."""
+    """Seconds, rows and pieces of a shadow backfill that came to its end, interrupted attempts included."""
     done = [e for e in journal if e.kind == "step" and e.step == CampaignStep.SHADOW and e.spent]
     if not done or done[-1].spent is None:
         return None, None, 0

@@ -1,4 +1,4 @@
-"""What somebody expects of a difference, in a small strict language that stands in the plan. Pure.
+"""Expectations of a difference, in a small strict language that is kept in the plan. Pure.
 
 ::
 
@@ -104,7 +104,7 @@ def require_known(expectations: Iterable[Expectation], tables: Collection[Table]
         about = [table for table in tables if each.table in ("", table.name)]
         if each.value is not None:
             known = {column for table in about for column in table.groups}
-            kind = "column that differences are told by"
+            kind = "column that differences are grouped by"
         else:
             known = {measure for table in about for measure in table.totals} | {ROWS, EVERYTHING}
             kind = "measure"

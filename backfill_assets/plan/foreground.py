@@ -1,4 +1,4 @@
-"""What a run in the foreground does, decided before any Spark starts: which days of which tables, and why. Pure."""
+"""What a run in the foreground builds: which days of which tables, and why. Pure, decided before Spark starts."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def downstream(
 ) -> dict[str, set[date]]:
     """``days`` and everything made of them that is published or can be built; ``strictly``: only what is made of them.
 
-    ``steps`` are in build order and contain whatever they read. Tables that are built together come together. A
+    ``steps`` are in build order and include all they read. Tables that are built together come together. A
     published day is made of what the version reads that it was published with.
     """
     all_days: dict[str, set[date]] = {}

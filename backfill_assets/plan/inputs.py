@@ -22,7 +22,7 @@ class PlanInputs:
     pinned: tuple[Pinned, ...] = ()
     as_of: tuple[Lookback, ...] = ()
     unsound: Mapping[str, Mapping[DayStatus, list[date]]] = field(default_factory=dict)
-    """Input days that are stale or somebody else's, by table and status."""
+    """Input days that are stale or have a foreign write, by table and status."""
     source_days: Mapping[str, set[date]] = field(default_factory=dict)
 
 
@@ -75,7 +75,7 @@ def _published(situation: PlanContext, table: str, day: date) -> bool:
 def _unsound(
     days: Mapping[str, set[date]], chosen: RebuildScope, situation: PlanContext
 ) -> dict[str, dict[DayStatus, list[date]]]:
-    """Days of a table that the plan rebuilds on other days may be of other code: that is told of the periods."""
+    """Other code is accepted where the plan rebuilds the table on other days: the finding on periods reports it."""
     unsound: dict[str, dict[DayStatus, list[date]]] = {}
     for table, found in days.items():
         expected = {DayStatus.FRESH, DayStatus.MISSING}

@@ -1,4 +1,4 @@
-"""Making plans that are kept, looking at them again, and what stands against carrying one out."""
+"""Makes plans and keeps them, checks kept plans again, and says what blocks carrying one out."""
 
 from __future__ import annotations
 

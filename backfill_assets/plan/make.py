@@ -18,7 +18,7 @@ from backfill_assets.plan.situation import PlanContext
 
 
 def make_plan(asked: PlanRequest, situation: PlanContext, expectations: Sequence[Expectation] = ()) -> Plan:
-    """The plan that answers ``asked``; what speaks against it stands in its findings.
+    """The plan that answers ``asked``; its findings say what blocks it or what to watch.
 
     Raises :class:`InvalidRequest` for a table that is not there, for days that cannot be read, and for an expectation
     of something that the rebuilt tables do not have.

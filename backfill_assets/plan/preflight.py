@@ -1,4 +1,4 @@
-"""What speaks against a plan, found before anything is done: each finding says what to do. Pure."""
+"""What blocks a plan or calls for care, found before anything is done; each finding says what to do. Pure."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _inputs_sound(seen: Preflight) -> Iterator[PlanFinding]:
-    """Inputs that the plan reads as they are, though they are not as they should be."""
+    """Stale or foreign inputs that the plan reads as they are."""
     for table, by_status in seen.inputs.unsound.items():
         for status, days in by_status.items():
             message = f"{table} is read as it is on {_named(days)}, which is {status.value}."
@@ -128,8 +128,8 @@ def _foreign_writes(seen: Preflight) -> Iterator[PlanFinding]:
     for step in seen.steps:
         if ranges := step.rebuild.get(Why.FOREIGN_WRITE, ()):
             days = [day for day, why in step.why.items() if why is Why.FOREIGN_WRITE]
-            message = f"Somebody wrote to {step.name} past the publication log on {', '.join(ranges)}."
-            hint = "The rebuild replaces that; a rollback brings it back. Find out who it was first."
+            message = f"A writer that bypassed the publication log changed {step.name} on {', '.join(ranges)}."
+            hint = "Find out first who it was. The rebuild replaces these rows; a rollback brings them back."
             yield finding("warns", "foreign write", message, hint, step.name, days)
 
 
@@ -158,7 +158,7 @@ def _disk_space(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
-    """Others who are at the same tables. Nothing is lost by it, but the plan will have moved."""
+    """Publications and plans under way for the same tables. No rows are lost, but the plan's basis will have moved."""
     touched = {table.name for step, _ in seen.planned() for table in step.tables} | seen.inputs.days.keys()
     for name, writes in seen.situation.observed.writing.items():
         if common := sorted(writes & touched):
@@ -168,7 +168,7 @@ def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
         for step, days in seen.planned():
             if common_days := set(plan.rebuilds.get(step.name, ())) & set(days):
                 message = f"{plan.id} is being carried out and rebuilds {step.name} on {_named(common_days)}."
-                hint = "Whoever publishes first wins these days; the other one is refused, and is planned again."
+                hint = "The plan that publishes first wins these days; the other one is refused and must be made again."
                 yield finding("warns", "overlapping plan", message, hint, step.name, common_days)
 
 

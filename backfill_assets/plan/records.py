@@ -1,7 +1,7 @@
-"""A plan: which days of which tables are to be rebuilt and why, from what, at what cost, and what speaks against it.
+"""A plan: which days of which tables are rebuilt and why, from what, at what cost, and what blocks it.
 
-Frozen data that goes to JSON and back. Its id is a hash of its content, so whoever approves an id has approved just
-this; :func:`backfill_assets.plan.basis.moved_since` says what of it no longer holds.
+Frozen data that goes to JSON and back. Its id is a hash of its content, so an approved id stands for exactly this
+content; :func:`backfill_assets.plan.basis.moved_since` says what of it no longer holds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Estimate(Record):
     bytes_written: int | None = None
     seconds: float | None = None
     measured_days: int = 0
-    """Published days whose staging was timed: what ``seconds`` goes by."""
+    """Published days whose staging was timed: ``seconds`` is computed from them."""
 
 
 class PlannedStep(Record):
@@ -122,7 +122,7 @@ class Lookback(Record):
 
 
 class PlanFinding(Record):
-    """Something that was found before anything was done; one that ``stops`` has to be put right first."""
+    """A problem that was found before anything was done; one that ``stops`` must be fixed first."""
 
     kind: str
     severity: Literal["stops", "warns"]
@@ -165,7 +165,7 @@ class StepTime(Record):
     low: float | None = None
     high: float | None = None
     campaigns: int = 0
-    """Earlier campaigns that the band goes by; a band from none of them is a default."""
+    """The number of earlier campaigns that the band is computed from; 0 for a default."""
 
 
 class PlanFingerprint(Record):
@@ -193,19 +193,19 @@ class Plan(Record):
     as_of: tuple[Lookback, ...] = ()
     findings: tuple[PlanFinding, ...] = ()
     expectations: tuple[Expectation, ...] = ()
-    """What is expected of the difference; it is judged before anybody approves."""
+    """What is expected of the difference; it is judged before the approval."""
     recommended: Recommended | None = None
     """None when nothing has changed."""
     cost: Cost = Cost()
     times: tuple[StepTime, ...] = ()
-    """What carrying it out takes by the steps of a campaign; empty for a plan that was made before there were bands."""
+    """How long each step of the campaign takes; empty for a plan that was made before there were bands."""
     rollback_window_days: int = 30
     basis: PlanFingerprint = PlanFingerprint()
     made_at: datetime
 
     @property
     def id(self) -> str:
-        """The same for the same content, in whatever order it was found and whenever."""
+        """The same for the same content, found in any order and at any time."""
         # How busy the machine was does not make it another plan.
         left_out = {"made_at", "times"}
         # A plan without expectations has the id that it had before there were any.
@@ -215,7 +215,7 @@ class Plan(Record):
 
     @property
     def stopped(self) -> bool:
-        """Is there a finding that has to be put right first?"""
+        """Is there a finding that must be fixed first?"""
         return any(finding.severity == "stops" for finding in self.findings)
 
     @property
@@ -228,7 +228,7 @@ class Plan(Record):
 
     @classmethod
     def from_json(cls, text: str | bytes, *, id: str | None = None) -> Plan:
-        """Raises :class:`InvalidRequest` when ``text`` is not the plan called ``id``: somebody changed it."""
+        """Raises :class:`InvalidRequest` when ``text`` was changed and is no longer the plan called ``id``."""
         plan = cls.model_validate_json(text)
         if id is not None and plan.id != id:
             raise InvalidRequest(f"What is kept as {id} is {plan.id}: it was changed.", hint="Make the plan again.")

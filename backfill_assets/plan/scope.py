@@ -64,7 +64,7 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
 
 
 def _reach(situation: PlanContext, given: Mapping[str, set[date]]) -> DayRange:
-    """From the first to the last day that could be built or read, whatever lies between: by the ends of ranges."""
+    """From the first to the last day that could be built or read; computed from the ends of ranges alone."""
     ends: dict[str, tuple[date, date]] = {}
     read_ends: list[date] = []
     for step in situation.steps:
@@ -93,9 +93,9 @@ def build_order(steps: Sequence[Step]) -> list[Step]:
 
 
 def _given(asked: PlanRequest, situation: PlanContext, target: Step, periods: frozenset[date]) -> dict[str, set[date]]:
-    """The days that are in the plan whatever is computed from what: the target's, and what they are computed from.
+    """The days that the plan starts from: the target's and, for the whole pipeline, those that they are computed from.
 
-    Of a look back only the days that there are, or can be.
+    Of a look back, only days that are published or can be built.
     """
     given = {target.name: set(periods)}
     if asked.scope is not Scope.WHOLE:
@@ -117,7 +117,7 @@ def _given(asked: PlanRequest, situation: PlanContext, target: Step, periods: fr
 
 @dataclass
 class _DownstreamWalk:
-    """Step by step downstream, on with what is rebuilt."""
+    """Walks downstream step by step, from the days that are rebuilt to those computed from them."""
 
     asked: PlanRequest
     situation: PlanContext
@@ -166,7 +166,7 @@ class _DownstreamWalk:
         return found[0] if len(found) == 1 else max(found, key=_ORDER.index)
 
     def waiting(self, step: Step, day: date) -> Why | None:
-        """Raw is appended to: there is only something to do where something is missing."""
+        """Why a raw day has something to ingest; None otherwise: raw is appended to, never rebuilt."""
         landed = self.situation.landed.get(step.name, {}).get(day)
         if landed and landed.waiting:
             return Why.LANDED
@@ -177,7 +177,7 @@ _FINE = (DayStatus.FRESH, DayStatus.MISSING)
 
 
 def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | None:
-    """None when nothing changed. What a look back does not find is no change: reference data has gaps."""
+    """The scope that fits the changes; None without any. A gap in a look back is no change: reference data has gaps."""
     needed = upstream(situation.steps, chosen.target, chosen.periods)
     demanded = upstream(situation.steps, chosen.target, chosen.periods, exactly=True)
     for step in situation.steps:

@@ -1,4 +1,4 @@
-"""What a campaign stages of its plan: raw tables are taken in before, for everybody."""
+"""The steps of a plan that its campaign stages: all but raw, which is ingested into main before."""
 
 from __future__ import annotations
 

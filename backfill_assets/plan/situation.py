@@ -1,4 +1,4 @@
-"""All that a plan is computed from: the steps, what stands in the lakehouse, what has landed, and the machine. Pure."""
+"""All that a plan is computed from: the steps, the state of the lakehouse, the landed days, the machine. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class PlanContext:
-    """``steps`` are in build order and contain whatever they read; ``begins`` is the first day that can have data."""
+    """``steps`` are in build order and include all they read; ``begins`` is the first day that can have data."""
 
     steps: Sequence[Step]
     observed: LogView
@@ -64,7 +64,7 @@ class PlanContext:
         raise InvalidRequest(f"There is no table {table!r}.", hint="backfill status lists the tables.")
 
     def with_version(self, table: str, version: str) -> PlanContext:
-        """As if ``version`` were the current one of the step that builds ``table``; an unknown one changes nothing."""
+        """This context with ``version`` as the current one for ``table``; an unknown version changes nothing."""
         target = self.step_of(table)
         if not version or version not in {each.name for each in target.versions}:
             return self
@@ -76,7 +76,7 @@ class PlanContext:
         return state.content if state else None
 
     def logical(self, table: str, day: date) -> str:
-        """What a build would find on the day, without reading it."""
+        """The logical fingerprint that a build would find on the day, known without reading it."""
         text = str(day)
         physical = self.observed.pinned.get(table, {}).get(text, fingerprints.EMPTY_DAY)
         return logical_of(self.observed.states.get((table, text)), physical)

@@ -1,4 +1,4 @@
-"""Which days are missing, fresh, stale or somebody else's: decided from the logs alone, never from data.
+"""Which days are missing, fresh, stale or of a foreign write: decided from the logs alone, never from data.
 
 Pure: what was observed goes in, the status of every table and day comes out.
 """
@@ -40,7 +40,7 @@ def day_statuses(
     """The status of every known day of every table of ``steps``, or of each day of ``days``.
 
     A day of a table is known when it, or that same day of something the table is computed from, was published.
-    ``steps`` are in build order and contain whatever they read. A day is compared with the current version of its
+    ``steps`` are in build order and include all they read. A day is compared with the current version of its
     step. ``as_published`` compares it with the version that it was published with, and calls it ``code changed`` only
     if that version is not declared any more.
     """
@@ -103,7 +103,7 @@ def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
 
 
 def _known_content(table: str, day: str, observed: LogView) -> DayContent | DayStatus:
-    """What the day holds, if it is there and nobody else wrote it."""
+    """What the day holds, or the status of a day that is missing or has a foreign write."""
     state = observed.states.get((table, day))
     physical = observed.newest.get(table, {}).get(day, fingerprints.EMPTY_DAY)
     if state is not None and state.content is not None:

@@ -84,7 +84,7 @@ def scope_line(plan: Plan) -> str:
 
 
 def after_line(plan: Plan) -> str:
-    """What can be done about it afterwards."""
+    """How the plan can be undone after it was carried out."""
     return f"What the days hold now can be put back for {plan.rollback_window_days} days after they are replaced."
 
 

@@ -1,4 +1,4 @@
-"""Does the publication log bear out what this machine's clock says? Deleting by age rests on it."""
+"""Checks this machine's clock against the publication log, because files are deleted by age."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import LOG_TABLE
 
 MOST_QUIET = timedelta(days=8)
-"""A lakehouse that is published to every week has no longer pause."""
+"""The longest normal pause: a lakehouse that is published to every week has none that is longer."""
 
 
 def clock_doubt(publisher: Publisher) -> str:
@@ -31,7 +31,7 @@ def clock_doubt(publisher: Publisher) -> str:
 
 
 def doubt(entries: Sequence[datetime], now: datetime) -> str:
-    """Of the moments of entries, oldest first; those before now that nobody has an entry for are one long pause."""
+    """Why the clock may be wrong; empty if ``entries``, oldest first, have no long pause between them and until now."""
     if not entries:
         return f"the clock says {now:%Y-%m-%d %H:%M}Z, and the publication log has no entry of the weeks before"
     pauses = [(*pair, "the next entry of the publication log") for pair in pairwise(entries)]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 64 * 1024
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
-"""Uncompressed. Memory is a few times this, however large the days are."""
+"""Uncompressed. Memory is a few times this, for days of any size."""
 _STAGED_AS = StagedAs(input_fingerprint="compaction")
 
 
@@ -45,7 +45,7 @@ def compact(
 ) -> Published | Conflict | None:
     """Rewrite days that have several files into one file each; None when no day has more than one.
 
-    Days that somebody published meanwhile come back as :class:`Conflict` and are simply left for the next time.
+    Days that another writer published meanwhile come back as :class:`Conflict` and are left for the next time.
     """
     pin = publisher.pin({table: list(days)}, {})
     main = MainTable.open(publisher.storage, table)
@@ -139,7 +139,7 @@ def _request(
 
 
 def _content_of(pin: Pin, table: str, day: str) -> DayContent | None:
-    """The content carries over; that of a day somebody else wrote stays unknown."""
+    """The content carries over; that of a day with a foreign write stays unknown."""
     state = pin.states.get((table, day))
     known = state is not None and state.physical == fingerprints.physical(pin.expected[table, day].files)
     return state.content if state and known else None

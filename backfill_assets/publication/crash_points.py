@@ -30,8 +30,8 @@ class CrashPoint(enum.StrEnum):
 
 
 Reached = Callable[[CrashPoint, str], None]
-"""Told of every step, and of the publication or intent it is about."""
+"""Called at every step, with the publication or intent that it is about."""
 
 
 def nowhere(step: CrashPoint, about: str) -> None:
-    """The :data:`Reached` of production: nobody is told."""
+    """The :data:`Reached` of production: it does nothing."""

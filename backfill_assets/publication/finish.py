@@ -1,7 +1,7 @@
-"""FINISH and CLOSE: bring an open entry to its end, forward or back, from wherever anybody left it.
+"""FINISH and CLOSE: bring an open entry to its end, forward or back, from any step that it was left at.
 
-Whoever meets an open entry finishes it: nothing waits for a dead process, and a slow one that wakes up finds its
-transaction or the fence.
+Every process that meets an open entry finishes it: none waits for a dead process, and a slow one that wakes up finds
+its transaction or the fence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from backfill_assets.publication_log.rows import Row, aborted_by_hand_row, abort
 
 @dataclass(frozen=True)
 class Finish:
-    """Carries prepared entries to their end; every step may be repeated, by anybody, at any time."""
+    """Carries prepared entries to their end; any process may repeat any step at any time."""
 
     storage: Storage
     log: PublicationLog
@@ -106,7 +106,7 @@ class Finish:
                 return False
             state = main.state()
             if not _as_before(prepared, table, main, state):
-                self._decide_abort(head, prepared, f"{table} was written by somebody else")
+                self._decide_abort(head, prepared, f"another writer changed {table}")
                 return False
             if not self._is_forward(publication) or not self._commit(prepared, table, main, state):
                 return False
@@ -116,7 +116,7 @@ class Finish:
     def _is_forward(self, publication: str) -> bool:
         """Is the entry still open, and not given up? An abort by hand may have left this table without a fence.
 
-        Asked after the table was read: what took the fence away from the abort stands in that version, or comes after
+        Asked after the table was read: the write that kept the abort from its fence is in that version, or comes after
         it, so this commit is refused like the fence was.
         """
         entry = self.log.head().state.open.get(publication)
@@ -153,7 +153,7 @@ class Finish:
             retry.lost(f"other writers commit to {table}")
 
     def _withdraw(self, prepared: Prepared, table: str) -> bool:
-        """One attempt; False when somebody else committed to the table in the same moment."""
+        """One attempt; False when another writer committed to the table in the same moment."""
         publication = prepared.publication.id
         main = self._main(table)
         transaction = main.transaction(publication)
@@ -246,7 +246,7 @@ class Finish:
 
 
 def _has_commit(main: MainTable, publication: str, outcome: Outcome) -> bool:
-    """Is what the outcome says in the table? A writer without put-if-absent may have overwritten the commit."""
+    """Does the table have the commit of ``outcome``? A writer without put-if-absent may have overwritten it."""
     found = main.transaction(publication)
     return found == COMMITTED if outcome == "done" else found in (FENCED, RESTORED)
 
@@ -272,7 +272,7 @@ def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState)
 def _restored(prepared: Prepared, table: str, active: Files) -> dict[str, dict[str, AddedFile]]:
     """The files that each day is to have again; a day that others changed since is left out.
 
-    Appended files come out from among whatever was added since; a replaced day must still be just as we made it.
+    Appended files are taken out, and files that were added since stay; a replaced day must be exactly as we made it.
     """
     ours, before = prepared.target(table), prepared.before_files(table)
     if prepared.change(table).mode == "replace":

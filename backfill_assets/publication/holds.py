@@ -1,8 +1,8 @@
 """Holds: advisory leases with an expiry on days, taken for the seconds of a cut-over.
 
-Nothing rests on them but patience: correctness is compare-and-swap. Without one, a writer that publishes every few
-seconds could make a cut-over start over again and again. A hold has an expiry from the start, so a dead holder's ends
-by itself; whoever waits, waits until then at most.
+They are for progress, not for correctness, which is compare-and-swap. Without one, a writer that publishes every few
+seconds could make a cut-over start over again and again. Every hold has an expiry: that of a dead process ends by
+itself, and a writer waits until then at most.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HOLDS = "_holds"
 HOLD_SECONDS = 60
 """How long a hold lasts unless it is extended."""
 LONGEST_WAIT_SECONDS = 300
-"""However often a hold is extended, nobody waits longer for it."""
+"""A writer waits no longer than this for a hold, however often it is extended."""
 _LOOK_EVERY_SECONDS = 0.5
 DaysOf = Mapping[str, Iterable[str]]
 """Days by table."""
@@ -50,7 +50,7 @@ class HeldDays:
     hold: Hold
 
     def extend(self, seconds: float = HOLD_SECONDS) -> None:
-        """Let it last ``seconds`` from now on."""
+        """Let the hold last ``seconds`` from now on."""
         self.hold = self.hold.model_copy(update={"until": self.now() + timedelta(seconds=seconds)})
         self.storage.write_bytes(_path(self.hold), self.hold.model_dump_json().encode())
 
@@ -61,7 +61,7 @@ class HeldDays:
 def put_hold(
     storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime], seconds: float = HOLD_SECONDS
 ) -> HeldDays:
-    """Take a hold. It refuses nobody and is refused by nobody: two campaigns may hold one day, and one will win."""
+    """Take a hold. Holds do not exclude each other: two campaigns may hold one day, and one will win."""
     named = {table: tuple(sorted(set(found))) for table, found in days.items()}
     hold = Hold(campaign=campaign, holder=secrets.token_hex(4), days=named, until=now())
     held = HeldDays(storage, now, hold)
@@ -95,7 +95,7 @@ def expired(holds: Iterable[Hold], now: datetime) -> list[Hold]:
 
 
 def blocking(holds: Sequence[Hold], campaign: str, days: DaysOf, now: datetime) -> Hold | None:
-    """The hold of somebody else on one of ``days`` that lasts longest; an expired one blocks nobody."""
+    """The hold of another campaign on one of ``days`` that lasts longest; expired holds do not count."""
     wanted = {table: set(found) for table, found in days.items()}
     found = [
         hold

@@ -1,9 +1,9 @@
-"""The outbox: notices are written with what they tell of, and delivered afterwards, *effectively once*.
+"""The outbox: a notice is written together with its publication, and delivered afterwards, *effectively once*.
 
-A notice of a publication stands in its Prepared entry; the append that closes the publication as done makes it due,
-so there is no publication without its notice and no notice of one that was aborted. A notice that belongs to no
-publication is a file that is put where none was. NoticeDelivery is repeated until it is marked, always under the same
-deduplication key: whoever receives notices drops a key that it has seen.
+The notice of a publication is in its Prepared entry. The append that closes the publication as done makes it due, so
+there is no publication without its notice and no notice of one that was aborted. A notice that belongs to no
+publication is a file, created only where there is none. Delivery is repeated until it is marked, always under the same
+deduplication key: a receiver drops a key that it has seen.
 
 Looking for due notices costs the same however long the log is: the head of the log names them.
 """

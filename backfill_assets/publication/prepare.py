@@ -1,7 +1,7 @@
 """PREPARE: everything that can be refused is refused here, before anything is committed to any table.
 
-Log first, then the tables, then the append on that same version of the log: whatever changed in between makes the
-append fail, and what the new entries touch is looked at again.
+Log first, then the tables, then the append on that same version of the log: any change in between makes the append
+fail, and what the new entries touch is looked at again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TURN = timedelta(seconds=10)
 _ROUNDS_BEFORE_A_TURN = 5
 _TURN_LOOK_SECONDS = 0.1
 _MOST_TURN_LOOKS = 100
-"""However many others ask for a turn, a round waits no longer for them than one turn."""
+"""A round waits for one turn at most, for any number of publications that ask for one."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Preparation:
         return head
 
     def _finish_blocking(self, state: HeadState, publication: Publication) -> bool:
-        """An open entry locks whole tables, for whoever writes or reads them: bring it to its end first."""
+        """An open entry locks whole tables, for writers and for readers: bring it to its end first."""
         touched = publication.writes | publication.reads
         blocking = [entry for entry in state.open.values() if entry.writes & touched]
         for entry in blocking:
@@ -179,7 +179,7 @@ class Preparation:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
         day_of = {f"{change.table}/{add.path}": day.day for day in change.days for add in day.adds}
         doomed = {path for file in head.state.reclaiming.values() for path in self.log.intended(file)} & day_of.keys()
-        for path in doomed:  # carried out by whoever meets it, so that nobody adopts the file again
+        for path in doomed:  # a process that meets the intent carries it out, so that no build adopts the file again
             self.storage.delete(path)
         gone = doomed | set(self.storage.missing(day_of))
         reasons += [f"the staged file {path} was reclaimed or is gone" for path in sorted(gone)[:3]]
@@ -205,7 +205,7 @@ class Preparation:
 
 
 def check_request(publication: Publication) -> None:
-    """Refuse what can never be published, whatever the state of the tables."""
+    """Refuse what can never be published, in any state of the tables."""
     _refuse_twice(f"{publication.id}: the table", [change.table for change in publication.tables])
     for change in publication.tables:
         _refuse_twice(f"{change.table}: the day", [day.day for day in change.days])
@@ -225,7 +225,7 @@ def _refuse_twice(what: str, names: list[str]) -> None:
 
 
 def _check_fit(prepared: Prepared, mains: Mapping[str, MainTable], active: Mapping[str, LogState]) -> None:
-    """Schema, and all that FINISH will compute: an entry that nobody can finish would lock its tables for good."""
+    """Schema, and all that FINISH will compute: an entry that cannot be finished would lock its tables for good."""
     for change in prepared.publication.tables:
         target = prepared.target(change.table)
         files = of_days(active[change.table], target)
@@ -258,7 +258,7 @@ def _changed_days(change: TableChange, states: States, active: LogState, reasons
             found != frozenset(day.expected.files) or _publication(states, change, day.day) != day.expected.publication
         ):
             moved.add(day.day)
-            reasons.append(f"{change.table} {day.day} was published or written by somebody else since it was staged")
+            reasons.append(f"another writer published or changed {change.table} {day.day} since it was staged")
     return moved
 
 
@@ -268,7 +268,7 @@ def _publication(states: States, change: TableChange, day: str) -> str:
 
 
 def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> set[str]:
-    """All days of an append whose source position is not where it was read from: its rows may be in main already."""
+    """All days of an append whose source position moved since it was read: its rows may be in main already."""
     passed = [p for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
     reasons += [f"{change.table} has already taken in {position.id}" for position in passed[:3]]
     return {day.day for day in change.days} if passed else set()

@@ -1,6 +1,6 @@
-"""The publication protocol: prepare, finish, close. Whoever meets an open entry finishes it: nothing waits.
+"""The publication protocol: prepare, finish, close. A process that meets an open entry finishes it; none waits.
 
-The steps survived an exhaustive exploration of two to three actors with crashes; ``docs/architecture.md`` tells what
+The steps survived an exhaustive exploration of two to three actors with crashes; ``docs/architecture.md`` says what
 breaks when a rule is dropped, and a committed mutant per rule shows that a test notices.
 """
 
@@ -76,7 +76,7 @@ class Publisher:
         return self._outcome(publication, self.finish(publication.id)) if moved is None else moved
 
     def finish(self, publication: str) -> Outcome:
-        """Bring an open entry to its end, forward or back, from wherever anybody left it."""
+        """Bring an open entry to its end, forward or back, from any step that it was left at."""
         return self._finish().finish(publication)
 
     def abort(self, publication: str, *, by: str = "", reason: str = "") -> dict[str, str]:
@@ -112,5 +112,5 @@ class Publisher:
             versions = self.log.versions_of(publication.id)
             return Published(publication.id, {table: versions[table] for table in publication.writes})
         days = {change.table: frozenset(day.day for day in change.days) for change in publication.tables}
-        reason = f"somebody wrote to the table while {publication.id} was under way, so it was aborted"
+        reason = f"another writer changed the table while {publication.id} was under way, so it was aborted"
         return Conflict(days=days, reasons=(reason,))

@@ -1,11 +1,11 @@
 """Reclaiming: delete data files that nothing retained refers to any more. Intent on the log first, then delete.
 
-Published data lives in ``_timelines/`` for good, so files go by reference. A timeline whose last data file goes takes
-its log and its folder with it. Protected are: what main's
-retained versions and the version of the last closed map name, what the publication log names within the retention
-window (adds and before-images), open entries, open timelines, the versions that open plans, and plans of the window,
-were made from, and whatever was written within the window. The window is that of the setting, or a longer one that was
-promised with a publication and is not over yet.
+Published data stays in ``_timelines/`` for good, so a file is deleted when no reference to it is left. With its last
+data file, a timeline loses its log and its folder. Protected are: what main's retained versions and the version of the
+last closed map name, what the publication log names within the retention window (adds and before-images), open
+entries, open timelines, the versions that open plans, and plans of the window, were made from, and all that was
+written within the window. The window is that of the setting, or a longer one that was promised with a publication and
+is not over yet.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _by_log(publisher: Publisher, table: str, since: datetime) -> set[str]:
 def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
     """What plans were made from: open ones however old they are, others that were kept ``since`` then.
 
-    A version whose log is gone can be read by nobody.
+    A version whose log is gone cannot be read, and protects nothing.
     """
     found: set[str] = set()
     for version in pinned_versions(storage, since).get(table, ()):

@@ -91,7 +91,7 @@ def newest_of(publisher: Publisher, campaign: str) -> str:
 
 
 def _undoes(publisher: Publisher, publication: str) -> bool:
-    """Is what the campaign brought away by this? Undoing what undid it has brought it back."""
+    """True if ``publication`` undid its campaign. An undo of an undo restores it."""
     found = publisher.log.find_prepared(publication)
     undone = found[0].publication.provenance.undoes if found else ""
     return bool(undone) and not _undoes(publisher, undone)
@@ -124,7 +124,7 @@ def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Prov
 
 
 def undoing(prepared: Prepared, request: Publication) -> Publication:
-    """``request`` as one that undoes ``prepared``: people who were told of a campaign are told of its end as well."""
+    """``request`` as one that undoes ``prepared``; the undo of a campaign comes with a notice."""
     undone = prepared.publication
     made = request.provenance.model_copy(update={"campaign": undone.provenance.campaign, "undoes": undone.id})
     notice = _notice(undone, request) if undone.provenance.campaign else None
@@ -177,7 +177,7 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
 def _compacted(find: FindPrepared, table: str, day: str, states: States, ours: Collection[str]) -> Collection[str]:
     """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
 
-    Maintenance must not take from anybody the rollback that its window promises.
+    Compaction must leave every rollback possible that the rollback window promises.
     """
     state = states[table, day]
     if state.physical == fingerprints.physical(ours):
@@ -194,7 +194,7 @@ def _compacted(find: FindPrepared, table: str, day: str, states: States, ours: C
 
 
 def _last_compaction(find: FindPrepared, table: str, day: str, publication: str) -> Prepared | None:
-    """The compaction that ``publication`` is, or that stands again because what came after it was undone."""
+    """The compaction that made the day's files: ``publication``, or an earlier one if what came after it was undone."""
     while publication and (found := find(publication)) is not None:
         made = found[0].publication
         if made.kind == "compact":

@@ -28,7 +28,7 @@ _AT_ONCE = 8
 _BATCH = 32
 _LONGEST = 64
 _MANY = 500
-"""More values than this are looked for between the least and the greatest of them."""
+"""For more values than this, files are chosen by the least and the greatest value."""
 _HIGHEST = "\U0010ffff"
 Value = str | int | datetime
 
@@ -151,12 +151,12 @@ class LogFiles:
 
 
 def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
-    """Columns of one file of the log, in the log's types, whatever engine wrote it."""
+    """Columns of one file of the log, in the log's types; any engine may have written it."""
     return storage.read_parquet(path, list(columns)).select(list(columns)).cast(_schema(columns))
 
 
 def equal(rows: pa.Table, **values: Value) -> pa.Table:
-    """The rows that have these values."""
+    """The rows in which each named column has the given value."""
     masks = (pc.equal(rows.column(name), value) for name, value in values.items())
     return rows.filter(reduce(pc.and_, masks))
 

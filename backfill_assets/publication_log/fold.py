@@ -1,8 +1,8 @@
 """Folding the publication log: settled entries lie together, a file a month, and what that leaves behind is deleted.
 
-The log stays as quick as it is young: opening it takes a look at the entries of the last days and at a few files for
-each month before. Rows are only moved, by a commit that changes no data and carries the head on; like every append it
-succeeds on exactly the version it was decided on. What it replaced goes a day later, by an intent, as all files do.
+So an old log opens as fast as a young one: a reader looks at the entries of the last days and at a few files for each
+month before. Folding only moves rows, by a commit that changes no data and carries the head on; like every append it
+succeeds on exactly the version it was decided on. The replaced files are deleted a day later, by an intent.
 """
 
 from __future__ import annotations

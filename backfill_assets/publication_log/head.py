@@ -43,7 +43,7 @@ class HeadState(Record):
     promised: Mapping[str, datetime] = ModelField(default_factory=dict)
     """Until when publications can be rolled back, by the rollback window in days that was promised with them."""
     due: Mapping[str, str] = ModelField(default_factory=dict)
-    """Publications that are done and of which nobody has been told: the file that holds each in full."""
+    """Publications that are done and whose notice is not delivered yet: the file that holds each in full."""
     reclaimed: str = ""
     """The newest reclaim intent, open or carried out."""
     turns: Mapping[str, datetime] = ModelField(default_factory=dict)

@@ -4,7 +4,7 @@ One Delta table, ``_publications``, that is only ever appended to, each append o
 on. Every commit carries the whole head (open entries, the last closed map, where the day states are), so that
 reading it takes one look at the newest commit, however long the log is.
 
-Everything in the head can be computed from the rows: a head that is gone is rebuilt (:mod:`log_rebuild`), and an entry
+Everything in the head can be computed from the rows: a head that is gone is rebuilt (``rebuild``), and an entry
 whose own file is gone is read through the table. Maintenance by a platform may cost time, and never an entry.
 """
 
@@ -49,7 +49,7 @@ PROPERTIES: Mapping[str, str] = {
     "delta.enableExpiredLogCleanup": "false",
     "delta.deletedFileRetentionDuration": "interval 30 days",
 }
-"""The log is trimmed by our own maintenance (:mod:`log_fold`), never by an engine's clean-up. What an engine's OPTIMIZE
+"""The log is trimmed by our own maintenance (``fold``), never by an engine's clean-up. What an engine's OPTIMIZE
 replaced may go after a month: its rows are in other files by then, and tombstones are read with every checkpoint."""
 _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32
@@ -66,13 +66,13 @@ class Head:
 
 
 class PublicationLog:
-    """Reads and appends to ``_publications``. Knows nothing of the protocol; :mod:`publish` does."""
+    """Reads and appends to ``_publications``. The protocol itself is in :mod:`backfill_assets.publication`."""
 
     def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
         self.storage = storage
         self._now = now
         self._day_tables: dict[str, pa.Table] = {}
-        """What the files of the newest head say of days: a file of the log never changes, and a run asks many times."""
+        """The days in each file of the newest head. Files of the log never change, and a run reads them many times."""
         self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
         """The version whose head was rebuilt from the rows, which takes reading all of them."""
 
@@ -139,7 +139,7 @@ class PublicationLog:
         return self._commit(head, added, change(file)) or self._landed(head.version + 1, file)
 
     def _keep_for_good(self, head: Head) -> bool:
-        """Give a log from before they were set the properties that it needs; True if it has moved on by that."""
+        """Set the properties that an older log does not have yet; True if that made a new version of the log."""
         if PROPERTIES.items() <= head.handle.metadata().configuration.items():
             return False
         try:
@@ -264,7 +264,7 @@ class PublicationLog:
         return None
 
     def prepared_since(self, moment: datetime, table: str = "") -> list[Prepared]:
-        """Every publication (that names ``table``) prepared at or after ``moment``, whatever became of it."""
+        """Every publication (that names ``table``) prepared at or after ``moment``, with any outcome."""
         files = self.files().between("at", low=moment)
         rows = (files.holding("table", [table]) if table else files).read(["event", "at", "detail"])
         rows = equal(rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment))), event="prepared")
@@ -298,7 +298,7 @@ class PublicationLog:
         return states
 
     def _day_rows(self, file: str) -> pa.Table:
-        """Without an expression: PyArrow imports pandas to make one, a fifth of what most commands take."""
+        """The day rows of ``file``. A PyArrow expression would import pandas, a fifth of what most commands take."""
         try:
             rows = read_entry(self.storage, file, DAY_COLUMNS)
             return rows.filter(pc.is_valid(rows.column("table")))
@@ -348,7 +348,7 @@ def _carrying(state: HeadState) -> CommitProperties:
 
 
 def remembered(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:
-    """The newest outcomes, so that a publisher whose entry somebody else finished learns of it without a search."""
+    """The newest outcomes: a publisher whose entry another process finished finds the outcome without a search."""
     newest = [
         *((key, value) for key, value in outcomes.items() if key != publication),
         (publication, outcome),

@@ -1,8 +1,8 @@
-"""The version of a table that readers are pinned to, also when a clean-up has taken it from a table at rest.
+"""The version of a table that readers are pinned to, also after an engine's clean-up has deleted that version.
 
 The head of the log names a version by table. Engines that maintain a table (VACUUM, ALTER) write versions that change
 no file, and clean up old ones. Maintenance pins such a table to its newest version while the old one can be compared
-with it; whoever meets a version that is gone takes the newest one, if its files are those that the log knows.
+with it. A reader that meets a version that is gone takes the newest one, if its files are those that the log knows.
 """
 
 from __future__ import annotations

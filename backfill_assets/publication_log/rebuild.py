@@ -16,7 +16,7 @@ from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles
 from backfill_assets.publication_log.head import HeadState, OpenEntry
 
 _SUFFIX = "-rebuilt.parquet"
-"""Ends the names of files that never were: what they would hold is read from the rows."""
+"""Ends the names of files that do not exist: their content is read from the rows."""
 _COLUMNS = ["sequence", "event", "publication", "outcome", "detail", "at"]
 _EVENTS = ("prepared", "aborting", "closed", "told", "reclaiming", "reclaimed", "pinned")
 Row = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The publications of a lakehouse as a story: what was brought into which days, when, by whom, and in place of what."""
+"""The history of publications: what each brought into which days, when, by whom, and what it replaced."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TablePart:
     version: int | None = None
     code_versions: set[str] = field(default_factory=set)
     replaces: set[str] = field(default_factory=set)
-    """The publications whose days these were before."""
+    """The publications that the days were from before."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _has_days(told: PublicationRecord, table: str | None, days: DayRange | None)
 
 
 def inputs(storage: Storage, of: Iterable[PublicationRecord]) -> dict[tuple[str, datetime], InputSummary]:
-    """From what each of these publications was made, by its id and the moment it was prepared.
+    """The inputs of each of these publications, by its id and the moment it was prepared.
 
     Only asked for those that are shown: the log keeps it with the before-images.
     """

@@ -1,4 +1,4 @@
-"""What stands in the lakehouse now: the newest state of every day in the log, and the files the days really have."""
+"""The state of the lakehouse now: the newest state of every day in the log, and the files the days really have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LogView:
     """``newest`` is what main holds now; ``pinned`` what a build would read: the last closed entry's versions.
 
     ``open`` names the publications under way. Tables that they write are observed as of the last closed entry, in
-    ``newest`` too: half of a publication is nobody's foreign write.
+    ``newest`` too: half a publication is no foreign write.
     """
 
     states: Mapping[tuple[str, str], DayState] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str
 def _now(
     storage: Storage, table: str, head: Head, pinned_version: int, pinned: Mapping[str, str], read: ReadLog
 ) -> Mapping[str, str]:
-    """What main holds now; ``pinned`` is what it holds at ``pinned_version``, and is not made again if that is it."""
+    """What main holds now; that is ``pinned`` if main is still at ``pinned_version``."""
     if any(table in entry.writes for entry in head.state.open.values()):
         return pinned
     if newest_version(storage, table) == pinned_version:

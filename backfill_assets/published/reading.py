@@ -1,6 +1,6 @@
 """Reading what is published, without a JVM: pinned, so that several tables belong together.
 
-Every closed entry of the publication log keeps a map of Delta versions by table. Whoever reads all tables at the
+Every closed entry of the publication log keeps a map of Delta versions by table. A reader of all tables at the
 versions of one such map sees all of each publication's tables or none of them, also while another one is under way::
 
     revenue = read_published(storage, "fact_daily_revenue")

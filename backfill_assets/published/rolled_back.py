@@ -1,4 +1,4 @@
-"""Which days a person has rolled back, through whatever compactions and undone undos came after it."""
+"""Which days a person has rolled back, also when compactions and undone undos came after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All tables as of one closed entry of the publication log: what a question about several tables is answered from."""
+"""All tables as of one closed entry of the publication log, for questions about several tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Snapshot:
 
     @classmethod
     def newest(cls, storage: Storage) -> Snapshot:
-        """Of a lakehouse that has no log yet: nothing. Asking does not create one."""
+        """The newest snapshot; empty for a lakehouse without a log, which this does not create."""
         if not anything_published(storage):
             return cls(storage, BEFORE_ANYTHING, {})
         log = PublicationLog(storage, utc_now)

@@ -1,4 +1,4 @@
-"""What stands in the lakehouse, with the size of every day and main's schemas: one look, from logs alone."""
+"""The state of the lakehouse, with the size of every day and main's schemas: one look, from logs alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LakehouseView:
 
 
 class _Logs:
-    """Each version of a table is read once, however often it is asked for."""
+    """Reads each version of a table once and keeps it."""
 
     def __init__(self) -> None:
         self.read: dict[tuple[str, int], LogState] = {}
@@ -38,7 +38,7 @@ class _Logs:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Years of days are many small objects that all stay: looking for garbage among them takes half as long again."""
+    """Pause garbage collection: years of days are many small objects that stay, and searching them costs 50 % more."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Rows that gave way to one of equal key and version: delivered twice, or lost by a key that is none."""
+"""Finds rows that gave way to one of equal key and version: delivered twice, or lost because the key is wrong."""
 
 from __future__ import annotations
 

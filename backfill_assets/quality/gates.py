@@ -32,7 +32,7 @@ IDENTICAL = "duplicates_identical"
 
 @dataclass(frozen=True)
 class GateFinding:
-    """What was seen of a rule, what was to be seen, and what a person does if they differ."""
+    """What a rule observed, what it expected, and what a person does if they differ."""
 
     passed: bool
     observed: str
@@ -120,7 +120,7 @@ def _(rule: FewRejected, facts: DayFacts) -> GateFinding:
 
 
 def _unbelieved(rule: FewRejected, facts: DayFacts) -> str:
-    """Rows on the day they arrived may be right, and what is declared of their days wrong."""
+    """A hint on rows that are on their arrival day: they may be right, and the declared range of days wrong."""
     raw = _of(facts, rule.raw)
     if not raw.get(ON_ARRIVAL_DAY):
         return ""
@@ -146,7 +146,7 @@ def _(rule: FewDuplicates, facts: DayFacts) -> GateFinding:
         observed=found,
         expected=f"at most {most}",
         next_step=(
-            "Are these lines rows of their own? Then the key is none: add the columns that tell them apart, or "
+            "Are these lines rows of their own? Then the key is none: add the columns that distinguish them, or "
             "`occurrence` for identical lines. Were they delivered twice? Then declare how many are normal: "
             f"tolerated_duplicates or most_duplicates of landed_steps for {rule.source.name}."
         ),
@@ -154,7 +154,7 @@ def _(rule: FewDuplicates, facts: DayFacts) -> GateFinding:
 
 
 def looks_closer(rule: FewDuplicates, facts: DayFacts) -> bool:
-    """Whether so many rows were deduplicated that it matters how many of them gave way to an equal version."""
+    """Whether enough rows were deduplicated to count those that gave way to an equal version."""
     return _count(facts.own, "deduplicated") > rule.most(_count(_of(facts, rule.raw), "received"))
 
 
@@ -177,7 +177,7 @@ def _(rule: ConvertedExactly, facts: DayFacts) -> GateFinding:
         wrong == 0,
         observed=f"{wrong} rows whose {rule.converted} is not {rule.amount} divided by {rule.rate}",
         expected="none",
-        next_step="The transform shows another rate than it used, or rounds twice: mend it in a new version.",
+        next_step="The transform shows another rate than it used, or rounds twice: fix it in a new version.",
     )
 
 
@@ -268,7 +268,7 @@ def _contract_holds(own: Metrics) -> GateFinding:
         violating == 0,
         observed=f"{violating} rows break it" + (f", for example {example}" if example else ""),
         expected="every row fulfils the contract",
-        next_step="The transform lets through what the contract forbids: mend it in a new version.",
+        next_step="The transform lets through what the contract forbids: fix it in a new version.",
     )
 
 
@@ -278,7 +278,7 @@ def _key_is_unique(table: Table, own: Metrics) -> GateFinding:
         rows == keys,
         observed=f"{keys} different {', '.join(table.key)} in {rows} rows",
         expected="as many as rows",
-        next_step="The transform lets a key through twice: mend it in a new version.",
+        next_step="The transform lets a key through twice: fix it in a new version.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What is measured of a day: everything that its rules and its accounting need, by ``groupBy(day)``."""
+"""Measures days with ``groupBy(day)``: everything that their rules and their accounting need."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def measure_without_sets(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def compared_metrics(table: Table) -> tuple[str, ...]:
-    """The metrics by which staged days are held against the published ones: totals, and counts of nulls."""
+    """The metrics that compare staged days with published ones: totals, and counts of nulls."""
     nulls = (rule.column for rule in table.rules if isinstance(rule, FewNulls))
     return (*(f"total_{name}" for name in table.totals), *(f"nulls_{column}" for column in nulls))
 
@@ -105,7 +105,7 @@ def sets_of_rows(table: Table) -> dict[str, Column]:
 
 
 def examples(table: Table) -> dict[str, Callable[[], Column]]:
-    """Texts to show of what is counted under their name, made only for days that have some of it."""
+    """Example texts by the metric that counts them, made only for days where that is not 0."""
     found: dict[str, Callable[[], Column]] = {f"{VIOLATING}{EXAMPLE}": partial(_first_violation, table)}
     for rule in table.rules:
         found.update(examples_of(rule))
@@ -252,7 +252,7 @@ def _landed(table: Table) -> list[Source]:
 
 
 def _unbelieved_day(source: Source) -> Column:
-    """The day that a row names and is not on, because no row of its arrival can be of that day; else null."""
+    """The day that a row names if that is not possible and the row is on its arrival day instead; else null."""
     name = source.event_day_field
     return F.when(F.col("day_is_arrival"), parsed(F.col(name), source.type_of(name)).cast("date"))
 

@@ -26,7 +26,7 @@ class DimensionQuality:
 
     @property
     def share(self) -> float | None:
-        """From 0 to 1; None without rules: nothing was demanded, which is not the same as good."""
+        """The share of rules that held, from 0 to 1; None without rules, because nothing was checked."""
         return self.passed / self.rules if self.rules else None
 
 
@@ -63,7 +63,7 @@ def recorded(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
 
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
-    """What :func:`recorded` kept, without words; None for a day that was published before it was kept."""
+    """The numbers that :func:`recorded` kept; None for a day that was published before there were any."""
     found = tuple(_kept(metrics, name) for name in DIMENSIONS)
     return found if any(each.rules for each in found) else None
 

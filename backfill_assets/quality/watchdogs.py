@@ -33,7 +33,7 @@ class RecordedDay:
     missing_files: tuple[str, ...] = ()
     """Files that the table names and that are not there: the day cannot be read."""
     unreadable: str = ""
-    """What was said when its files were read, if they could not be."""
+    """The error when its files were read; empty if they could be."""
 
 
 def watched_rules(table: Table) -> tuple[DayRule, ...]:
@@ -81,7 +81,7 @@ def _files(table: Table, recorded: RecordedDay) -> GateFinding:
         )
     if recorded.unreadable:
         return GateFinding(False, f"damaged: {recorded.unreadable}", "every file can be read", _rebuild(table))
-    observed = "the files of its last publication" if recorded.files_as_published else "files that nobody published"
+    observed = "the files of its last publication" if recorded.files_as_published else "files that were not published"
     return GateFinding(recorded.files_as_published, observed, "the files of its last publication", _rebuild(table))
 
 

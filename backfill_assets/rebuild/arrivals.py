@@ -1,4 +1,4 @@
-"""Takes in what arrived on given days: appends landed rows to the event days they belong to, each file once."""
+"""Ingests what arrived on given days: appends landed rows to the event days they belong to, each file once."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ArrivalBuild:
     environment: Environment | None = None
     """What staged the rows, which may have been an earlier run; None if that was not recorded."""
     relocated: dict[date, StagedTableDay] = field(default_factory=dict)
-    """The days that rows were taken from or put on."""
+    """The days that lost or gained rows."""
     taken_in: dict[date, StagedTableDay] = field(default_factory=dict)
     """The days that landed rows were appended to."""
     published: list[Published] = field(default_factory=list)
@@ -141,7 +141,7 @@ class ArrivalBuild:
     # ---------------------------------------------------------------- landing
 
     def tell_strays(self, days: Sequence[date]) -> None:
-        """Say what is not read although it was landed."""
+        """Report what was landed and is not read."""
         if astray := self.lake.landing.strays(self.source.name, days):
             self.progress(
                 f"Warning: {self.table.name}: {listed(astray)} is no {SUFFIX} file in the folder of a day and is not "

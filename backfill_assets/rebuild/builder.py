@@ -1,4 +1,4 @@
-"""The front door of building: one call for a step and its days, whoever asks and for whichever timeline."""
+"""The entry point of building: one call for a step and its days, for any caller and any timeline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def silent(message: str) -> None:
-    """Progress for those who do not want to be told."""
+    """Progress for callers that want no reports."""
 
 
 class Builder:

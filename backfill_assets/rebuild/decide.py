@@ -17,7 +17,7 @@ _CHUNK_BYTES = 512 * 1024 * 1024
 _MOST_DAYS = 45
 """A chunk ends at least this often, so that progress is seen and a killed run has little to repeat."""
 AS_PUBLISHED = "as published"
-"""In the place of a version's name: each day is built with the version that it was published with."""
+"""In place of a version's name: build each day with the version that it was published with."""
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,9 @@ def _hash(content: bytes) -> str:
 
 
 def differences(made: Environment, here: Environment) -> str:
-    """In what ``here`` differs from the environment a day was made with, as a clause; empty if in nothing.
+    """A clause that names how ``here`` differs from the environment that made a day; empty if it does not.
 
-    What was not recorded is no difference.
+    Values that were not recorded do not count as a difference.
     """
     fields = [name for name in _NAMES if getattr(made, name) and getattr(made, name) != getattr(here, name)]
     if not fields:

@@ -1,4 +1,4 @@
-"""Takes in again, into a timeline of its own, the landed files that a publication took in."""
+"""Ingests the landed files of a publication again, into a timeline of their own."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from backfill_assets.rebuild.recorded_inputs import Readable, RecordedInput
 from backfill_assets.rebuild.stage import content_of
 
 Contents = Mapping[tuple[str, str], DayContent]
-"""What was taken in, by table and day."""
+"""What was ingested, by table and day."""
 
 
 def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
-    """The rows that the landed files of ``made_by`` give today; in words why they cannot be taken in again."""
+    """The rows that the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested."""
     (change,) = made_by.publication.tables
     try:
         step = registry.step(change.table)
@@ -45,7 +45,7 @@ def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
 
 
 def _as_declared_then(step: Step, change: TableChange) -> Step:
-    """``step`` with the event days that were possible when ``change`` was taken in."""
+    """``step`` with the event days that were possible when ``change`` was ingested."""
     recorded = {day.content.code_version for day in change.days if day.content}
     if step.source is None or not recorded:
         return step
@@ -70,7 +70,7 @@ def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -
 
 
 def _landed_again(landing: LandingZone, source: str, positions: tuple[Position, ...]) -> list[LandedFile] | str:
-    """The files of ``positions`` as they are in the landing zone, in words which of them is not as it was."""
+    """The files of ``positions`` in the landing zone, or a sentence that names the one that changed."""
     paths = [position.id.split(":", 2)[2] for position in positions]
     there = {path for found in landing.paths(source).values() for path in found}
     if gone := sorted(set(paths) - there):
@@ -88,4 +88,4 @@ def _recorded(read: InputRead) -> RecordedInput:
 
 
 def _silent(message: str) -> None:
-    """Progress of what nobody waits for."""
+    """Progress of work that needs no reports."""

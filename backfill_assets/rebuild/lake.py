@@ -53,7 +53,7 @@ class Lake:
         return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
 
     def new_id(self, what: str) -> str:
-        """A name for a publication or a timeline that sorts by time and that nobody else has."""
+        """A unique name for a publication or a timeline; names sort by time."""
         return f"{self.publisher.now():%Y%m%dt%H%M%S}-{what.replace('_', '-')}-{secrets.token_hex(4)}"
 
     def timelines(self, step: Step, campaign: str = "") -> dict[str, Timeline]:

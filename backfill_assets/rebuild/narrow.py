@@ -1,4 +1,4 @@
-"""Finds the days that cannot be computed: a range that fails is halved until each bad day stands alone.
+"""Finds the days that cannot be computed: halves a failing range until each bad day is isolated.
 
 An engine's error names a task and a file, seldom a day. The good days go on.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 
 _MOST_BAD_DAYS = 3
-"""More bad days than this are no bad days: the logic or the engine is broken, and trying on would only take time."""
+"""With more bad days than this, the logic or the engine is broken, and further attempts would only take time."""
 
 
 def isolate_failing_days(

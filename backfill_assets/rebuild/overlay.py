@@ -1,4 +1,4 @@
-"""Reading over main what a campaign has staged, or puts back: its days if it has any; every other day reads through."""
+"""Reads the days that a campaign has staged or puts back in place of main's, and all other days from main."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class DayBefore:
     """A day that is going to be what it was before, read from its own files or from an earlier version of main."""
 
     content: DayContent | None
-    """None for a day that is going to be withdrawn, and for one that somebody else wrote."""
+    """None for a day that is going to be withdrawn, and for one with a foreign write."""
     version: int | None = None
     """The version of main that has the rows; None if there are none."""
     files: tuple[AddedFile, ...] = ()
     """The files that have the rows, as main names them, where the publication log says which these are."""
     foreign: str = ""
-    """The physical fingerprint of a day that somebody else wrote."""
+    """The physical fingerprint of a day with a foreign write."""
 
     @property
     def logical(self) -> str:

@@ -110,7 +110,7 @@ class Readable:
     _lost: dict[tuple[str, int, str], bool] = field(default_factory=dict)
 
     def first_lost(self, inputs: Iterable[RecordedInput], versions: Mapping[str, int]) -> str:
-        """In words the first of ``inputs`` that cannot be read any more; empty if all can.
+        """A sentence that names the first of ``inputs`` that can no longer be read; empty if all can.
 
         ``versions`` are those at which days that the publication brought itself are read.
         """
@@ -158,7 +158,7 @@ class Origin:
 
     @property
     def withdrawn(self) -> bool:
-        """Does the publication leave nothing of the day, as if it had never been published?"""
+        """Does the publication withdraw the day, as if it had never been published?"""
         return self.made_by is None and not self.reason
 
 
@@ -178,7 +178,7 @@ class _Origins:
 
     def of(self, prepared: Prepared, table: str, day: DayChange) -> Origin:
         if day.content is None:
-            reason = "somebody who bypassed the log wrote it" if day.adds else ""
+            reason = "a writer that bypassed the log wrote it" if day.adds else ""
             return Origin(table, day.day, None, None, reason)
         made_by = self.maker(prepared, table, day)
         if isinstance(made_by, str):
@@ -189,7 +189,7 @@ class _Origins:
         return Origin(table, day.day, day.content, made_by)
 
     def maker(self, prepared: Prepared, table: str, day: DayChange) -> Prepared | str:
-        """The publication whose result the day is; in words why there is none to be found."""
+        """The publication that computed the day, or a sentence that says why none was found."""
         before = self.moved(prepared, table, day)
         if before is None:
             return prepared

@@ -1,4 +1,4 @@
-"""Puts raw rows on other days, once it is declared otherwise which event days of their source are possible.
+"""Moves raw rows to other days after the possible event days of their source are declared anew.
 
 Raw has every row exactly once, before and after: the rows of a day are written anew, each on the day that it belongs to
 now, and all days that lose or gain rows are published together. Landed files are not read, and count as they did.
@@ -149,7 +149,7 @@ class _Attempt:
         return rewritten
 
     def obsolete_markers(self, gone: DataFrame) -> tuple[DataFrame | None, set[str]]:
-        """The newer versions that are where they were no more, and the other days that have markers of them."""
+        """The newer versions that have moved to another day, and the other days that have markers of them."""
         if not self.source.supersession_window_days:
             return None, set()
         keys = [*self.source.key_columns, "content_hash"]
@@ -203,7 +203,7 @@ class _Attempt:
         return state.content if state else None
 
     def refuse_foreign(self, days: Iterable[str]) -> None:
-        """Rows that somebody else wrote would be published as ours, or lost."""
+        """Refuse days with a foreign write: its rows would be published as ours, or lost."""
         main = MainTable.open(self.lake.storage, self.table.name)
         active = main.state().by_day() if main else {}
         for day in sorted(days):

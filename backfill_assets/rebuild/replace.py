@@ -84,7 +84,7 @@ class ReplaceBuild:
         return self.overlay.over(pin)
 
     def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
-        """A day whose inputs were never published is not an empty day: it fails before anything is computed."""
+        """Fail days whose inputs were never published, before anything is computed: they are not empty days."""
         published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
         for day, missing in decide.without_inputs(self.step, self.version, days, published).items():
             content = DayContent(rows=0, checksum="0", code_version=self.version.name, inputs=wanted[day].inputs)
@@ -93,7 +93,7 @@ class ReplaceBuild:
             self.staged[day] = [StagedTableDay(name, day, (), content, rules, pin, "") for name in self.tables]
 
     def tell_cut_periods(self, days: Sequence[date], pin: Pin) -> None:
-        """A range that cuts a period gives a report of what there is of it, and says so."""
+        """Report the periods that the range cuts: they are built from the days that there are."""
         logicals = {name: read.days for name, read in pin.inputs.items()}
         for day in days:
             found = decide.period_days(self.step, self.version, day, logicals)
@@ -161,7 +161,7 @@ class ReplaceBuild:
         return total * _EXPANSION // len(days)
 
     def upstream(self, pin: Pin, day: date) -> dict[str, DayContent]:
-        """What the rules look at besides the step's own tables, as it was when the inputs were built from it."""
+        """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
         period = self.step.cadence.period(day)
         direct = {name: _content_of_period(pin, name, period) for name in pin.inputs}
         found = {}
@@ -224,7 +224,7 @@ class ReplaceBuild:
         return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
 
     def close_timelines(self) -> None:
-        """Timelines that hold nothing more worth adopting; others keep their other days for a later run."""
+        """Close timelines from which no later run can adopt a day; others stay open for their other days."""
         published = {str(day) for day in self.staged}
         for timeline in self.timelines.values():
             passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
@@ -232,7 +232,7 @@ class ReplaceBuild:
                 timeline.close()
 
     def forget(self, days: Iterable[date]) -> None:
-        """Take what was decided of ``days`` back: they are staged again, perhaps by another version."""
+        """Drop what was decided about ``days``: they are staged again, perhaps by another version."""
         for day in days:
             self.staged.pop(day, None)
             self.reused.pop(day, None)

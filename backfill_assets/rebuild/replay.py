@@ -39,7 +39,7 @@ class Judged:
     day: date
     reason: str | None
     """Of freed rows the reason they were rejected for, of the others the one they are rejected for now; in general
-    form. None counts each row once, whatever its reasons."""
+    form. None counts each row once, for all its reasons together."""
     freed: int
     still_bad: int
 
@@ -136,7 +136,7 @@ def _read(lake: Lake, pin: Pin, table: str) -> DataFrame:
 
 
 def _general(reason: Column) -> Column:
-    """:func:`dead_letters.general` as a column."""
+    """:func:`backfill_assets.landing.quarantine.general` as a column."""
     found = F.lit(None).cast("string")
     for pattern, replacement in reversed(GENERAL_FORMS):
         to = replacement.replace("\\", "$")

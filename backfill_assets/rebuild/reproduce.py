@@ -1,7 +1,7 @@
 """Proves that a publication can be computed again: same inputs, code and parameters give the same rows.
 
 Every table and day that a publication brought is staged again from what it was computed from, on a timeline that
-nobody adopts from. A day that an undo put back, or that a compaction rewrote, was computed by an earlier publication:
+no build adopts from. A day that an undo put back, or that a compaction rewrote, was computed by an earlier publication:
 it is staged again from what that one recorded. What cannot be staged again is named, with the reason.
 """
 
@@ -47,7 +47,7 @@ class Reproduced:
     table: str
     day: date
     published: DayContent | None
-    """None for a day that somebody wrote who bypassed the log."""
+    """None for a day with a foreign write."""
     computed_by: str = ""
     """The publication that computed the day: an earlier one if the day was only put back or compacted."""
     staged: DayContent | None = None
@@ -169,7 +169,7 @@ class _Again:
             self.stage_group(recorded, step, version, days, [each for each in found if each.day in days])
 
     def inputs_of(self, recorded: RecordedInputs, step: Step, origin: Origin) -> tuple[Version, Inputs] | str:
-        """By what and from what a day was computed; in words why it cannot be computed again."""
+        """The version and the inputs that a day was computed with, or a sentence that says why they are not usable."""
         if step.source is not None:
             return "its rows were put on other days; what took them in can be reproduced: backfill history has it"
         content = origin.content or _NOTHING

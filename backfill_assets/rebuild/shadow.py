@@ -174,7 +174,7 @@ _SERVER_GONE = {"SparkConnectGrpcException", "RetriesExceeded"}
 
 
 def _is_about_days(error: Exception) -> bool:
-    """Did a computation fail? A server that is gone, a refused request or a full disk says nothing about days."""
+    """True if a computation failed. A server that is gone, a refused request or a full disk is no failure of days."""
     return isinstance(error, PySparkException | Py4JJavaError) and type(error).__name__ not in _SERVER_GONE
 
 
@@ -209,7 +209,7 @@ def _passed(done: ShadowedStep, table: str) -> list[tuple[str, OverlaidDay]]:
 
 
 def _timeline(storage: Storage, held: StagedTableDay) -> Timeline | None:
-    """Where the rows of a staged day are; nowhere if it has none."""
+    """The timeline with the rows of a staged day; None if it has no rows."""
     return Timeline.holding(storage, held.table, held.files[0].path) if held.files else None
 
 

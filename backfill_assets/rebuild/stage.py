@@ -139,10 +139,10 @@ def _days_to_look_at(
 
 
 def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
-    """How many tables of a step are written side by side: where one leaves a core idle, another goes on.
+    """How many tables of a step are written at once, so that one uses the cores that another leaves idle.
 
-    On a Spark that others use, many days are written one table after the other. Jobs take turns there, and with two at
-    once such a step would have two turns for each one of a one-day run beside it, which people wait for.
+    On a shared Spark, a step of many days writes one table after the other. Spark's fair scheduler counts jobs: with
+    two at once, such a step would get twice the share of a one-day run, which people wait for.
     """
     return 1 if shared and days > 1 else tables
 
@@ -150,16 +150,16 @@ def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
 def side_by_side(
     spark: SparkSession, work: Mapping[str, Callable[[], Result]], at_once: int | None = None
 ) -> dict[str, Result]:
-    """What each piece of ``work`` gives, in a thread each; their first error, when all have come to an end.
+    """Run each piece of ``work`` in its own thread and return the results; raise the first error when all have ended.
 
-    ``at_once`` of them run at a time, all of them unless it says less.
+    At most ``at_once`` of them run at a time; by default all.
     """
     if len(work) == 1:
         return {name: piece() for name, piece in work.items()}
     from pyspark.util import inheritable_thread_target
 
     with ThreadPoolExecutor(at_once or len(work)) as pool:
-        # Wrapped once for each thread: two threads with one set of properties would tell Spark that they are one query.
+        # Wrapped once for each thread: Spark would take two threads with one set of properties for one query.
         futures = {name: pool.submit(inheritable_thread_target(spark)(piece)) for name, piece in work.items()}
     return {name: future.result() for name, future in futures.items()}
 
@@ -198,7 +198,7 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
 
 
 def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[str]]) -> dict[str, DataFrame]:
-    """The days there are of what is read in part, for the transform to say how much of a period it has seen."""
+    """The published days of inputs that are read in part, so that the transform can say how much of a period it saw."""
     partial = [read.table for read in chunk.version.reads if read.partial]
     if not partial:
         return {}
@@ -331,7 +331,7 @@ def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
 
 
 def as_facts(content: DayContent) -> Metrics:
-    """A published or staged day as the gates look at it."""
+    """The metrics of a published or staged day, in the form that gates read."""
     return {**content.metrics, "rows": content.rows, "checksum": content.checksum}
 
 

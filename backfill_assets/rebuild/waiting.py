@@ -1,4 +1,4 @@
-"""Says what a build waits for while it waits: a run that is silent for minutes looks like one that hangs."""
+"""Reports what a build waits for, because a run that is silent for minutes looks like one that hangs."""
 
 from __future__ import annotations
 

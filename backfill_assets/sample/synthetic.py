@@ -1,4 +1,4 @@
-"""Lands synthetic sales of any size with named, counted defects, and tells what must become of them, day by day."""
+"""Lands synthetic sales of any size with named, counted defects, and says what must become of them, day by day."""
 
 from __future__ import annotations
 

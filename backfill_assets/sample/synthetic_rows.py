@@ -19,7 +19,7 @@ _HOUSEHOLDS = 2_469
 
 
 def sound_rows(day: date, count: int, seed: int) -> list[Row]:
-    """``count`` rows of ``day``, the same for a seed whatever other days are made; in the order of their baskets."""
+    """``count`` rows of ``day``, in the order of their baskets; they depend on the seed and not on other days."""
     rng = np.random.default_rng([seed, day.toordinal()])
     of_basket = np.arange(count) // LINES_PER_BASKET
     baskets = -(-count // LINES_PER_BASKET)

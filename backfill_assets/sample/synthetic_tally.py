@@ -1,4 +1,4 @@
-"""What synthetic sales were asked for, and exactly what must become of their lines: what tests may demand."""
+"""The request for synthetic sales, and exactly what must become of each of their lines, for tests."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def start_folder(settings: Settings) -> Path:
 
 
 def start_options(settings: Settings, options: Mapping[str, str], jars: Sequence[Path]) -> dict[str, str]:
-    """``options`` with what a start from :func:`start_folder` needs beside them: what files told Spark, the archive.
+    """``options`` plus what a start from :func:`start_folder` needs: the archive, and settings that files gave Spark.
 
     ``jars`` go on the class path itself, in front: Java archives what is there and not what Spark loads later.
     """
@@ -59,7 +59,7 @@ def recording_option(file: Path) -> str:
 
 
 def _handed_over(settings: Settings) -> bool:
-    """Whether the profile is all in settings that we hand over, so that Spark needs no folder."""
+    """Whether we pass all of the profile as settings, so that Spark needs no folder."""
     return empty_folder(settings).is_dir() and {file.name for file in _profile(settings).iterdir()} <= _KNOWN
 
 

@@ -19,8 +19,8 @@ from backfill_assets.spark.java import require_java
 from backfill_assets.spark.session import driver_options
 
 LOOPBACK = "127.0.0.1"
-# Nobody is told of a kill -9. The pipe to a dead starter closes, and whoever waits on it ends the server for it; a line
-# on it says that the server has ended. The waiting shell keeps no other file open, so nobody waits for it.
+# A process killed with -9 cannot end its server. But its pipe closes, and the shell that reads from the pipe then ends
+# the server; a line on it says that the server has ended. The shell keeps no other file open, so none waits for it.
 _ENDED_WITH_ITS_STARTER = """
 exec 3<&0 </dev/null
 (read -r ended <&3 || kill -TERM $$) >/dev/null 2>&1 &
@@ -30,7 +30,7 @@ exec "$@"
 
 
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
-"""Makes a Spark driver answer to Connect clients; it stands in the command line of a server."""
+"""Makes a Spark driver answer to Connect clients; it is in the command line of a server."""
 _DRIVER = Path(__file__).parent / "submitted" / "connect_driver.py"
 
 
@@ -108,7 +108,7 @@ def _dismiss_watch(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on."""
+    """A free TCP port of the loopback interface."""
     with closing(socket.socket()) as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

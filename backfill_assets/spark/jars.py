@@ -78,7 +78,7 @@ def locked_jars(settings: Settings) -> list[Path]:
 
 
 def jars_of_delta(settings: Settings) -> list[Path]:
-    """Those of :func:`locked_jars` that every Spark here has, wherever the lakehouse is."""
+    """The part of :func:`locked_jars` that every Spark here has, for a lakehouse on a disk or in a store."""
     return [settings.jars / jar.file_name for jar in read_lock(settings.spark_conf / "jars.lock")]
 
 

@@ -1,4 +1,4 @@
-"""What embedded Spark looks up in its JVM, asked for once instead of for every column."""
+"""Caches what embedded Spark looks up in its JVM, which it would look up again for every column."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _KnownClass:
 
 
 def remember_lookups(session: SparkSession) -> None:
-    """Of a session inside this process: PySpark's own functions find their classes and methods without asking the JVM.
+    """Let PySpark's functions, in a session inside this process, find classes and methods without asking the JVM.
 
     PySpark asks Java what ``org.apache.spark.sql.functions`` is, and whether it has a method ``col``, at every
     ``F.col``; the answers are the same as long as the JVM lives. In one process a day from raw to daily revenue asked

@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class SparkProcess:
-    """``java_class`` stands in its command line, by which it is told from a later process with the same number."""
+    """A process with ``java_class`` in its command line; a later process with the same number has another."""
 
     pid: int
     java_class: str
@@ -63,7 +63,7 @@ def record_file(settings: Settings) -> Path:
 
 
 def running_service(settings: Settings) -> SparkService | None:
-    """The server of this home if its process is alive; a note of one that is gone counts for nothing."""
+    """The server of this home if its process is alive; a note of one that has ended is ignored."""
     noted = _noted(settings)
     return noted if noted and noted.processes[0].runs() else None
 
@@ -123,7 +123,7 @@ def stop_service(settings: Settings) -> SparkService | None:
 
 
 def reachable(service: SparkService) -> bool:
-    """Whether its port answers; a process may be there and hang."""
+    """Whether its port answers; a process that is alive may hang."""
     return answers(service.port)
 
 
@@ -160,7 +160,7 @@ def _noted(settings: Settings) -> SparkService | None:
 
 
 def command_line(pid: int) -> str:
-    """Empty for a process that is gone, or that nobody has waited for yet."""
+    """The command line of a process; empty if it has ended, also while its parent has not waited for it yet."""
     of_linux = Path(f"/proc/{pid}/cmdline")
     if of_linux.parent.parent.joinpath("self").exists():
         with suppress(OSError):

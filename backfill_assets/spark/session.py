@@ -23,7 +23,7 @@ from backfill_assets.spark.lookups import remember_lookups
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What rows and files depend on, whoever configured the server; the rest of its settings are its own.
+# Rows and files depend on these, so each session sets them; the rest of a server's settings are its own.
 _SET_BY_CLIENTS = ("spark.sql.session.timeZone", "spark.sql.parquet.outputTimestampType", "spark.databricks.delta.")
 _DEFAULT_PORT = 15002
 # The client's own patience with a server that does not answer is ten minutes; with these it is half a minute.
@@ -31,11 +31,11 @@ _RETRIES, _LONGEST_WAIT_MS = 8, 5_000
 # As Java reads properties: a key ends at the first blank, equals sign or colon.
 _PROPERTY = re.compile(r"(?P<key>[^\s=:]+)\s*[=:]?\s*(?P<value>.*)")
 RESTART_SECONDS = 120.0
-"""So long a server that a command restarts is waited for."""
+"""How long a run waits for a server that its command restarts."""
 KEPT_BY = "BACKFILL_SPARK_KEPT_BY"
-"""The environment variable by which a command tells its runs that it restarts their Spark server."""
+"""The environment variable by which the runs of a command know that it restarts their Spark server."""
 _ANOTHER_SERVER = ("[NO_ACTIVE_SESSION]", "[INVALID_HANDLE.SESSION_")
-"""What the client says when a new server answers at the address, which does not know its session."""
+"""The client's errors when a new server answers at the address and does not know the session."""
 _SERVER_GONE = ("SparkConnectGrpcException", "RetriesExceeded")
 
 
@@ -55,7 +55,7 @@ def spark_session(
 def open_session(
     settings: Settings, app_name: str, session_id: str | None = None, options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with Delta, UTC and the profile's settings, over which ``options`` (Spark settings) have the last word.
+    """A session with Delta, UTC and the profile's settings; ``options`` (Spark settings) override the profile.
 
     ``session_id`` is a UUID and names a Connect session, so that :func:`end_session` can end what a dead client left
     running. What keeps Spark from starting raises ``LakehouseUnusable``.

@@ -1,4 +1,4 @@
-"""Where everything that was received went, by table: what the gates proved for each day, added up for people. Pure."""
+"""Accounts for all received rows, by table: adds up what the gates proved for each day. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def account(
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows that went one way, and the sum of their content hashes; None where nobody measured it."""
+    """Rows that went one way, and the sum of their content hashes; None where it was not measured."""
 
     rows: int
     content: int | None

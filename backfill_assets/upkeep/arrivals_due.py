@@ -1,4 +1,4 @@
-"""Which landed files nobody takes in by themselves: a new dataset's first days, and files that landed late. Pure."""
+"""Landed files that no schedule ingests: a new dataset's first days, and files that landed late. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Landed:
     """Those of the files that raw has taken in."""
     published: bool = False
     targeted: bool = False
-    """Some backfill or run, whatever became of it, was asked for its raw table."""
+    """A backfill or run was asked for its raw table, with any outcome."""
     settled: bool = True
-    """Nothing has landed since the last look: a delivery that is still arriving would be cut in two."""
+    """False if files landed since the last look: a delivery that is still arriving would be cut in two."""
 
     @property
     def raw(self) -> str:
@@ -46,7 +46,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Due:
-    """What to launch now, and what is waited for, in words."""
+    """The backfills to launch now, and what the others wait for, in words."""
 
     launch: tuple[Arrival, ...] = ()
     waiting: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ def arrivals_due(chains: Iterable[Sequence[Landed]], busy: Mapping[str, str], la
 
 
 def _first_days(chain: Sequence[Landed]) -> tuple[list[Arrival], list[str]]:
-    """One backfill of all landed days, through all tables of the datasets that nobody ever built."""
+    """One backfill of all landed days, through all tables of the datasets that were never built."""
     fresh = [landed for landed in chain if landed.fresh]
     names = ", ".join(landed.dataset.name for landed in fresh)
     absent = [landed.dataset.name for landed in chain if not landed.files and not landed.published]
@@ -94,7 +94,7 @@ def _through(landed: Landed) -> dict[str, tuple[date, ...]]:
 
 
 def _late(landed: Landed) -> Arrival | None:
-    """Files beside others of their day that were taken in: the day was built, and nobody will look at it again."""
+    """Files that landed after their day was built: others of the day were ingested, so no run looks at it again."""
     taken = set(landed.taken_in)
     late = {
         day: [path for path in files if path not in taken] for day, files in landed.files.items() if taken & set(files)

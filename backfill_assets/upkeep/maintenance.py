@@ -1,7 +1,8 @@
 """Maintenance of a lakehouse: looks, plans, and carries the plan out.
 
-It publishes and deletes by the rules that everybody else keeps: compaction is a publication that preserves content, and
-files go by an intent on the publication log. What a rollback window, an open plan or a pinned version needs stays.
+It publishes and deletes by the same rules as every writer: compaction is a publication that preserves content, and
+files are deleted by an intent on the publication log. Files that a rollback window, an open plan or a pinned version
+needs are kept.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Works on ``tables``; timelines that nobody wants are closed after ``timeline_days``."""
+    """Works on ``tables``; timelines that are no longer wanted are closed after ``timeline_days``."""
 
     publisher: Publisher
     tables: Sequence[str]
@@ -74,9 +75,9 @@ class Maintenance:
         )
 
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
-        """Do ``tasks`` in their order. Whatever moved since they were planned is looked at again and left alone.
+        """Do ``tasks`` in their order. Days that moved since they were planned are looked at again and left alone.
 
-        A task that is refused is told, and its error raised when the others are done.
+        A refused task is reported, and its error raised when the others are done.
         """
         done, refused = [], []
         for task in tasks:
@@ -139,7 +140,7 @@ class Maintenance:
         return {table for each in under_way(self.publisher.storage) for table in each.tables}
 
     def _reclaiming_all(self, closing: Mapping[str, Sequence[str]]) -> tuple[Task, ...]:
-        """By table; or what a person has to check first, if the log does not bear out the clock."""
+        """The files to reclaim, by table; or the check that a person makes first, if the log contradicts the clock."""
         found = [self._reclaiming(table, closing.get(table, ())) for table in self.tables]
         tasks = tuple(task for task in found if task is not None)
         why = clock_doubt(self.publisher) if tasks and not self.clock_checked else ""

@@ -1,4 +1,4 @@
-"""Pure decisions of maintenance: which days are compacted, and which timelines nobody wants any more."""
+"""Pure decisions of maintenance: which days are compacted, and which timelines are no longer wanted."""
 
 from __future__ import annotations
 

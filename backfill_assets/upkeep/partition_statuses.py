@@ -10,11 +10,11 @@ from backfill_assets.lakehouse.records import DayState
 
 @dataclass(frozen=True)
 class Corrections:
-    """What has to be told about days whose newest publication was never told."""
+    """What must still be reported about days whose newest publication never was."""
 
     published: tuple[DayState, ...] = ()
     withdrawn: tuple[DayState, ...] = ()
-    """Told as published once; a rollback has left nothing there."""
+    """Once reported as published; a rollback has left nothing there."""
     settled: int = -1
     """No entry of the publication log up to this sequence needs to be looked at again."""
 
@@ -27,11 +27,11 @@ def statuses_to_put_right(
     settled: int = -1,
     at_most: int = 200,
 ) -> Corrections:
-    """Days published after ``settled`` whose newest materialization does not speak about that publication.
+    """Days published after ``settled`` whose newest materialization is of another publication.
 
     ``told`` is the publication that the newest materialization of each (table, day) names. A failed partition whose
-    publication was told stays failed: its last attempt published nothing. Publications that are ``under_way`` will be
-    told by their own run, and hold ``settled`` back.
+    publication was reported stays failed: its last attempt published nothing. Publications that are ``under_way`` are
+    reported by their own run, and hold ``settled`` back.
     """
     newer = [state for state in states if state.sequence > settled]
     untold = sorted((state for state in newer if _untold(state, told)), key=_in_order)

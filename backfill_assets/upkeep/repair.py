@@ -1,4 +1,4 @@
-"""Which published days have to be built again, why, and what is for a person instead. Pure: no clock, no data."""
+"""Which published days must be built again and why, and which a person must decide about. Pure: no clock, no data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Busy = Mapping[str, Sequence[WriteUnderWay]]
 
 @dataclass(frozen=True)
 class Repair:
-    """One backfill: what is wrong, and with it everything downstream. The same evidence gives the same ``id``."""
+    """One backfill of stale days and everything downstream of them. The same evidence gives the same ``id``."""
 
     id: str
     title: str
@@ -76,12 +76,11 @@ class RepairDecision:
 
 
 def repairs_needed(seen: RepairContext) -> RepairDecision:
-    """One backfill for all days with the same reason; what touches days that something under way may write waits
-    for the next look.
+    """One backfill for all days with the same reason. Days that a running backfill may write wait for the next look.
 
-    Days that somebody wrote past the protocol into raw, that failed :data:`MOST_ATTEMPTS` times, that a person has
-    rolled back, or whose version is not declared any more, are for people. What is made of a day that waits for a
-    person waits with it. A repair builds each day with the version that it was published with.
+    A person must decide about raw days with a foreign write, days that failed :data:`MOST_ATTEMPTS` times, days that a
+    person has rolled back, and days whose version is no longer declared. Days that are made of such a day wait with
+    it. A repair builds each day with the version that it was published with.
     """
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
     raw, found = find_stale_days(seen, statuses)
@@ -113,7 +112,7 @@ def named(days: Iterable[date]) -> str:
 
 
 def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
-    """Those that no other one's rebuild comes by anyway."""
+    """The stale days that the rebuild of another one does not include."""
     reached = downstream(seen.steps, seen.observed, by_table(troubles), seen.may_build, strictly=True)
     return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
 
@@ -135,7 +134,7 @@ def _launches(seen: RepairContext, roots: Sequence[StaleDay]) -> tuple[tuple[Rep
 
 
 def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[StaleDay]]:
-    """``group``, or its days that need not wait and then those that must."""
+    """``group``; if some of its days must wait, first those that need not and then those that must."""
     if not _met(busy, _repair(seen, group)):
         return [group]
     must_wait = {trouble for trouble in group if _met(busy, _repair(seen, [trouble]))}
@@ -144,7 +143,7 @@ def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[
 
 
 def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
-    """The first of what is under way that may write days of ``repair``."""
+    """The first write under way that may touch days of ``repair``."""
     found = (
         each for table in sorted(repair.days) for each in busy.get(table, ()) if each.may_write(repair.days[table])
     )
@@ -210,7 +209,7 @@ def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:
 
 
 def _exhausted(troubles: Sequence[StaleDay]) -> list[ManualAction]:
-    next_step = "read the gates of these partitions, mend the cause (data, code or threshold), and launch them by hand"
+    next_step = "read the gates of these partitions, fix the cause (data, code or threshold), and launch them by hand"
     return _told(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
 
 

@@ -1,4 +1,4 @@
-"""What is not as it must be, by step and day, from the logs and from the watchdogs. Pure: no clock, no data."""
+"""Finds stale days, by step, from the logs and from the watchdogs. Pure: no clock, no data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from backfill_assets.rebuild import decide
 
 
 class StaleReason(enum.StrEnum):
-    """Why a day is not as it must be, gravest first."""
+    """Why a day is stale, gravest first."""
 
     FOREIGN_WRITE = "foreign write"
     WATCHDOG = "watchdog failed"
@@ -42,7 +42,7 @@ class FailedWatch:
 
 @dataclass(frozen=True, order=True)
 class StaleDay:
-    """One day of one step that is not as it must be. ``evidence`` is the state that it is in, as 12 hex digits."""
+    """One stale day of one step. ``evidence`` is the state that it is in, as 12 hex digits."""
 
     table: str
     day: date
@@ -70,7 +70,7 @@ def _anywhere(table: str, day: date) -> bool:
 
 @dataclass(frozen=True)
 class RepairContext:
-    """All that the decision about repairs is made from. ``steps`` are in build order and contain whatever they read."""
+    """All that the decision about repairs is made from. ``steps`` are in build order and include all they read."""
 
     steps: Sequence[Step]
     observed: LogView
@@ -83,7 +83,7 @@ class RepairContext:
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
     has_partition: Callable[[str, date], bool] = _anywhere
     today: date = date.max
-    """Days that have not ended have rows already if a source is ahead of time; they are nobody's trouble yet."""
+    """Only days before it are repaired: a source that is ahead of time gives rows of days that have not ended."""
     rollbacks: Callable[[], Rollbacks] = Rollbacks
     """Which days a person has rolled back; only asked for when something is wrong."""
 
@@ -121,9 +121,9 @@ class RepairContext:
 
 
 def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[StaleDay], list[StaleDay]]:
-    """Those of raw tables, which nothing can build again, and all others; a day of a step is named once.
+    """The stale days of raw tables, which no step can build again, and all others; each day of a step once.
 
-    ``statuses`` are by the version that each day was published with: that it is an older one is no trouble.
+    ``statuses`` compare each day with the version that it was published with: an older version is not stale.
     """
     watched = {(watch.table, watch.day) for watch in seen.failed_watches if _still_speaks(watch, seen.observed)}
     raw: list[StaleDay] = []

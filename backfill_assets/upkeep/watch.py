@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_LOOKS = 20
 _DAMAGED = "FAILED_READ_FILE"
-"""The condition by which Spark says that a file cannot be read; whatever else fails says nothing about a day."""
+"""Spark's error condition for a file that cannot be read; any other failure says nothing about a day."""
 _LONGEST_WORDS = 200
 
 
@@ -74,7 +74,7 @@ class Watch:
     _damaged: dict[tuple[str, date], str] = field(default_factory=dict)
 
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
-        """The verdict on each of ``days`` that is published; a day that is missing is nobody's failure.
+        """The verdict on each of ``days`` that is published; a missing day is no failure.
 
         Days of a weekly or monthly table are the first days of its periods.
         """
@@ -100,7 +100,7 @@ class Watch:
             retry.lost("they were published to at every look")
 
     def _table_log(self, table: str, head: Head) -> LogState:
-        """As of the last closed entry while a publication is under way: half of one is nobody's foreign write."""
+        """As of the last closed entry while a publication is under way: half a publication is no foreign write."""
         main = MainTable.open(self.storage, table)
         under_way = any(table in entry.writes for entry in head.state.open.values())
         if under_way:
@@ -199,7 +199,7 @@ def columns_of(schema: str) -> set[str]:
 
 
 def _published(sight: TablesAtOnce, table: str, day: date) -> bool:
-    """Rows of a day that nobody ever published are a foreign write, and watched."""
+    """Rows of a day that was never published are a foreign write, and watched."""
     state = sight.states.get((table, str(day)))
     return bool(state and state.content) or bool(sight.files(table, str(day)))
 

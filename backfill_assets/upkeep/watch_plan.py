@@ -1,4 +1,4 @@
-"""Which published days the watchdogs look at tonight: what is new since their last look, and a turn of the rest."""
+"""Which published days the watchdogs check tonight: those new since their last check, and a share of the rest."""
 
 from __future__ import annotations
 

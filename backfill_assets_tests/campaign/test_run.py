@@ -43,7 +43,7 @@ def at(tmp_path: Path) -> CampaignRun:
 
 def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
     """It would never be exceeded."""
-    with pytest.raises(InvalidRequest, match="nobody knows what a core hour costs"):
+    with pytest.raises(InvalidRequest, match="the price of a core hour is not set"):
         at.start(Options(limits=Limits.parse("money=5")))
     assert not at.state.started
     at.price_per_core_second = Decimal("0.0001")

@@ -67,7 +67,7 @@ def test_a_day_that_somebody_has_brought_back_stands() -> None:
     assert way(replace(MOVED, now=now(back, "more")), CHANGED)[0] is UndoAction.STANDS
     assert way(replace(MOVED, now=now(back, "more")), CHANGED, "fact 2017-03-01")[0] is UndoAction.STAGE_AGAIN
     foreign = replace(MOVED, now=now(back, "more"), now_files=frozenset({"more", "foreign"}))
-    assert way(foreign, CHANGED) == (UndoAction.STAGE_AGAIN, "published again since by somebody who bypassed the log")
+    assert way(foreign, CHANGED) == (UndoAction.STAGE_AGAIN, "published again since by a writer that bypassed the log")
 
 
 def test_rows_that_arrived_are_not_lost_by_files_that_are_older() -> None:

@@ -175,7 +175,7 @@ def test_days_that_nobody_asked_for_are_refused_before_anything_is_committed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
-    with pytest.raises(PublicationRefused, match=f"fact: rows were computed for {SECOND}, which nobody asked for"):
+    with pytest.raises(PublicationRefused, match=f"fact: rows were computed for {SECOND}, which were not asked for"):
         stage(days_of(spark, {FIRST: [1], SECOND: [2]}), timeline, as_staged(FIRST))
     assert not timeline.exists()
     stage(days_of(spark, {FIRST: [1], SECOND: [2]}), timeline, {}, other_days=True)

@@ -159,4 +159,4 @@ def test_history_tells_what_was_aborted(lakehouse: SmallLakehouse) -> None:
     lakehouse.write_past_the_protocol("fact", DAY, [9])
     lakehouse.publisher.recover()
     (second, _) = history(lakehouse.storage)
-    assert second.outcome == "aborted" and second.rows == 0 and "fact was written by somebody else" in second.reason
+    assert second.outcome == "aborted" and second.rows == 0 and "another writer changed fact" in second.reason

@@ -195,7 +195,7 @@ def test_a_day_that_somebody_else_wrote_is_named(again: Again) -> None:
     again.small.publish("over", {"bronze_sales": {DAY: [2]}})
     roll_back(again.small.publisher, "over", id="undo")
     assert again.verdicts("undo") == {
-        ("bronze_sales", DAY): ("cannot be reproduced", "somebody who bypassed the log wrote it")
+        ("bronze_sales", DAY): ("cannot be reproduced", "a writer that bypassed the log wrote it")
     }
 
 

@@ -26,7 +26,7 @@ def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
 
 
 def transactions(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    """Euros at the rate as of the *previous* day: the bug that version 2 mends."""
+    """Euros at the rate as of the *previous* day: the bug that version 2 fixes."""
     rates = rates_as_of(inputs["bronze_fx_rates"], days_before=1)
     return {"fact_sales_transactions": in_eur(inputs["bronze_sales"], rates)}
 

@@ -59,7 +59,7 @@ def test_open_and_aborted_entries_are_listed(backfill: Backfill) -> None:
     backfill.lakehouse.write_past_the_protocol("raw_sales", FIRST, [9])
     backfill.lakehouse.publisher.recover()
     output = backfill("history").output
-    assert "replace aborted" in output and "written by somebody else" in output
+    assert "replace aborted" in output and "another writer changed raw_sales" in output
 
 
 def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
