@@ -6,10 +6,6 @@ from datetime import date
 from typing import Protocol
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG, BACKFILL_ID_TAG
 
 from backfill_assets.days import parse_day
 from backfill_assets.defs.column_lineage import lineage_metadata
@@ -27,6 +23,12 @@ from backfill_assets.defs.events import (
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.later_days import STALE_LATER_DAYS, later_days_metadata
 from backfill_assets.defs.partitions import Chain
+from backfill_assets.defs.private_dagster import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
+    AssetCheckEvaluationTargetMaterializationData,
+)
 from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.landing.zone import LandingZone

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
 
 from backfill_assets.days import contiguous
+from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.quality_metadata import quality_metadata
 from backfill_assets.defs.specs import GATES
 from backfill_assets.defs.tables import metadata_table

@@ -1,19 +1,17 @@
 """Maintenance as an asset with a schedule: every materialization tells what it did."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import dagster as dg
 
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
 from backfill_assets.upkeep.maintenance import Done, Maintenance
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 ASSET, JOB, SCHEDULE = "maintenance", "maintain", "maintenance_every_night"
 CRON_VARIABLE = "BACKFILL_MAINTENANCE_CRON"

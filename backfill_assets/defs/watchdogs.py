@@ -13,15 +13,13 @@ from datetime import UTC, date, datetime
 from typing import Protocol
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
 from pydantic import Field
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.events import plain_failure, rules_table
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.specs import WATCHDOG
 from backfill_assets.errors import BackfillError, InvalidRequest

@@ -8,10 +8,9 @@ tick reads the journal again, finds what is under way, and launches what is miss
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import dagster as dg
-from dagster._core.storage.tags import RETRY_NUMBER_TAG, SENSOR_NAME_TAG
 
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
@@ -23,6 +22,7 @@ from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import is_alive, is_backfill_alive
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.private_dagster import RETRY_NUMBER_TAG, SENSOR_NAME_TAG, BaseAssetGraph
 from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
@@ -30,9 +30,6 @@ from backfill_assets.plan.durations import band, spent_by_step, time_of
 from backfill_assets.publication.outbox import NoticeDelivery, Sender
 from backfill_assets.publication.senders import log_writer
 from backfill_assets.publication_log.log import PublicationLog
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 GROUP, SENSOR = "campaign", "campaigns"
 PLANNED = dg.AssetKey([GROUP, "planned"])

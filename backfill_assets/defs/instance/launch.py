@@ -6,22 +6,24 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
-from dagster._core.definitions.events import AssetKeyPartitionKey
-from dagster._core.definitions.utils import MAX_TITLE_LENGTH
-from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionStatus, PartitionBackfill
-from dagster._core.storage.tags import BACKFILL_ID_TAG
-from dagster._core.utils import make_new_backfill_id
 
 from backfill_assets.days import Cadence
+from backfill_assets.defs.private_dagster import (
+    BACKFILL_ID_TAG,
+    BULK_ACTION_TERMINAL_STATUSES,
+    MAX_TITLE_LENGTH,
+    AssetGraphSubset,
+    AssetKeyPartitionKey,
+    BaseAssetGraph,
+    BulkActionStatus,
+    PartitionBackfill,
+    make_new_backfill_id,
+)
 from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 _LONGEST_ID = 32
 _NEWEST_RECORDS = 20

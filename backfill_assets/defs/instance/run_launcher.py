@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 
 import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
-from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
-from dagster._core.storage.tags import GRPC_INFO_TAG
 
+from backfill_assets.defs.private_dagster import GRPC_INFO_TAG, CheckRunHealthResult, DefaultRunLauncher, WorkerStatus
 from backfill_assets.spark.service import command_line
 
 _THIS_MACHINE = {"localhost", "127.0.0.1"}

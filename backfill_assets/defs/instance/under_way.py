@@ -6,21 +6,19 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
-from dagster._core.execution.backfill import (
+
+from backfill_assets.days import DayRange, parse_day
+from backfill_assets.defs.private_dagster import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
     BULK_ACTION_TERMINAL_STATUSES,
+    NOT_FINISHED_STATUSES,
+    PARTITION_NAME_TAG,
     BulkActionsFilter,
     BulkActionStatus,
     PartitionBackfill,
 )
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
-from dagster._core.storage.tags import (
-    ASSET_PARTITION_RANGE_END_TAG,
-    ASSET_PARTITION_RANGE_START_TAG,
-    BACKFILL_ID_TAG,
-    PARTITION_NAME_TAG,
-)
-
-from backfill_assets.days import DayRange, parse_day
 from backfill_assets.defs.watchdogs import JOB
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.upkeep.trouble import WriteUnderWay

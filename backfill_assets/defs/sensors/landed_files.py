@@ -8,13 +8,13 @@ from datetime import UTC, date, datetime
 from typing import Protocol
 
 import dagster as dg
-from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from backfill_assets.datasets.chains import chains
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_tables, ever_targeted
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage

@@ -12,16 +12,16 @@ from typing import Protocol
 from uuid import NAMESPACE_URL, uuid5
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
-from dagster._core.definitions.data_version import CODE_VERSION_TAG
-from dagster._core.events import DagsterEvent
-from dagster._core.instance.utils import RUNLESS_JOB_NAME
 
 from backfill_assets.defs.events import day_metadata, evaluation
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.private_dagster import (
+    CODE_VERSION_TAG,
+    RUNLESS_JOB_NAME,
+    AssetCheckEvaluationTargetMaterializationData,
+    DagsterEvent,
+)
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.publication_log.log import PublicationLog

@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import dagster as dg
-from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
-from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_days
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG, BaseAssetGraph, PartitionKeyFilter
+from backfill_assets.defs.private_dagster import AssetCheckExecutionRecordStatus as Status
 from backfill_assets.defs.specs import GATES
 from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
 from backfill_assets.errors import InvalidRequest
@@ -28,9 +27,6 @@ from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, StaleReason
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
