@@ -159,7 +159,7 @@ def _build_earlier_days(
             step, found, run=backfill.run_info(context.run), version=None, force=False, progress=context.log.info
         )
     except DaysFailed as error:
-        # No check is evaluated for them: they are no partitions of this run.
+        # No check is evaluated for them: they are not partitions of this run.
         raise gate_failure(error) from None
 
 
@@ -181,7 +181,7 @@ def _requested_days(context: dg.AssetExecutionContext) -> list[date]:
 
 
 def _range_without_days(tags: Mapping[str, str]) -> BackfillError:
-    # Dagster takes a range that ends before it starts for one without partitions, and would call the run a success.
+    # A range that ends before it starts has no partitions: Dagster would report success for its run.
     asked = f"{tags.get(ASSET_PARTITION_RANGE_START_TAG)}...{tags.get(ASSET_PARTITION_RANGE_END_TAG)}"
     return InvalidRequest(f"The partition range {asked} has no day.", hint="Write the earlier day first.")
 
@@ -215,7 +215,7 @@ def _materialized(
     # Dagster stored the materializations at that yield: only now can a check point at its own one.
     targets = _materializations(context, table, days)
     yield from (evaluation(day, targets.get(day.day.isoformat())) for day in days)
-    # Both are demanded; a watchdog is evaluated by the job that reads published days.
+    # Dagster requires both outputs. The job `watchdogs` evaluates the watchdog later.
     yield dg.Output(None, output_name=f"{table}_{GATES}")
     yield dg.Output(None, output_name=f"{table}_{WATCHDOG}")
 
@@ -255,7 +255,7 @@ def _tell_stale_later_days(
 
 
 def _tell_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> None:
-    """Days outside this run have no event in it; the run's tags name them, for whoever plans their rebuild."""
+    """Days outside this run that got late rows: the run has no event for them, so its tags name them."""
     late = late_days(result.appended_elsewhere)
     for table, days in late.items():
         context.log.warning(f"{table}: late rows were appended to {days}. What was built from those days is stale.")

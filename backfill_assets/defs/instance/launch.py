@@ -39,10 +39,10 @@ class BackfillProgress:
     steps: Mapping[str, str]
     step_seconds: Mapping[str, float]
     message: str = ""
-    """The newest thing that a run said about its days, with the time left."""
+    """The newest message of a run about its days, with the time left."""
     error: str = ""
     failure: str = ""
-    """What the step that failed said, with what to do next."""
+    """The message of the step that failed, with what to do next."""
 
     @property
     def ended(self) -> bool:
@@ -121,7 +121,7 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
 
 
 def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
-    """End a backfill whose daemon and runs are dead: nobody would take its runs for running, or take it up again.
+    """End a backfill whose daemon and runs are dead: no run is shown as running then, and no daemon resumes it.
 
     While a daemon lives, cancel in the UI instead: it stops the runs themselves.
     """

@@ -25,7 +25,7 @@ from backfill_assets.errors import BackfillError, InvalidRequest
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 when every day was published, 1 when not, 2 when the request cannot be meant."""
+    """Exit code 0: every day was published. 1: some were not. 2: the request is invalid."""
     asked = _parser().parse_args(arguments)
     try:
         return _cancel(asked.cancel) if asked.cancel else _launch_and_follow(asked)
