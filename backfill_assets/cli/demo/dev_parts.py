@@ -19,8 +19,8 @@ LOOK_EVERY_SECONDS = 0.5
 MOST_EARLY_ENDS = 5
 _EARLY_SECONDS = 20.0
 _GRACE_SECONDS = 10.0
-_ONLY_ASK = 0
-"""As a signal: is there such a process group?"""
+_EXISTS = 0
+"""Signal 0 is never delivered: it only checks that the process group exists."""
 
 
 class DevPartEnded(BackfillError):
@@ -156,7 +156,7 @@ def _is_alone(process: Process) -> bool:
 
 def _group_exists(group: int) -> bool:
     try:
-        os.killpg(group, _ONLY_ASK)
+        os.killpg(group, _EXISTS)
     except ProcessLookupError:
         return False
     return True

@@ -42,7 +42,7 @@ CAMPAIGNS = dg.DynamicPartitionsDefinition(name="campaigns")
 _DESCRIPTIONS = {
     CampaignStep.TELL_BEFORE: "A notice says what is going to be rebuilt; `backfill status` shows it with the tables.",
     CampaignStep.VERIFY_SOURCE: "What has landed is ingested, and every pinned input is read again.",
-    CampaignStep.PIN: "The versions of the inputs are recorded, and which files keep arriving.",
+    CampaignStep.PIN: "The versions of the inputs are recorded, and landed files that are not in them.",
     CampaignStep.SHADOW: "Every day is staged on the campaign's timeline, after all waves of shadow backfills.",
     CampaignStep.VALIDATE: "What is staged is compared with what is published. Approve it, or stop here.",
     CampaignStep.CUT_OVER: "All tables are published at once. Materializing this by hand approves the campaign.",
