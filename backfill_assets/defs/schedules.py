@@ -1,4 +1,4 @@
-"""When jobs run: the daily job over every daily table of a chain, and what looks after the lakehouse every night."""
+"""When jobs run: the daily job over every daily table of a chain, and the nightly jobs on the lakehouse."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os

@@ -140,7 +140,7 @@ def _say_undo(plan: UndoPlan) -> None:
 def _how_long(plan: UndoPlan) -> str:
     if not plan.again:
         return "It takes about a second: no day has to be staged again."
-    timed = "an unknown time, because none was measured yet," if plan.seconds is None else f"about {plan.seconds:.0f} s"
+    timed = "an unknown time (none was measured yet)" if plan.seconds is None else f"about {plan.seconds:.0f} s"
     return f"{len(plan.again)} day(s) are staged again first, which takes {timed} and the start of Spark."
 
 

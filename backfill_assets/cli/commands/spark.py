@@ -1,4 +1,4 @@
-"""``backfill spark``: the Spark server that all runs of this home can share, started, looked at and stopped."""
+"""``backfill spark``: starts, shows and stops the Spark server that all runs of this home can share."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _one_spark(settings: Settings, phases: Phases, *, needed: bool) -> Iterator[
 
 
 def _steps() -> list[Step]:
-    """The sales and what they read; other datasets begin on other days and have nothing to do with them."""
+    """The tables of sales and their inputs; other datasets begin on other days."""
     from backfill_assets.datasets import registry
 
     return list(registry.steps_with("sales"))

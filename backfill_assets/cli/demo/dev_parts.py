@@ -84,7 +84,7 @@ class DevParts:
             time.sleep(LOOK_EVERY_SECONDS)
 
     def restart_ended(self) -> bool:
-        """One look at every part; did one have to be started again?"""
+        """Check every part once. True if one had to be started again."""
         self._sessions = [each for each in self._sessions if each.poll() is None or _group_exists(each.pid)]
         ended = [(part, how) for part in self.parts if (how := part.ending())]
         for part, how in ended:
@@ -115,7 +115,7 @@ class DevParts:
         try:
             self._start(part)
         except BackfillError as error:
-            # The next look counts this as one more early end.
+            # The next check counts this as one more early end.
             part.started = time.monotonic()
             self.say(str(error))
         else:
@@ -148,7 +148,7 @@ def start_process(
 
 
 def _is_alone(process: Process) -> bool:
-    """Has it no living child? Known on Linux only."""
+    """True if it has no living child. Known on Linux only."""
     told = list(Path(f"/proc/{process.pid}/task").glob("*/children"))
     children = [int(pid) for file in told for pid in _read(file).split()]
     return bool(told) and process.poll() is None and not any(command_line(pid) for pid in children)

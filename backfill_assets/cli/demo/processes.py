@@ -56,7 +56,7 @@ class DemoProcesses:
 
     @contextmanager
     def launch(self, days: DayRange) -> Iterator[subprocess.Popen[str]]:
-        """Launched before the daemon starts, whose first look at backfills is the quickest."""
+        """Launched before the daemon starts, because its first check for backfills comes soonest."""
         command = [*self.launcher, "--days", str(days), "--title", f"Demo: {days}", "--tag", "user=backfill demo"]
         command += self.tables
         environment = self._environment()
@@ -97,7 +97,7 @@ class DemoProcesses:
             stop_with_all_it_started(process)
 
     def cancel(self, backfill_id: str) -> None:
-        """Once the daemon is gone: what was under way is over, and no later daemon takes it up again."""
+        """Cancel the backfill once the daemon has ended, so that no later daemon resumes it."""
         command = [*self.launcher, "--cancel", backfill_id]
         subprocess.run(command, cwd=REPOSITORY, env=self._environment(), capture_output=True, check=False)
 

@@ -71,7 +71,7 @@ def reproduce(publication: str, as_json: bool) -> None:
 
 
 def _judge(publication: str, found: Reproduction) -> None:
-    """Raise for what is not proven."""
+    """Raise if a day came out different or cannot be reproduced."""
     from backfill_assets.rebuild.reproduce import ReproductionVerdict
 
     of = f"of {len(found.days)} days"
@@ -143,7 +143,7 @@ def _reasons(days: Iterable[Reproduced]) -> Iterable[str]:
 
 
 def _put_back(days: Iterable[Reproduced]) -> Iterable[str]:
-    """Which earlier publications computed the days, where the one that was asked for did not."""
+    """The earlier publications that computed the days, if the requested one did not."""
     makers = sorted({day.computed_by for day in days if day.moved})
     if makers:
         yield f"Days that were only put back or compacted were computed by {', '.join(makers)}."
