@@ -239,7 +239,7 @@ def _materializations(
 def _tell_stale_later_days(
     context: dg.AssetExecutionContext, lakehouse: str, readers: Sequence[Step], result: BuildResult
 ) -> None:
-    """Report the days that look back to this run's and are stale now. The run has no events for them, so metadata does."""
+    """Report days that look back to this run's and are stale now: as metadata, since the run has no events for them."""
     selected = context.job_def.asset_layer.selected_asset_keys
     days = {parse_day(key) for key in context.partition_keys}
     built_too = {each.name: days for each in readers if dg.AssetKey(each.name) in selected}
