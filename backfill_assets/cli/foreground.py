@@ -45,7 +45,7 @@ def foreground_builder(settings: Settings, stack: ExitStack) -> Builder:
 
 
 def run_info(command: str) -> RunInfo:
-    """Who builds: the person, the command and the commit; the run has a name of its own."""
+    """Who builds: the person, the command and the commit. The run gets an id of its own."""
     from backfill_assets.rebuild.environment import git_commit
     from backfill_assets.rebuild.outcome import RunInfo
 
@@ -53,10 +53,7 @@ def run_info(command: str) -> RunInfo:
 
 
 def tell(message: str) -> None:
-    """Progress within a step, for a person who watches; a log has the steps, see :func:`tell_step`.
-
-    Warnings, and what a long silence is about, are in both.
-    """
+    """Print progress within a step on a terminal. A log has only the steps (:func:`tell_step`), warnings and waits."""
     if message.startswith(_IN_LOGS_TOO):
         tell_step(message)
     elif sys.stderr.isatty():
@@ -70,14 +67,14 @@ def tell_step(message: str) -> None:
 
 
 def _interruptible(session: SparkSession) -> SparkSession:
-    """PySpark answers Ctrl-C with a call to a JVM that is busy, and logs stack traces of it; we only want to stop."""
+    """Stop at Ctrl-C without stack traces: PySpark answers it with a call to the busy JVM, and logs why that fails."""
     signal.signal(signal.SIGINT, interrupt)
     silence_py4j()
     return session
 
 
 def silence_py4j() -> None:
-    """Drop what py4j logs, and nothing else: the notices of a campaign go through the same root logger.
+    """Drop py4j's messages only: the notices of a campaign go through the same root logger.
 
     py4j reports an interrupted call by ``logging.exception``, which is the root logger, and by loggers of its own.
     """
@@ -90,10 +87,9 @@ def _is_not_from_py4j(record: logging.LogRecord) -> bool:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Stop the command, a moment later if this moment is none in which Python listens.
+    """Raise KeyboardInterrupt; retry in 10 ms if Python is inside a finalizer, which would swallow it.
 
-    Whatever is raised while an object of PySpark's is collected is ignored by Python, and with it would be Ctrl-C: some
-    moments in a hundred are such moments while columns are built.
+    PySpark's finalizers take some percent of the time while columns are built.
     """
     if not _is_collecting(frame):
         raise KeyboardInterrupt
@@ -103,7 +99,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _is_collecting(frame: FrameType | None) -> bool:
-    """PySpark's objects are collected by a function without a name in py4j's module of Java objects."""
+    """PySpark's finalizer is a lambda in py4j's module of Java objects."""
     while frame is not None:
         if frame.f_code.co_name == "<lambda>" and frame.f_code.co_filename.endswith(_JAVA_OBJECTS):
             return True

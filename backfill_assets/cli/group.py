@@ -20,30 +20,30 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "commands.campaign:approve",
             "Publish what a plan has staged: all tables at once.",
         ),
-        "campaign": ("commands.campaign:campaign", "Say how far a plan has been carried out."),
+        "campaign": ("commands.campaign:campaign", "Show how far a plan has been carried out."),
         "check": (
             "queries.check:check",
-            "Try a dataset's declaration on the first file that landed.",
+            "Try a dataset's declaration on the first landed file.",
         ),
         "demo": ("demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": (
             "queries.difference:diff",
             "Show what approving a plan would change, and by how much.",
         ),
-        "doctor": ("queries.doctor:doctor", "Check what this machine needs, and say what to do."),
+        "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
         "history": ("queries.history:history", "List publications, newest first."),
         "maintain": (
             "commands.maintain:maintain",
-            "Compact and reclaim what nobody needs any more.",
+            "Compact files, and delete files that nothing needs.",
         ),
-        "notices": ("commands.notices:notices", "List what people are to be told, and send it."),
+        "notices": ("commands.notices:notices", "List the notices of campaigns, and send them."),
         "plan": (
             "queries.plan:plan",
-            "Say what a rebuild would do, cost and risk, before it is done.",
+            "Show what a rebuild would do, cost and risk.",
         ),
         "quarantine": (
             "queries.quarantine:quarantine",
-            "Look at rejected rows, and judge them again.",
+            "Show rejected rows, and judge them again.",
         ),
         "reproduce": (
             "queries.reproduce:reproduce",
@@ -53,11 +53,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "commands.rollback:rollback",
             "Put back what the days held before a publication.",
         ),
-        "run": ("commands.run:run", "Build a range of days here and now, without a daemon."),
+        "run": ("commands.run:run", "Build a range of days in this process, without a daemon."),
         "sample": ("commands.sample:sample", "Put real or synthetic data into the landing zone."),
         "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
-        "spark": ("commands.spark:spark", "Start, look at and stop a Spark that all runs share."),
-        "status": ("queries.status:status", "Say which days are fresh, stale or missing."),
+        "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
+        "status": ("queries.status:status", "Show which days are fresh, stale or missing."),
         "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
     }
 )
@@ -77,9 +77,9 @@ Settings come from the environment:
   BACKFILL_HOME       where everything is kept    [default: .data]
   BACKFILL_LAKEHOUSE  the lakehouse               [default: <home>/lakehouse]
   BACKFILL_LANDING    the landing zone            [default: <home>/landing]
-  BACKFILL_CORE_HOUR_PRICE   what a core costs for an hour, for plans    [default: no price]
-  BACKFILL_TIMELINE_DAYS     when timelines that nobody wants are closed    [default: 14]
-  BACKFILL_DIRTY_TREE  refuse: no days by code that is in no commit    [default: allow]
+  BACKFILL_CORE_HOUR_PRICE   price of a core for an hour, for plans    [default: no price]
+  BACKFILL_TIMELINE_DAYS     days until an abandoned timeline is closed    [default: 14]
+  BACKFILL_DIRTY_TREE  refuse: publish only with committed code    [default: allow]
   BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
   SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
   NO_COLOR            no colours
@@ -89,7 +89,7 @@ Settings come from the environment:
 class CommandFailed(click.ClickException):
     """What went wrong, in red on stderr; the exit code is 1 (2 is for what was typed wrong).
 
-    A subclass has an exit code of its own where scripts have to tell it from other errors.
+    A subclass has its own exit code if scripts must distinguish it from other errors.
     """
 
     def show(self, file: Any = None) -> None:
@@ -105,7 +105,7 @@ class Interrupted(CommandFailed):
 
 
 class _Lakehouse(click.Path):
-    """A folder as click checks one, or a bucket, which a path would take apart."""
+    """A folder, which click checks; or a bucket's address, which a path would change."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return lakehouse_path(value) if "://" in str(value) else super().convert(value, param, ctx)

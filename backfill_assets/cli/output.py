@@ -47,7 +47,7 @@ def say_json(value: Any) -> None:
 
 
 def ask(question: str) -> None:
-    """Go on only if somebody says yes; a script has nobody to ask, and is told to add ``--yes``."""
+    """Ask a person to confirm. Without a terminal it raises an error that names ``--yes``."""
     if not on_terminal():
         raise click.UsageError("There is no terminal to ask on: add --yes.")
     click.confirm(question, abort=True, err=True)

@@ -6,10 +6,6 @@ from datetime import date
 from typing import Protocol
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG, BACKFILL_ID_TAG
 
 from backfill_assets.days import parse_day
 from backfill_assets.defs.column_lineage import lineage_metadata
@@ -27,6 +23,12 @@ from backfill_assets.defs.events import (
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.later_days import STALE_LATER_DAYS, later_days_metadata
 from backfill_assets.defs.partitions import Chain
+from backfill_assets.defs.private_dagster import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
+    AssetCheckEvaluationTargetMaterializationData,
+)
 from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.landing.zone import LandingZone
@@ -157,7 +159,7 @@ def _build_earlier_days(
             step, found, run=backfill.run_info(context.run), version=None, force=False, progress=context.log.info
         )
     except DaysFailed as error:
-        # No check is evaluated for them: they are no partitions of this run.
+        # No check is evaluated for them: they are not partitions of this run.
         raise gate_failure(error) from None
 
 
@@ -179,7 +181,7 @@ def _requested_days(context: dg.AssetExecutionContext) -> list[date]:
 
 
 def _range_without_days(tags: Mapping[str, str]) -> BackfillError:
-    # Dagster takes a range that ends before it starts for one without partitions, and would call the run a success.
+    # A range that ends before it starts has no partitions: Dagster would report success for its run.
     asked = f"{tags.get(ASSET_PARTITION_RANGE_START_TAG)}...{tags.get(ASSET_PARTITION_RANGE_END_TAG)}"
     return InvalidRequest(f"The partition range {asked} has no day.", hint="Write the earlier day first.")
 
@@ -213,7 +215,7 @@ def _materialized(
     # Dagster stored the materializations at that yield: only now can a check point at its own one.
     targets = _materializations(context, table, days)
     yield from (evaluation(day, targets.get(day.day.isoformat())) for day in days)
-    # Both are demanded; a watchdog is evaluated by the job that reads published days.
+    # Dagster requires both outputs. The job `watchdogs` evaluates the watchdog later.
     yield dg.Output(None, output_name=f"{table}_{GATES}")
     yield dg.Output(None, output_name=f"{table}_{WATCHDOG}")
 
@@ -237,7 +239,7 @@ def _materializations(
 def _tell_stale_later_days(
     context: dg.AssetExecutionContext, lakehouse: str, readers: Sequence[Step], result: BuildResult
 ) -> None:
-    """Days that look back to those of this run are in no event of it: metadata says which of them are stale."""
+    """Report days that look back to this run's and are stale now: as metadata, since the run has no events for them."""
     selected = context.job_def.asset_layer.selected_asset_keys
     days = {parse_day(key) for key in context.partition_keys}
     built_too = {each.name: days for each in readers if dg.AssetKey(each.name) in selected}
@@ -253,7 +255,7 @@ def _tell_stale_later_days(
 
 
 def _tell_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> None:
-    """Days outside this run have no event in it; the run's tags name them, for whoever plans their rebuild."""
+    """Days outside this run that got late rows: the run has no event for them, so its tags name them."""
     late = late_days(result.appended_elsewhere)
     for table, days in late.items():
         context.log.warning(f"{table}: late rows were appended to {days}. What was built from those days is stale.")

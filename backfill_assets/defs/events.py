@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
 
 from backfill_assets.days import contiguous
+from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.quality_metadata import quality_metadata
 from backfill_assets.defs.specs import GATES
 from backfill_assets.defs.tables import metadata_table
@@ -30,7 +28,7 @@ _RULE_COLUMNS = {
 
 
 def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.MetadataValue]:
-    """What Dagster keeps about one published day: how much, how good, how long, from what, and who can undo it.
+    """Metadata of one published day: its rows, quality, publication, inputs and cost.
 
     ``quarantined`` counts the rows that the same step rejected for that day, if it rejects any.
     """
@@ -61,7 +59,7 @@ def _cost(day: BuiltDay) -> dict[str, dg.MetadataValue]:
 
 
 def _accounting(day: BuiltDay, quarantined: int | None) -> dict[str, dg.MetadataValue]:
-    """Received, quarantined, deduplicated, superseded: from where the day's rows came, before its own."""
+    """Rows received, quarantined, deduplicated and superseded on the way to the day's own rows."""
     found = {
         "received": _counted(day, "raw_", "received"),
         "quarantined": quarantined if quarantined is not None else _counted(day, "quarantine_", "rows"),
@@ -88,7 +86,7 @@ def _totals(day: BuiltDay) -> dict[str, dg.MetadataValue]:
 def evaluation(
     day: BuiltDay, target: AssetCheckEvaluationTargetMaterializationData | None = None
 ) -> dg.AssetCheckEvaluation:
-    """The gates of one day. ``target`` is the materialization they speak about: none if nothing was published.
+    """The gates of one day. ``target`` is the materialization that they judge: none if nothing was published.
 
     A day with broken warnings is published, and its evaluation is a warning: Dagster shows it and blocks nothing.
     """

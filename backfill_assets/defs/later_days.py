@@ -1,4 +1,4 @@
-"""What Dagster is told of the later days that use a table's rows: in its description, and after a run that changed it.
+"""What Dagster shows about later days that use a table's rows: in its description, and after a run that changed it.
 
 Dagster's dialog takes the range that a person writes, and follows no look back (see ``partition_mapping``).
 """

@@ -99,7 +99,7 @@ def _campaign_assets(datasets: Sequence[Dataset], pool: str | None) -> list[dg.A
 
 
 def _name(chain: Sequence[Dataset]) -> str:
-    """A chain is called by what it leads to: the dataset that the others of it are read by."""
+    """A chain is named for what it leads to: the dataset that reads the others."""
     return chain[-1].name
 
 

@@ -1,19 +1,17 @@
-"""Maintenance as an asset with a schedule: every materialization tells what it did."""
+"""Maintenance as an asset with a schedule: every materialization reports what it did."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import dagster as dg
 
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
 from backfill_assets.upkeep.maintenance import Done, Maintenance
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 ASSET, JOB, SCHEDULE = "maintenance", "maintain", "maintenance_every_night"
 CRON_VARIABLE = "BACKFILL_MAINTENANCE_CRON"
@@ -33,14 +31,14 @@ class ProvidesMaintenance(Protocol):
     group_name="maintenance",
     kinds={"deltalake"},
     description=(
-        "Compacts days of many small files, closes timelines that nobody wants any more, and deletes files that no "
-        "rollback window, open plan, open timeline or pinned version needs. Says what it did."
+        "Compacts days of many small files, closes abandoned timelines, and deletes files that no "
+        "rollback window, open plan, open timeline or pinned version needs. Reports what it did."
     ),
 )
 def maintenance_asset(
     context: dg.AssetExecutionContext, backfill: dg.ResourceParam[ProvidesMaintenance]
 ) -> dg.MaterializeResult[None]:
-    """Plans and carries out, in one go: what is planned is moments old."""
+    """Plans and carries out in one run, so that the plan is seconds old."""
     try:
         require_own_lakehouse(context.instance, backfill.lakehouse())
         found = backfill.maintenance()
@@ -58,14 +56,14 @@ def maintenance_job() -> "UnresolvedAssetJobDefinition":
         JOB,
         selection=dg.AssetSelection.assets(ASSET),
         executor_def=dg.in_process_executor,
-        description="Maintenance, here and now.",
+        description="Maintenance, once.",
     )
 
 
 def maintenance_schedule(
     job: "UnresolvedAssetJobDefinition", cron: str = _THREE_IN_THE_MORNING
 ) -> dg.ScheduleDefinition:
-    """Nothing that anybody may need is deleted, and a disk that fills stops everybody."""
+    """On from the start: it deletes only what nothing needs, and a full disk would stop every run."""
     told = "Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs."
     return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, told)
 

@@ -65,10 +65,10 @@ def backfill_policy(days_per_run: int | None) -> dg.BackfillPolicy:
 
 
 def partition_mapping() -> dg.TimeWindowPartitionMapping:
-    """A day belongs to the same day of what it is made of, a week or a month to its days.
+    """A day depends on the same day of its inputs, a week or a month on its days.
 
-    That a step also looks back is not told to Dagster: its dialog would add every later day that looks back to the
-    range it is given, also days that nothing has landed for, and need a run of their own for them. The later days
-    that a change really reaches are for the sensor ``repairs``. The first week may begin before the first day.
+    The mapping has no look back: with it, Dagster's dialog would add every later day that looks back to the chosen
+    range, also days for which nothing has landed, and would need another run for them. The sensor ``repairs`` builds
+    the later days that a change really reaches. The first week may begin before the first day.
     """
     return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

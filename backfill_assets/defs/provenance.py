@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import dagster as dg
-from dagster._core.storage.tags import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 
+from backfill_assets.defs.private_dagster import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.outcome import RunInfo
 

@@ -47,8 +47,8 @@ _LEFT_OPEN_AT_MOST = 20
 class SharedSpark(LazyPySparkResource):
     """``dagster-pyspark``'s lazy session on this project's profiles; a run that builds nothing starts no JVM.
 
-    On a Spark Connect server the session's id is the run's id, and it is closed with the run. A run that died could not
-    close its own: what it left running would still write, so the next run that needs Spark ends it first.
+    On a Spark Connect server the session's id is the run's id, and it is closed with the run. A run that died
+    leaves its session open, and jobs in it could still write: the next run that needs Spark ends them first.
     ``spark_config`` holds Spark settings over those of the profile.
     """
 
@@ -71,7 +71,7 @@ class SharedSpark(LazyPySparkResource):
         return session
 
     def reconnect(self) -> bool:
-        """Forget a session whose server is gone, and wait for the server if a command restarts it; False without it."""
+        """Drop a session whose server is gone, and wait for the server. False if no command restarts it."""
         self._spark_session = None
         url = self.settings.spark_remote
         return bool(url and keeper() and answers_within(url, RESTART_SECONDS))
@@ -109,7 +109,7 @@ def _tag(context: dg.InitResourceContext | None, state: str) -> None:
 
 
 class Backfill(dg.ConfigurableResource[Any]):
-    """Gives assets the builder, the only thing they need to build, check and publish days; sensors see what it did."""
+    """The resource ``backfill``: assets get the builder from it, and sensors the logs."""
 
     settings: dg.ResourceDependency[Settings]
     spark: dg.ResourceDependency[SharedSpark]
@@ -118,7 +118,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         return Builder.from_settings(self.settings, self.spark.session)
 
     def resume(self, work: Callable[[], Work], say: Callable[[str], None]) -> Work:
-        """Do ``work``; once more, from what is staged, after its Spark server was lost and started again."""
+        """Do ``work``. If its Spark server is lost and comes back, do it once more, from what is staged."""
         try:
             return work()
         except SparkLost as lost:
@@ -145,7 +145,7 @@ class Backfill(dg.ConfigurableResource[Any]):
         return campaigns(Storage(str(self.settings.lakehouse)))
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
-        """Carries ``campaign`` on in ``run``; without one, for looking at where it is."""
+        """The campaign, to carry it out in ``run``; without a run, to read its state."""
         price = self.settings.core_hour_price
         kept = plan_as_kept(self.settings, plan_of(campaign))
         info = run_info(run) if run else RunInfo("")

@@ -1,18 +1,18 @@
-"""When jobs run: the daily job over every daily table of a chain, and what looks after the lakehouse every night."""
+"""When jobs run: the daily job over every daily table of a chain, and the nightly jobs on the lakehouse."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import dagster as dg
-from dagster._core.storage.tags import PRIORITY_TAG
 
+from backfill_assets.defs.private_dagster import (
+    PRIORITY_TAG,
+    UnresolvedAssetJobDefinition,
+    UnresolvedPartitionedAssetScheduleDefinition,
+)
 from backfill_assets.publication_log.log import PublicationLog
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.partitions.partitioned_schedule import UnresolvedPartitionedAssetScheduleDefinition
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 _HOUR_UTC = 2
 _BEFORE_ANY_BACKFILL = "10"

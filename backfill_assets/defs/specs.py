@@ -1,4 +1,4 @@
-"""What Dagster is told about the tables of a step: one asset and one partitioned check for each."""
+"""How Dagster sees the tables of a step: one asset and two partitioned checks for each."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def asset_description(table: Table, step: Step) -> str:
 
 def _made_how(step: Step) -> str:
     if step.source is not None:
-        return f"Taken in from the landed files of `{step.source.name}`, each of them once."
+        return f"Ingested from the landed files of `{step.source.name}`, each of them once."
     version = step.version()
     reads = "".join(f"\n- `{reads.table}`, {_days_read(reads, step.cadence)}" for reads in version.reads)
     return f"Version `{version.name}`: {version.description[0].lower()}{version.description[1:]}\n\nMade of:\n{reads}"
@@ -140,7 +140,7 @@ def _kind(rule: DayRule) -> str:
 def _watchdog_description(table: Table) -> str:
     listed = "".join(f"\n- `{rule.name}`: {rule.description}" for rule in watchdogs.watched_rules(table))
     return (
-        f"Published days of {table.name}, read afresh by the job `watchdogs`; the sensor `repairs` acts on what fails."
+        f"Published days of {table.name}, read again by the job `watchdogs`; the sensor `repairs` repairs what fails."
         f"\n- `{watchdogs.FILES}`: The files are those of the day's last publication, and there."
         f"\n- `{watchdogs.CONTENT}`: Rows and checksum are what the publication log says.{listed}"
     )

@@ -1,4 +1,4 @@
-"""Watchdogs in Dagster: one check for each table that reads published days afresh, and when it runs.
+"""Watchdogs in Dagster: one check for each table that reads published days again, and when it runs.
 
 Dagster runs checks of their own (``multi_asset_check``) with every run that materializes their tables, also in
 backfills, where nothing switches that off: each day would be read twice. So the check is declared beside the gates,
@@ -13,15 +13,13 @@ from datetime import UTC, date, datetime
 from typing import Protocol
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
 from pydantic import Field
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.events import plain_failure, rules_table
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.specs import WATCHDOG
 from backfill_assets.errors import BackfillError, InvalidRequest
@@ -80,7 +78,7 @@ def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
         for table in step.tables
     }
 
-    @dg.op(name=STEP, out={}, description="Reads published days afresh, and evaluates the watchdog of each.")
+    @dg.op(name=STEP, out={}, description="Reads published days again, and evaluates the watchdog of each.")
     def look(
         context: dg.OpExecutionContext, config: WatchOptions, backfill: dg.ResourceParam[ProvidesWatch]
     ) -> Iterator[dg.AssetCheckEvaluation]:
@@ -93,7 +91,7 @@ def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
         name=JOB,
         executor_def=dg.in_process_executor,
         description=(
-            "Reads published days afresh and compares them with the publication log and with each other. Choose `days` "
+            "Reads published days again and compares them with the publication log and with each other. Choose `days` "
             f"and `tables` in the launchpad; without, it takes what is new and one day in {TURNS} of the rest."
         ),
     )
@@ -104,8 +102,8 @@ def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
 
 
 def watchdog_schedule(job: dg.JobDefinition, cron: str = _FOUR_IN_THE_MORNING) -> dg.ScheduleDefinition:
-    """Reading costs little, and what nobody looks at rots unseen."""
-    told = "Reads what was published since the last look, and one thirtieth of all history. Writes nothing."
+    """On from the start: reading costs little, and damage shows only when the data is read."""
+    told = "Reads what was published since the last time, and one thirtieth of all history. Writes nothing."
     return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, told)
 
 
@@ -124,7 +122,7 @@ def _look(
     newest = watch.log.head().version
     chosen = _configured(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
     for days, tables in _same_days(known, chosen).items():
-        context.log.info(f"{', '.join(table.name for table in tables)}: {len(days)} day(s), read afresh")
+        context.log.info(f"{', '.join(table.name for table in tables)}: {len(days)} day(s), read again")
         found = watch.look(tables, days)
         for table in tables:
             targets = _materializations(context.instance, table.name, [str(day) for day in days])

@@ -97,7 +97,7 @@ def test_a_description_says_what_a_row_is_and_what_it_is_made_of(defs: dg.Defini
     assert "One row per `transaction_id` and day. Version `v2`" in told["fact_sales_transactions"]
     assert "- `bronze_fx_rates`, from 7 days before to the day itself" in told["fact_sales_transactions"]
     assert "- `fact_sales_transactions`, the days of the week that are published" in told["report_store_ranking"]
-    assert "Taken in from the landed files of `sales`" in told["raw_sales"]
+    assert "Ingested from the landed files of `sales`" in told["raw_sales"]
 
 
 def test_one_tag_selects_the_tables_that_have_the_same_days(defs: dg.Definitions) -> None:

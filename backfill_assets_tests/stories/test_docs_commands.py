@@ -211,7 +211,7 @@ def publishes_and_tells(terminal: Terminal, line: str) -> None:
 def is_undone_untold(terminal: Terminal, line: str) -> None:
     """Where notices go does not answer."""
     terminal.environment.setenv("BACKFILL_NOTICES", NOWHERE)
-    assert "Not told yet" in terminal(line).output
+    assert "Not sent yet" in terminal(line).output
     terminal.environment.delenv("BACKFILL_NOTICES")
     assert terminal.versions() == {"v1"}
 

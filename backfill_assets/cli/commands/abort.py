@@ -26,15 +26,15 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("publication")
-@click.option("--reason", default="", help="Why, for the history.")
-@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
+@click.option("--reason", default="", help="The reason, for the history.")
+@click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
     """Give up a publication that is open and cannot be finished, in all its tables.
 
-    Its days get back what they held before, and days that others changed since are left alone. A table that takes no
-    commit is left as it is and named; readers of the publication log keep the version that they had. Stop the process
-    that makes the publication first. The history says who did it and why.
+    First stop the process that makes the publication. Its days get back what they held before; days that another
+    writer has changed since are left alone. A table that accepts no commit is left as it is and named, and readers of
+    the publication log keep the version that they had. The history records who aborted it and why.
     """
     from backfill_assets.published.reading import anything_published, unknown_publication
 

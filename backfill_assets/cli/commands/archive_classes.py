@@ -39,7 +39,7 @@ _PATIENCE_SECONDS = 300
 
 
 def archive_classes(settings: Settings) -> Path | None:
-    """Make the archive anew; None when this Java makes none, which costs nothing but time."""
+    """Make a new archive; None if this Java makes none, and Spark only starts slower."""
     file = archive_file(settings)
     empty_folder(settings).mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
@@ -83,7 +83,7 @@ def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
 
 
 def main() -> int:
-    """Say what was made; what keeps Spark from running a day is an error, an archive that is not made is none."""
+    """Print what was made. A missing archive is no error; a Spark that cannot build a day is one."""
     try:
         made = archive_classes(Settings.from_environment())
     except BackfillError as error:

@@ -56,17 +56,18 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("plan")
-@click.option("--without-held-back", is_flag=True, help="Publish the good days although others were held back.")
-@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
+@click.option("--without-held-back", is_flag=True, help="Publish the good days even if others are held back.")
+@click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> None:
     """Publish everything that `backfill run PLAN` has staged: all tables in one publication, or nothing.
 
-    Shows the difference, and asks. Days whose inputs moved since they were staged are staged again, compared and judged
-    first. If an expectation or a limit does not hold then, nothing is published, and the new difference is shown.
-    Readers who pin the publication log see all tables old or all new. One rollback puts all of them back. What is
-    downstream and not in the plan is built next, and the notice is delivered. A campaign that Dagster's daemon carries
-    on is cut over by it.
+    Shows the difference, and asks. Days whose inputs have changed since they were staged are then staged, compared and
+    judged again. If they break an expectation or a limit, nothing is published, and the new difference is shown.
+
+    Readers who pin the publication log see all tables old or all tables new. One rollback puts all of them back.
+    Afterwards, downstream tables that are not in the plan are built, and the notice is sent. After `backfill run PLAN
+    --daemon`, this command records your approval, and Dagster's daemon does the rest.
     """
     from backfill_assets.campaign.approval import moved_sentence
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
@@ -108,10 +109,17 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
 
 @click.command(epilog=_CAMPAIGN_EPILOG)
 @click.argument("plan", required=False)
-@click.option("--abandon", is_flag=True, help="Give it up: nothing of it is published, and what is staged may go.")
+@click.option(
+    "--abandon",
+    is_flag=True,
+    help="Give the campaign up: none of it is published, and its staged files may be deleted.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
-    """How far the campaign of PLAN is: its nine steps, what each told, and what it waits for; or a list of all."""
+    """Show how far the campaign of PLAN is: its nine steps, their results, and what it waits for.
+
+    Without PLAN, list all campaigns.
+    """
     from backfill_assets.campaign.days import campaign_days
     from backfill_assets.lakehouse import campaign_journal as journal
     from backfill_assets.lakehouse.campaign_journal import campaign_of
@@ -146,7 +154,7 @@ def _abandon(plan: str) -> None:
 
 
 def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) -> None:
-    """Carry ``plan`` up to where somebody has to approve it, and show what it would change; from ``first`` on."""
+    """Carry ``plan`` out until it waits for approval, and show what it would change. Starts again at ``first``."""
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
     from backfill_assets.plan.keep import require_carried_out
 
@@ -155,7 +163,7 @@ def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) ->
         require_carried_out(current_settings(), at.plan, started=at.state.started)
         at.start(options, CampaignStep(first) if first else None)
         if options.daemon:
-            words = f"{at.campaign} is started. Dagster's daemon carries it on: backfill campaign {plan} shows it."
+            words = f"{at.campaign} is started. Dagster's daemon carries it out: backfill campaign {plan} shows it."
             _say_daemon(plan, words, as_json)
             return
         move = _carry_on(at, as_json=as_json)
@@ -258,7 +266,7 @@ def _say_daemon(plan: str, words: str, as_json: bool) -> None:
 
 @dataclass(frozen=True)
 class _Times:
-    """What the steps were estimated to take, and took: for people and for programs."""
+    """The estimated and the measured time of the steps, for people and for programs."""
 
     shown: Table
     json: Sequence[Mapping[str, object]]
@@ -286,13 +294,17 @@ def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -
     if as_json:
         say_json(told)
     else:
-        say(rows if found else "No campaign was started yet: backfill plan makes a plan, backfill run PLAN carries it.")
+        say(
+            rows
+            if found
+            else "No campaign was started yet: backfill plan makes a plan, backfill run PLAN carries it out."
+        )
 
 
 def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
     from backfill_assets.plan.durations import seconds_text
 
-    rows = new_table("when", "what", "which", "spent", "by", "told", numbers=["spent"])
+    rows = new_table("when", "what", "which", "spent", "by", "result", numbers=["spent"])
     for entry in entries:
         which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
         spent = seconds_text(entry.spent.seconds if entry.spent else None)

@@ -1,4 +1,4 @@
-"""``backfill maintain``: compacts, closes and reclaims, and touches nothing that somebody may still need."""
+"""``backfill maintain``: compacts files, closes timelines and deletes files that nothing needs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MEBIBYTE = 1024 * 1024
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--clock-checked", is_flag=True, help="This machine's clock is right: delete in spite of a long pause.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--clock-checked", is_flag=True, help="Delete after a long pause: you have checked this machine's clock.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
-    """Compact days of many small files, close timelines that nobody wants, delete files that nothing needs.
+    """Compact days of many small files, close abandoned timelines, and delete files that nothing needs.
 
-    What a rollback window, an open plan or a pinned version needs is kept. Starts no Spark; readers and writers go on
-    meanwhile.
+    Files that a rollback window, an open plan or a pinned version needs are kept. Starts no Spark. Readers and writers
+    can work meanwhile.
     """
     from backfill_assets.datasets import registry
     from backfill_assets.upkeep.maintenance import Done, Maintenance

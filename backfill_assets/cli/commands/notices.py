@@ -1,4 +1,4 @@
-"""``backfill notices``: what people are to be told, and handing it over."""
+"""``backfill notices``: lists the notices of campaigns, and sends them."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ Examples:
 
 @click.group(epilog=_EPILOG)
 def notices() -> None:
-    """List what people are to be told of campaigns, and send it.
+    """List the notices of campaigns to their readers, and send them.
 
-    A notice is written together with the publication that it tells of and is delivered effectively once: at least
-    once, always under the same key, by which whoever receives it drops what it has seen.
+    A notice is stored in one step with the publication that it is about. It is sent at least once, always with the
+    same key: a receiver that drops known keys gets it exactly once.
     """
 
 
 @notices.command("list", epilog=_LIST_EPILOG)
-@click.option("--all", "with_delivered", is_flag=True, help="Also the keys of those that were delivered.")
+@click.option("--all", "with_delivered", is_flag=True, help="Also list the keys of notices that were sent.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_notices(with_delivered: bool, as_json: bool) -> None:
-    """List the notices that are due."""
+    """List the notices that are due: not sent yet."""
     from backfill_assets.publication.outbox import delivered_keys, due_notices
     from backfill_assets.publication.senders import as_json as notice_as_json
 
@@ -66,16 +66,19 @@ def list_notices(with_delivered: bool, as_json: bool) -> None:
     for each in due:
         rows.add_row(each.key, each.notice.title, ", ".join(each.notice.reports), each.notice.approved_by)
     for key in delivered:
-        rows.add_row(key, Text("delivered", "green"), "", "")
+        rows.add_row(key, Text("sent", "green"), "", "")
     say(rows if due or delivered else "No notice is due.")
     if due:
-        say("To deliver them: backfill notices send")
+        say("To send them: backfill notices send")
 
 
 @notices.command(epilog=_SEND_EPILOG)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def send(as_json: bool) -> None:
-    """Deliver every notice that is due to where BACKFILL_NOTICES says. The exit code is 1 if one stays due."""
+    """Send every notice that is due to where BACKFILL_NOTICES says.
+
+    The exit code is 1 if one cannot be sent. It stays due.
+    """
     settings = current_settings()
     found = delivered(settings, open_publisher(settings), as_json=as_json)
     if as_json:
@@ -84,24 +87,24 @@ def send(as_json: bool) -> None:
         say("No notice is due.")
     if found.failed:
         raise NotDelivered(
-            f"{len(found.failed)} notice(s) could not be delivered and stay due.",
+            f"{len(found.failed)} notice(s) could not be sent and stay due.",
             hint="backfill notices send tries again.",
         )
 
 
 def delivered(settings: Settings, publisher: Publisher, *, as_json: bool = False) -> NoticeDelivery:
-    """Deliver what is due, and say so; what cannot be delivered now does not fail the command that caused it."""
+    """Send the notices that are due, and say so. A notice that cannot be sent does not fail the command."""
     from backfill_assets.publication.outbox import deliver
 
     found = deliver(publisher, notice_sender(settings, as_json=as_json))
     if not as_json and found.sent:
-        say(Text(f"Told: {len(found.sent)} notice(s), by {settings.notices.partition(':')[0]}.", "green"))
+        say(Text(f"Sent {len(found.sent)} notice(s) by {settings.notices.partition(':')[0]}.", "green"))
     say_undelivered(dict(found.failed), as_json=as_json)
     return found
 
 
 def notice_sender(settings: Settings, *, as_json: bool) -> Sender:
-    """The sender that BACKFILL_NOTICES names; ``log`` prints, beside ``--json`` on standard error."""
+    """The sender that BACKFILL_NOTICES names; ``log`` prints, with ``--json`` to standard error."""
     from backfill_assets.publication.senders import sender_of
 
     return sender_of(settings.notices, _print_beside_json if as_json else say)
@@ -110,9 +113,9 @@ def notice_sender(settings: Settings, *, as_json: bool) -> Sender:
 def say_undelivered(failed: Mapping[str, str], *, as_json: bool = False) -> None:
     """Why notices stay due, by key."""
     for key, reason in () if as_json else failed.items():
-        say(Text(f"Not told yet: {key}: {reason}. To try again: backfill notices send", "yellow"))
+        say(Text(f"Not sent yet: {key}: {reason}. To try again: backfill notices send", "yellow"))
 
 
 def _print_beside_json(message: str) -> None:
-    """Standard output has nothing but JSON then."""
+    """With ``--json``, standard output has only JSON."""
     click.echo(message, err=True)

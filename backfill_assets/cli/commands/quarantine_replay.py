@@ -1,4 +1,4 @@
-"""``backfill quarantine replay``: judge rejected rows again by the contract of now, and rebuild the days it frees."""
+"""``backfill quarantine replay``: judge rejected rows again by the current contract, and build their days."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ Examples:
   backfill quarantine replay quarantine_sales --days 2017-03-01..2017-03-07
 """
 _HINT = (
-    "Mend the contract in a new version of the step, or ask the source to land corrected rows as a new file: those come"
-    " in on the day they arrive, and the old lines stay here, accounted for."
+    "Fix the contract in a new version of the step, or ask the source to land corrected rows as a new file. They are"
+    " ingested on the day they arrive, and the old lines stay in quarantine, accounted for."
 )
 
 
 class StillBad(BackfillError):
-    """No quarantined row would be accepted by the contract of now."""
+    """The current contract would accept no quarantined row."""
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("table", required=False)
 @click.option("--days", "days_text", metavar="A..B", help="Only rows of these days.")
-@click.option("--dry-run", is_flag=True, help="Say how many rows would be freed; build nothing.")
+@click.option("--dry-run", is_flag=True, help="Show how many rows would be accepted; build nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def replay(table: str | None, days_text: str | None, dry_run: bool, as_json: bool) -> None:
-    """Judge rejected rows again by the contract and code of now, and rebuild the days on which some are accepted.
+    """Judge rejected rows again by the current contract and code.
 
-    The days are built as by any run, with everything downstream that reads them: gates decide, and everything
-    received stays accounted for. Starts Spark. The exit code is 1 when no row would be freed.
+    Then builds the days on which some are accepted, as any run does, with everything downstream that reads them: gates
+    decide, and every received row stays accounted for. Starts Spark. The exit code is 1 if no row would be accepted.
     """
     from backfill_assets.landing.quarantine import rejects_named
 

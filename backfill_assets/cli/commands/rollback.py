@@ -35,16 +35,17 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("what", metavar="CAMPAIGN|PLAN|PUBLICATION")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask. Needed where there is no terminal to ask on.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Put back what the days held before a publication, in all its tables at once.
 
-    Copies no data and takes well under a second. A publication is refused when a day was published again since. Of a
-    campaign, such days are staged again first, by the version of the logic that they had before, so that no row that
-    arrived since is missing; it says so beforehand, with the time it takes. A rollback is a publication itself and can
-    be rolled back.
+    Copies no data, and takes well under a second. A rollback is a publication itself, and can be rolled back.
+
+    If a day was published again since, a single publication cannot be rolled back. A campaign can: such days are staged
+    again first, with the version of the logic that they had before, so that rows that arrived since are kept. The
+    command shows these days, and the time that they take, before it asks.
     """
     publisher = open_publisher(current_settings())
     prepared = _find(publisher, _publication(publisher, what))
@@ -55,7 +56,7 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
 
 
 def _publication(publisher: Publisher, what: str) -> str:
-    """A plan and a campaign stand for what they have brought into main."""
+    """The id of the publication to roll back: for a plan or a campaign, the one that published it."""
     from backfill_assets.campaign.undo_campaign import tell_journal
     from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.lakehouse.plans import is_plan_id
@@ -139,7 +140,7 @@ def _say_undo(plan: UndoPlan) -> None:
 def _how_long(plan: UndoPlan) -> str:
     if not plan.again:
         return "It takes about a second: no day has to be staged again."
-    timed = "a time that nobody has measured yet" if plan.seconds is None else f"about {plan.seconds:.0f} s"
+    timed = "an unknown time (none was measured yet)" if plan.seconds is None else f"about {plan.seconds:.0f} s"
     return f"{len(plan.again)} day(s) are staged again first, which takes {timed} and the start of Spark."
 
 

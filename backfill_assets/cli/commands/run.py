@@ -45,12 +45,12 @@ _STEPS = (
     *("announced", "source_verified", "watermarks_pinned", "shadow_backfilled", "validated"),
     *("downstream_rebuilt", "completion_told"),
 )
-"""Of a campaign, those that it can begin again at; written down so that help needs no imports."""
+"""The steps at which a campaign can begin again; listed here so that help needs no imports."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of one step."""
+    """The result of one step."""
 
     step: str
     days: int
@@ -71,29 +71,35 @@ class Ran:
     "days_texts",
     multiple=True,
     metavar="A..B",
-    help="The days; weeks and months follow from them. May be given several times.",
+    help="The days; weekly and monthly tables get the periods with these days. Can be given several times.",
 )
 @click.option(
     "--upstream",
     is_flag=True,
-    help="Also everything that TABLES are computed from, and the earlier days that they look back to.",
+    help="Also build everything that TABLES are computed from, and the earlier days that they look back to.",
 )
 @click.option(
-    "--downstream", is_flag=True, help="Also everything that is computed from TABLES, and later days that look back."
+    "--downstream",
+    is_flag=True,
+    help="Also build everything that is computed from TABLES, and the later days that look back.",
 )
 @click.option(
     "--version",
     metavar="V",
-    help='Build TABLES with this version of their logic; "as published": everything, each day with the version that it '
+    help='Build TABLES with this version of their logic. "as published": build every day with the version that it '
     "was published with.  [default: the current one]",
 )
-@click.option("--force", is_flag=True, help="Compute days again that nothing has changed for.")
-@click.option("--dry-run", is_flag=True, help="Say what would be built, and stop.")
-@click.option("--waves", default="1%,10%,50%,100%", show_default=True, help="Of a plan: the shares it is staged in.")
-@click.option("--limits", default="", metavar="NAME=VALUE,..", help="Of a plan: what stops it, such as deviation=2%.")
-@click.option("--daemon", is_flag=True, help="Of a plan: let Dagster's daemon carry it out.")
-@click.option("--roll-back-if-wrong", is_flag=True, help="Of a plan: undo it if the checks after the cut-over fail.")
-@click.option("--from", "first", type=click.Choice(_STEPS), help="Of a plan: begin again at this step.")
+@click.option("--force", is_flag=True, help="Also compute days again that are unchanged.")
+@click.option("--dry-run", is_flag=True, help="Show what would be built, and stop.")
+@click.option(
+    "--waves", default="1%,10%,50%,100%", show_default=True, help="Plan only: the share staged by the end of each wave."
+)
+@click.option(
+    "--limits", default="", metavar="NAME=VALUE,..", help="Plan only: limits that stop it, such as deviation=2%."
+)
+@click.option("--daemon", is_flag=True, help="Plan only: let Dagster's daemon carry it out.")
+@click.option("--roll-back-if-wrong", is_flag=True, help="Plan only: undo it if the checks after publication fail.")
+@click.option("--from", "first", type=click.Choice(_STEPS), help="Plan only: begin again at this step.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def run(
@@ -112,18 +118,19 @@ def run(
     first: str | None,
     as_json: bool,
 ) -> None:
-    """Build days of TABLES here and now, step by step, each published as it passes its gates.
+    """Build days of TABLES in this process, step by step. Each step is published when its gates pass.
 
-    What is unchanged is decided from the logs before Spark starts; if all of it is, Spark does not start. Days staged
-    by a run that failed are used again. Dagster is told by its sensor when its daemon runs next. Which step is at work
-    is written to standard error, without a terminal with the time; the result goes to standard output.
+    The logs show which days are unchanged before Spark starts; if all are, Spark does not start. Days that a failed run
+    has staged are used again. Dagster shows the new days once its daemon runs. Progress goes to standard error, with
+    the time unless it is a terminal; the result goes to standard output.
 
-    With --upstream come the earlier days that the days look back to, as far as they have landed: a rate of Friday is
-    used on Sunday. With --downstream come the published days that look back to the days: a rate is used for up to a
-    week. Each of them is built with the version that it was published with, if what it is computed from has changed.
+    --upstream includes the earlier days that the days look back to, as far as they have landed: a rate of Friday is
+    used on Sunday. --downstream includes the published days that look back to the days: a rate is used for up to a
+    week. If the inputs of such a later day have changed, it is built with the version that it was published with.
 
-    With the id of a plan instead of TABLES, its days are staged where no reader sees them, a canary first and more in
-    waves, until a limit stops it or it waits for approval; `backfill approve` publishes all of its tables at once.
+    With the id of a plan instead of TABLES, the days of the plan are staged where no reader sees them: a canary first,
+    then more in waves, until a limit stops it or it waits for approval. `backfill approve` then publishes all of its
+    tables at once.
     """
     if _is_plan(tables):
         _require_options_of(context, "plan", ("days_texts", "upstream", "downstream", "version", "force", "dry_run"))
@@ -153,7 +160,7 @@ def run(
 
 
 def _require_options_of(context: click.Context, what: str, others: Sequence[str]) -> None:
-    """A kept plan does not change, and a table has no waves: what would be ignored is refused."""
+    """A kept plan does not change, and a table has no waves: options that would be ignored are refused."""
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
         if option.name in others and given:

@@ -33,7 +33,9 @@ DATASETS = ("sales", "sea_temperatures")
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--days", "days_text", metavar="A..B|N", help="Days to land; N days from 2017-03-01 if synthetic.")
+@click.option(
+    "--days", "days_text", metavar="A..B|N", help="Days to land; with --synthetic also N, for N days from 2017-03-01."
+)
 @click.option(
     "--landing",
     type=click.Path(file_okay=False, path_type=Path),
@@ -46,9 +48,13 @@ DATASETS = ("sales", "sea_temperatures")
     show_default=True,
     help="What to land; sales come with their products and exchange rates.",
 )
-@click.option("--synthetic", is_flag=True, help="Many currencies and named defects instead of the real lines.")
+@click.option(
+    "--synthetic", is_flag=True, help="Generated lines with many currencies and named defects instead of the real ones."
+)
 @click.option("--rows-per-day", type=click.IntRange(min=0), help="Synthetic: transactions a day.  [default: 1000]")
-@click.option("--seed", type=click.IntRange(min=0), help="Synthetic: equal seeds give equal files.  [default: random]")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Synthetic: the same seed gives the same files.  [default: random]"
+)
 @click.option("--defects", metavar="NAME=COUNT,...", help="Synthetic: exact counts, or 'none'.  [default: a mix]")
 @click.option("--json", "as_json", is_flag=True, help="Print what was landed as JSON.")
 def sample(
@@ -63,10 +69,10 @@ def sample(
 ) -> None:
     """Put sample data into the landing zone: sales with the product catalogue and the ECB's reference rates.
 
-    The catalogue is landed whole on the first day and on the first of each month.
+    The whole catalogue is landed on the first day and on the first of each month. Rates are landed from ten days before
+    the first day, so that each day has a rate.
 
-    Rates are landed from ten days before the first day, so that it finds its rate. Files that are already there
-    with the same content are left alone; with other content, nothing is written.
+    A file that has landed with the same content is left alone. If one has other content, nothing is written.
     """
     try:
         root = landing or Settings.from_environment().landing

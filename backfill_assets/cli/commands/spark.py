@@ -1,4 +1,4 @@
-"""``backfill spark``: the Spark server that all runs of this home can share, started, looked at and stopped."""
+"""``backfill spark``: starts, shows and stops the Spark server that all runs of this home can share."""
 
 from __future__ import annotations
 
@@ -32,29 +32,33 @@ Examples:
 
 @click.group(epilog=_EPILOG)
 def spark() -> None:
-    """Start one Spark server that all runs share, look at it, and stop it.
+    """Start one Spark server that all runs share, show it, and stop it.
 
-    A run on it starts in two seconds instead of ten: no JVM has to start and warm up. It is reachable from this machine
-    only. Runs use it where SPARK_REMOTE has its address; `make dev` sets that for the runs that it starts.
+    A run on it starts in two seconds instead of ten: no JVM has to start and warm up. It can be reached from this
+    machine only. A run uses it if SPARK_REMOTE is its address; `make dev` sets that for the runs that it starts.
     """
 
 
 @spark.command(epilog=_START_EPILOG)
 @click.option(
-    "--port", type=click.IntRange(1, 65535), default=CONNECT_PORT, show_default=True, help="Where it listens."
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=CONNECT_PORT,
+    show_default=True,
+    help="The port that it listens on.",
 )
 @click.option(
     "--profile",
     metavar="NAME",
     default="connect",
     show_default=True,
-    help="A folder of spark_conf. With standalone, a master and two workers on this machine are started behind it.",
+    help="A folder of spark_conf. With standalone, a master and two workers are started on this machine too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def start(port: int, profile: str, as_json: bool) -> None:
     """Start the server in the background, and return when it has run a job.
 
-    The exit code is 1 when one is running already, or when it does not come up; its log says why.
+    The exit code is 1 if one is running already, or if it does not start; its log says why.
     """
     from backfill_assets.spark.service import start_service
 
@@ -69,7 +73,7 @@ def start(port: int, profile: str, as_json: bool) -> None:
 def stop() -> None:
     """Stop the server, and the cluster that was started with it.
 
-    A run that is using it fails and publishes nothing. That nothing is running is no error.
+    A run that uses it fails and publishes nothing. The exit code is 0 even if no server is running.
     """
     from backfill_assets.spark.service import stop_service
 
@@ -81,7 +85,7 @@ def stop() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Say whether the server of this home runs, and where. The exit code is 1 when none does."""
+    """Show whether the server of this home runs, and its address. The exit code is 1 if none runs."""
     from backfill_assets.spark.service import reachable, running_service
 
     service = running_service(current_settings())

@@ -1,6 +1,6 @@
-"""Where Dagster keeps what it remembers of a lakehouse: beside it, so that two lakehouses never share a history.
+"""The folder of a lakehouse's Dagster instance: beside the lakehouse, so that two lakehouses never share a history.
 
-``python -m backfill_assets.cli.demo.dagster_home`` makes the folder and prints it: what ``DAGSTER_HOME`` is to be.
+``python -m backfill_assets.cli.demo.dagster_home`` makes the folder and prints its path, for ``DAGSTER_HOME``.
 """
 
 from __future__ import annotations

@@ -55,9 +55,9 @@ class Phases:
     "--days", "days_text", default=NINETY_DAYS, show_default=True, metavar="A..B", help="The days to rebuild."
 )
 def demo(days_text: str) -> None:
-    """Land real data, then rebuild its days in every table by a native Dagster backfill.
+    """Land real data, then build its days in every table with a native Dagster backfill.
 
-    Starts the Dagster daemon that it needs, and stops it again. A second run finds every day unchanged.
+    Starts the Dagster daemon that it needs, and stops it at the end. A second run finds every day unchanged.
     """
     days = DayRange.parse(days_text)
     settings = current_settings()
@@ -76,7 +76,7 @@ def demo(days_text: str) -> None:
         _say_accounts(days, settings, last["step_seconds"], before)
     _say_phases(phases)
     say(
-        f"Published to {settings.lakehouse}; backfill status and backfill history tell more.",
+        f"Published to {settings.lakehouse}; backfill status and backfill history show more.",
         "Open the UI with `make dev`, then http://127.0.0.1:3000: Runs > Backfills shows this one.",
         'To launch a range of your own: Lineage, write tag:"daily"="sales" into the filter, Materialize all,',
         f"`Show all partitions`, and write it as [{days.first}...{days.last}]; docs/ui.md has the pictures.",
@@ -119,7 +119,7 @@ def _one_spark(settings: Settings, phases: Phases, *, needed: bool) -> Iterator[
 
 
 def _steps() -> list[Step]:
-    """The sales and what they read; other datasets begin on other days and have nothing to do with them."""
+    """The tables of sales and their inputs; other datasets begin on other days."""
     from backfill_assets.datasets import registry
 
     return list(registry.steps_with("sales"))
@@ -179,7 +179,7 @@ def _refuse_failure(processes: DemoProcesses, last: LauncherReport) -> None:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """A demo that is told to stop, as by a timeout, ends what it started just as after Ctrl-C."""
+    """A demo that gets SIGTERM, for example from a timeout, stops what it started, as after Ctrl-C."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

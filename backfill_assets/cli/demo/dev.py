@@ -60,7 +60,7 @@ def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> i
 
 @dataclass(frozen=True)
 class _Spark:
-    """What runs are told of Spark, and the part that is restarted if it is this command's own."""
+    """The Spark settings of the runs, and the server to restart if this command started it."""
 
     variables: Mapping[str, str]
     parts: tuple[DevPart, ...] = ()
@@ -87,7 +87,7 @@ def _one_spark(settings: Settings) -> Iterator[_Spark]:
 
 @dataclass
 class _OwnSpark:
-    """The server that this command keeps running, always at the address that runs were told."""
+    """The server that this command keeps running, always at the address that the runs have."""
 
     settings: Settings
     server: ConnectServer

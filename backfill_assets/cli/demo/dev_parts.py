@@ -19,8 +19,8 @@ LOOK_EVERY_SECONDS = 0.5
 MOST_EARLY_ENDS = 5
 _EARLY_SECONDS = 20.0
 _GRACE_SECONDS = 10.0
-_ONLY_ASK = 0
-"""As a signal: is there such a process group?"""
+_EXISTS = 0
+"""Signal 0 is never delivered: it only checks that the process group exists."""
 
 
 class DevPartEnded(BackfillError):
@@ -84,7 +84,7 @@ class DevParts:
             time.sleep(LOOK_EVERY_SECONDS)
 
     def restart_ended(self) -> bool:
-        """One look at every part; did one have to be started again?"""
+        """Check every part once. True if one had to be started again."""
         self._sessions = [each for each in self._sessions if each.poll() is None or _group_exists(each.pid)]
         ended = [(part, how) for part in self.parts if (how := part.ending())]
         for part, how in ended:
@@ -115,7 +115,7 @@ class DevParts:
         try:
             self._start(part)
         except BackfillError as error:
-            # The next look counts this as one more early end.
+            # The next check counts this as one more early end.
             part.started = time.monotonic()
             self.say(str(error))
         else:
@@ -148,7 +148,7 @@ def start_process(
 
 
 def _is_alone(process: Process) -> bool:
-    """Has it no living child? Known on Linux only."""
+    """True if it has no living child. Known on Linux only."""
     told = list(Path(f"/proc/{process.pid}/task").glob("*/children"))
     children = [int(pid) for file in told for pid in _read(file).split()]
     return bool(told) and process.poll() is None and not any(command_line(pid) for pid in children)
@@ -156,7 +156,7 @@ def _is_alone(process: Process) -> bool:
 
 def _group_exists(group: int) -> bool:
     try:
-        os.killpg(group, _ONLY_ASK)
+        os.killpg(group, _EXISTS)
     except ProcessLookupError:
         return False
     return True

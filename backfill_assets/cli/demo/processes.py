@@ -1,6 +1,6 @@
 """The processes behind ``backfill demo``: one that launches and follows the backfill, and Dagster's daemon.
 
-Whatever ends the demo, both are stopped, with everything they started.
+When the demo ends, in success or failure, both are stopped with everything they started.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from backfill_assets.settings import Settings
 
 _PATIENCE = 30
 _GRACE = 8
-_IS_ANYBODY_THERE = 0
+_EXISTS = 0
+"""Signal 0 is never delivered: it only checks that the process group exists."""
 _LAST_LINES = 15
 LauncherReport = dict[str, Any]
 """What the launcher says in one line: see :class:`backfill_assets.defs.instance.launch.BackfillProgress`."""
@@ -55,7 +56,7 @@ class DemoProcesses:
 
     @contextmanager
     def launch(self, days: DayRange) -> Iterator[subprocess.Popen[str]]:
-        """Launched before the daemon starts, whose first look at backfills is the quickest."""
+        """Launched before the daemon starts, because its first check for backfills comes soonest."""
         command = [*self.launcher, "--days", str(days), "--title", f"Demo: {days}", "--tag", "user=backfill demo"]
         command += self.tables
         environment = self._environment()
@@ -96,7 +97,7 @@ class DemoProcesses:
             stop_with_all_it_started(process)
 
     def cancel(self, backfill_id: str) -> None:
-        """Once the daemon is gone: what was under way is over, and no later daemon takes it up again."""
+        """Cancel the backfill once the daemon has ended, so that no later daemon resumes it."""
         command = [*self.launcher, "--cancel", backfill_id]
         subprocess.run(command, cwd=REPOSITORY, env=self._environment(), capture_output=True, check=False)
 
@@ -133,7 +134,7 @@ def _end_with(daemon: subprocess.Popen[bytes], launcher: subprocess.Popen[str]) 
 
 
 def stop_with_all_it_started(process: subprocess.Popen[Any]) -> None:
-    """End the process, then whatever is left of its session."""
+    """End the process, then the rest of its session."""
     process.terminate()
     try:
         process.wait(timeout=_PATIENCE)
@@ -146,13 +147,13 @@ def stop_with_all_it_started(process: subprocess.Popen[Any]) -> None:
 
 
 def _session_ended(group: int, ending: int) -> bool:
-    """Tell what is left to end, and give it some seconds: a run that has to stop notes it in Dagster."""
-    told, until = ending, time.monotonic() + _GRACE
+    """Send ``ending`` to the rest of a session, and wait some seconds: a run that stops records it in Dagster."""
+    number, until = ending, time.monotonic() + _GRACE
     while time.monotonic() < until:
         try:
-            os.killpg(group, told)
+            os.killpg(group, number)
         except ProcessLookupError:
             return True
-        told = _IS_ANYBODY_THERE
+        number = _EXISTS
         time.sleep(0.1)
     return False

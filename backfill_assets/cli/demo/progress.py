@@ -30,7 +30,7 @@ class BackfillProgressView:
     now: LauncherReport
     began: float = field(default_factory=time.monotonic)
     notes: dict[str, str] = field(default_factory=dict)
-    """The newest thing that each step said about its days."""
+    """The newest message of each step about its days."""
     begun: dict[str, float] = field(default_factory=dict)
 
     def hear(self, told: LauncherReport) -> None:
@@ -84,7 +84,7 @@ class BackfillProgressView:
 
 @contextmanager
 def shown(progress: BackfillProgressView) -> Iterator[Callable[[LauncherReport], None]]:
-    """Gives what to call with everything that is told."""
+    """Show the progress; yields the function that takes each report of the launcher."""
     screen = console()
     if not screen.is_terminal:
         yield _Lines(progress).hear

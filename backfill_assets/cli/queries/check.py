@@ -34,10 +34,11 @@ _MOST_GATES = 10
 def check(ctx: click.Context, dataset: str, as_json: bool) -> None:
     """Try the declaration of DATASET on the first file that has landed for it.
 
-    Says how many of its rows would be quarantined and why, which gates would hold their day back, and where a
-    transform gives other columns than its contract declares. Spark starts for it, which takes most of the time; of a
-    long file the first 10,000 lines are read. Nothing is written: no lakehouse is needed. The exit code is 1 when a row
-    would be quarantined, something is wrong, or nothing has landed.
+    Shows how many of its rows would be quarantined and why, which gates would hold their day back, and which transforms
+    return other columns than their contract declares. Of a long file, the first 10,000 lines are read. Starts Spark,
+    which takes most of the time. Writes nothing, and needs no lakehouse.
+
+    The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed.
     """
     from backfill_assets.datasets import registry
     from backfill_assets.landing.check import check_file, prepare_for_few_rows, schema_problems

@@ -1,4 +1,4 @@
-"""What ``backfill doctor`` looks at: each check gives one finding, and none changes anything."""
+"""The checks of ``backfill doctor``: each gives one finding, and none changes anything."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEAST_DISK, _ENOUGH_DISK = _GIB // 2, 5 * _GIB
 
 @dataclass(frozen=True)
 class MachineFinding:
-    """One thing that was looked at; a ``fail`` would keep a run from working."""
+    """The result of one check; a ``fail`` would stop a run."""
 
     what: str
     verdict: CheckVerdict

@@ -1,4 +1,4 @@
-"""``backfill diff``: what approving a plan would change, seen before anybody approves it."""
+"""``backfill diff``: what approving a plan would change, shown before it is approved."""
 
 from __future__ import annotations
 
@@ -37,8 +37,14 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("plan")
-@click.option("--sample", type=click.IntRange(min=0), default=10, show_default=True, help="Changed rows of each table.")
-@click.option("--kept", is_flag=True, help="Show the difference that was found last; starts no Spark.")
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many changed rows of each table to show.",
+)
+@click.option("--kept", is_flag=True, help="Show the newest stored difference, without Spark.")
 @click.option(
     "--html",
     "page",
@@ -48,15 +54,16 @@ Examples:
     metavar="FILE",
     help="Write a page with charts that needs no network.  [default: <home>/differences/<plan>.html]",
 )
-@click.option("--by-day", is_flag=True, help="Also a line for each day that differs.")
+@click.option("--by-day", is_flag=True, help="Also show a line for each day that differs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | None, by_day: bool, as_json: bool) -> None:
     """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
 
-    Rows added, removed and changed by key, sums of measures, the groups that differ most, and changed rows side by
-    side; personal columns are not shown. Days whose content is the same are not read. The difference is kept with the
-    plan. The exit code is 1 when an expectation of the plan is broken.
+    Shows how many rows are added, removed and changed (by key), the sums of measures, the groups that differ most, and
+    some changed rows side by side. Personal columns are not shown. Days with the same content are not read.
+
+    The difference is stored with the plan. The exit code is 1 if an expectation of the plan is broken.
     """
     settings = current_settings()
     found = _kept(settings, plan) if kept else _found(settings, plan, sample)

@@ -24,7 +24,7 @@ Examples:
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check Java, JARs, memory, disk, ports, landing zone, token key and lakehouse; say what to do.
 
-    Changes nothing. The exit code is 1 when something would keep a run from working.
+    Changes nothing. The exit code is 1 if something would stop a run.
     """
     from backfill_assets.cli.queries.checkup import examine
 

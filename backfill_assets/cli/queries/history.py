@@ -29,13 +29,15 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("table", required=False)
-@click.option("--days", "days_text", metavar="A..B", help="Only publications that touched one of these days.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option("--days", "days_text", metavar="A..B", help="Only publications that changed one of these days.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most publications to list."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def history(table: str | None, days_text: str | None, limit: int, as_json: bool) -> None:
-    """List publications, newest first: what they brought into which days, from what, by whom, and in place of what.
+    """List publications, newest first: their days, their inputs, who made them, and what they replaced.
 
-    Those that were aborted and those that are still under way are in the list.
+    Aborted publications, and those that are under way, are listed too.
     """
     from backfill_assets.published.history import history as told_by_log
     from backfill_assets.published.history import inputs

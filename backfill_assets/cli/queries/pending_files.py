@@ -1,4 +1,4 @@
-"""Landed files that a run would not take in, though the days it builds may have rows in them."""
+"""Landed files that a run would not ingest, though they may have rows of the days that it builds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 LATEST_DAYS = 35
-"""Rows that arrive later than this after their day are not looked for."""
+"""The check ignores rows that arrive more days than this after their own day."""
 _MOST_RANGES = 3
 
 
 @dataclass(frozen=True)
 class NotTakenIn:
-    """How many files of which arrival days wait for the raw table ``table``; ``problem`` says why nobody can tell."""
+    """Files that the raw table ``table`` has not ingested, by arrival day; ``problem`` says why they are not known."""
 
     table: str
     in_run: bool
@@ -39,7 +39,7 @@ class NotTakenIn:
         ranges = ", ".join(map(range_text, found[:_MOST_RANGES])) + (" and later" if found[_MOST_RANGES:] else "")
         add = f"add {days}" if self.in_run else f"first backfill run {self.table} {days}"
         return (
-            f"{self.table}: landed on {ranges} and not taken in: {sum(self.files.values())} file(s). "
+            f"{self.table}: landed on {ranges} and not ingested: {sum(self.files.values())} file(s). "
             f"If they may have rows of these days, {add}"
         )
 
@@ -105,7 +105,7 @@ def _pending(settings: Settings, table: str, source: Source, days: Collection[da
 
 
 def _arrivals(days: Sequence[date], in_run: bool) -> set[date]:
-    """Ended days on which rows of ``days`` may arrive; those of the run itself are taken in by it."""
+    """Ended days on which rows of ``days`` may arrive; the run itself ingests those of its own days."""
     ended = datetime.now(UTC).date() - timedelta(days=1)
     around = DayRange(min(days), max(days)).widened(after=LATEST_DAYS)
     return {day for day in around if day <= ended and not (in_run and day in set(days))}

@@ -1,4 +1,4 @@
-"""``backfill plan``: what a rebuild would do, what it costs and what speaks against it, before it is done."""
+"""``backfill plan``: what a rebuild would do, what it costs and what blocks it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,22 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("target")
-@click.option("--days", "days_text", metavar="A..B", help="The days of TARGET; weeks and months follow from them.")
-@click.option("--version", default="", metavar="V", help="Of TARGET's logic.  [default: the current one]")
-@click.option("--only-downstream", is_flag=True, help="Leave TARGET itself as it is.")
-@click.option("--source-too", is_flag=True, help="Also everything that TARGET is computed from.")
-@click.option("--force", is_flag=True, help="Also days that nothing has changed for.")
+@click.option(
+    "--days",
+    "days_text",
+    metavar="A..B",
+    help="The days of TARGET; weekly and monthly tables get the periods with these days.",
+)
+@click.option("--version", default="", metavar="V", help="The version of TARGET's logic.  [default: the current one]")
+@click.option("--only-downstream", is_flag=True, help="Rebuild only what is computed from TARGET.")
+@click.option("--source-too", is_flag=True, help="Also rebuild everything that TARGET is computed from.")
+@click.option("--force", is_flag=True, help="Also rebuild days that are unchanged.")
 @click.option(
     "--expect",
     "expected",
     multiple=True,
     metavar="TEXT",
-    help='Of the difference, judged by `backfill diff`: "revenue_eur < 2% a day", "weekends unchanged", '
+    help='Expect this of the difference; `backfill diff` judges it: "revenue_eur < 2% a day", "weekends unchanged", '
     '"rows unchanged", "currency=EUR unchanged". Can be given several times.',
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -64,10 +69,12 @@ def plan(
     as_json: bool,
     as_markdown: bool,
 ) -> None:
-    """Plan a rebuild of days of TARGET, a table, and of what is computed from it; or show the plan TARGET again.
+    """Plan a rebuild of days of the table TARGET and of what is computed from it.
 
-    Decided from logs alone: nothing is computed, and no Spark is started. The plan is kept in the lakehouse under its
-    id, which is a hash of its content. The exit code is 1 when a finding stops it, or when it has moved.
+    Reads logs only: nothing is computed, and Spark is not started. The plan is stored in the lakehouse, and its id is a
+    hash of its content. With the id as TARGET, the plan is shown again, with what has changed since.
+
+    The exit code is 1 if a finding blocks the plan, or if its inputs have changed since.
     """
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.plan.keep import look_again
@@ -95,7 +102,7 @@ def _scope(only_downstream: bool, source_too: bool) -> Scope:
     from backfill_assets.plan.records import Scope
 
     if only_downstream and source_too:
-        raise click.UsageError("--only-downstream and --source-too exclude each other.")
+        raise click.UsageError("--only-downstream and --source-too cannot be combined.")
     if only_downstream:
         return Scope.DOWNSTREAM
     return Scope.WHOLE if source_too else Scope.ONWARDS

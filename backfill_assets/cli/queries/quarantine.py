@@ -43,7 +43,7 @@ Examples:
 
 @click.group(epilog=_EPILOG)
 def quarantine() -> None:
-    """Look at rejected rows, and judge them again once the contract is mended."""
+    """Show rejected rows, and judge them again after the contract is fixed."""
 
 
 @quarantine.command("list", epilog=_LIST_EPILOG)
@@ -51,10 +51,10 @@ def quarantine() -> None:
 @click.option("--days", "days_text", metavar="A..B", help="Only rows of these days.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_reasons(table: str | None, days_text: str | None, as_json: bool) -> None:
-    """List why rows were rejected, by table and reason; of TABLE, or of every quarantine table.
+    """List why rows were rejected, by table and reason.
 
-    A row with two reasons is in two lines. Resolved are rows of which the source has landed an accepted version
-    since. No Spark is started.
+    Of TABLE, or of every quarantine table. A row with two reasons is counted in two lines. A row is resolved if the
+    source has landed an accepted version of it since. Starts no Spark.
     """
     from backfill_assets.landing.quarantine import groups, rejects_named
 
@@ -83,7 +83,7 @@ def _say(found: Sequence[Group]) -> None:
 
 
 def _unbelieved_days(found: Sequence[Group]) -> list[str]:
-    """What to do about days that are not possible as declared now; the rows may be right, and the declaration wrong."""
+    """What to do about days that the declaration does not allow: the rows may be right, and the declaration wrong."""
     from backfill_assets.landing.quarantine import rejects_named
     from backfill_assets.model.placement import IMPLAUSIBLE
 
@@ -111,13 +111,13 @@ def _as_json(group: Group) -> dict[str, Any]:
 @quarantine.command(epilog=_SHOW_EPILOG)
 @click.argument("table")
 @click.option("--day", "day_text", metavar="YYYY-MM-DD", required=True, help="The day.")
-@click.option("--reason", metavar="TEXT", help="Only rows with a reason that has this text in it.")
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many rows.")
+@click.option("--reason", metavar="TEXT", help="Only rows with a reason that contains this text.")
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="The most rows to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(table: str, day_text: str, reason: str | None, limit: int, as_json: bool) -> None:
-    """Show the rejected rows of one day of TABLE as they were landed: file, line, every reason, every value.
+    """Show the rejected rows of one day of TABLE as they landed.
 
-    Personal fields are tokens. No Spark is started.
+    With file, line, every reason and every value. Personal fields are tokens. Starts no Spark.
     """
     from backfill_assets.landing.quarantine import letters, rejects_named
     from backfill_assets.published.snapshot import Snapshot

@@ -27,9 +27,9 @@ _EPILOG = """
 \b
 Exit codes:
   0   every day came out equal
-  1   nothing was compared, for the reason that is said
+  1   nothing was compared; the message says why
   3   a day came out different
-  4   no day came out different, and some cannot be reproduced
+  4   no day came out different, but some cannot be reproduced
 
 \b
 Examples:
@@ -45,7 +45,7 @@ class DaysDiffer(CommandFailed):
 
 
 class DaysNotReproduced(CommandFailed):
-    """Some days cannot be computed again, and so are not proven; all others came out equal."""
+    """Some days cannot be computed again, so they are not proven; all others came out equal."""
 
     exit_code = 4
 
@@ -56,10 +56,10 @@ class DaysNotReproduced(CommandFailed):
 def reproduce(publication: str, as_json: bool) -> None:
     """Stage every day of every table of PUBLICATION again, and compare rows and checksums.
 
-    Each day is computed from the inputs that were recorded with it; landed files are taken in again. Days that an undo
-    put back or a compaction rewrote are computed as the publication did that computed them first. What cannot be
-    reproduced is named with the reason. Java, Spark, packages and commit are compared with those of then. Publishes
-    nothing. Starts Spark.
+    Each day is computed from the inputs that were recorded with it; landed files are ingested again. A day that an undo
+    put back or a compaction rewrote is computed as in the publication that first computed it. Days that cannot be
+    reproduced are listed with the reason. Java, Spark, packages and commit are compared with those of the publication.
+    Publishes nothing. Starts Spark.
     """
     with ExitStack() as stack:
         found = _staged_again(current_settings(), publication, stack)
@@ -71,7 +71,7 @@ def reproduce(publication: str, as_json: bool) -> None:
 
 
 def _judge(publication: str, found: Reproduction) -> None:
-    """Raise for what is not proven."""
+    """Raise if a day came out different or cannot be reproduced."""
     from backfill_assets.rebuild.reproduce import ReproductionVerdict
 
     of = f"of {len(found.days)} days"
@@ -143,7 +143,7 @@ def _reasons(days: Iterable[Reproduced]) -> Iterable[str]:
 
 
 def _put_back(days: Iterable[Reproduced]) -> Iterable[str]:
-    """Which earlier publications computed the days, where the one that was asked for did not."""
+    """The earlier publications that computed the days, if the requested one did not."""
     makers = sorted({day.computed_by for day in days if day.moved})
     if makers:
         yield f"Days that were only put back or compacted were computed by {', '.join(makers)}."

@@ -55,13 +55,13 @@ class _Day:
 @click.command(epilog=_EPILOG)
 @click.argument("table")
 @click.option("--day", "day_text", metavar="YYYY-MM-DD", required=True, help="The day.")
-@click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="At most so many rows.")
-@click.option("--publication", metavar="ID", help="As it was when this publication was closed.  [default: now]")
+@click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="The most rows to show.")
+@click.option("--publication", metavar="ID", help="Show the day as it was after this publication.  [default: now]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(table: str, day_text: str, limit: int, publication: str | None, as_json: bool) -> None:
     """Show one day of TABLE: status, publication, checksum, metrics, files, and its first rows.
 
-    Reads what is published, pinned to one entry of the publication log; no Spark is started.
+    Reads published data as of one entry of the publication log. Starts no Spark.
     """
     from backfill_assets.datasets import registry
 

@@ -1,4 +1,4 @@
-"""``backfill status``: which days of which tables are fresh, stale, missing or somebody else's."""
+"""``backfill status``: which days of which tables are fresh, stale, missing or a foreign write."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ Examples:
 
 @dataclass(frozen=True)
 class _Found:
-    """What there is to tell, for people or for scripts."""
+    """What the command prints, for people or for scripts."""
 
     lakehouse: str
     statuses: Statuses
     observed: LogView
     under_way: Sequence[PlanUnderWay]
     campaigns: Mapping[str, Sequence[CampaignDays]]
-    """By plan: what has become of the days that it is to bring."""
+    """By plan: the state of the days that it will publish."""
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("table", required=False)
-@click.option("--days", "days_text", metavar="A..B", help="Only these days.  [default: all that are known]")
+@click.option("--days", "days_text", metavar="A..B", help="Only these days.  [default: all known days]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(table: str | None, days_text: str | None, as_json: bool) -> None:
-    """Say which days of every table are fresh, stale, missing or written by somebody else.
+    """Show which days of every table are fresh, stale, missing or changed by a foreign write.
 
-    Goes by the publication log and the Delta logs alone: no data is read and no Spark is started. The exit code is 0
-    whatever the days are like.
+    A foreign write is one by a writer other than this project. Reads the publication log and the Delta logs only: no
+    data is read, and Spark is not started. The exit code is 0 for every status.
     """
     found = _look(table, DayRange.parse(days_text) if days_text else None)
     if as_json:
@@ -103,7 +103,7 @@ def _campaign_days(storage: Storage, plan: str, table: str | None) -> list[Campa
     from backfill_assets.plan.records import Plan
 
     if plan not in plan_ids(storage):
-        return []  # somebody has removed it: what is published can be told all the same
+        return []  # The plan was removed: the command still shows what is published.
     found = campaign_days(storage, Plan.from_json(kept_plan(storage, plan), id=plan))
     return [each for each in found if table in (None, each.table)]
 

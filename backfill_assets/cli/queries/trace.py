@@ -38,7 +38,7 @@ Examples:
 
 @dataclass(frozen=True)
 class _Told:
-    """A trail with all that is said about it; ``lines`` has what landed, by file and line."""
+    """A trail with its context; ``lines`` has what landed, by file and line."""
 
     trail: Trail
     fates: Sequence[LineFate]
@@ -50,7 +50,9 @@ class _Told:
 
 @click.command(epilog=_EPILOG)
 @click.argument("key")
-@click.option("--table", metavar="TABLE", help="The table whose key it is.  [default: every table with one row a key]")
+@click.option(
+    "--table", metavar="TABLE", help="The table that KEY belongs to.  [default: every table with one row a key]"
+)
 @click.option("--day", "day_text", metavar="YYYY-MM-DD", help="Only the rows of this event day.")
 @click.option(
     "--personal",
@@ -58,15 +60,17 @@ class _Told:
     prompt="Personal value",
     prompt_required=False,
     hide_input=True,
-    help=f"The landed value of the personal field that {_PERSONAL} stands for in KEY; asked for if TEXT is left out.",
+    help=f"The landed value for which {_PERSONAL} is written in KEY. Without TEXT, the command asks for it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def trace(key: str, table: str | None, day_text: str | None, personal: str | None, as_json: bool) -> None:
     """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
 
-    Everything is read as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
-    between columns: B01/2016-02-15T00:30:00Z. Personal fields are shown as their tokens, and are tokens in KEY; with
-    --personal, @ stands for the token of a value that you know. No Spark is started.
+    Reads all tables as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
+    between columns: B01/2016-02-15T00:30:00Z. Starts no Spark.
+
+    Personal fields are shown as tokens, and are tokens in KEY. If you know the value and not the token, write @ for it
+    in KEY and give the value with --personal.
     """
     from backfill_assets.landing.trace import trails
     from backfill_assets.published.snapshot import Snapshot
@@ -95,7 +99,7 @@ def _with_token(key: str, personal: str, settings: Settings) -> str:
     parts = key.split(BETWEEN)
     if _PERSONAL not in parts:
         raise InvalidRequest(
-            f"The key has no {_PERSONAL} that --personal could stand for.",
+            f"The key has no {_PERSONAL} for --personal to replace.",
             hint=f"Write {_PERSONAL} where the token is in the key: {_PERSONAL}/2016-02-15T00:30:00Z",
         )
     require_same_key(open_storage(settings), settings.token_key_file)
@@ -153,7 +157,7 @@ def _say(told: _Told) -> None:
 
 
 def _in_words(found: Found) -> str:
-    """What a person looks for in a row: its key, or for landed rows its place, and its numbers."""
+    """The values that identify a row: its key, or for landed rows its place, and its numbers."""
     from backfill_assets.datasets import registry
 
     row, table = found.row, registry.table(found.table)

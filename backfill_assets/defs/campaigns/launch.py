@@ -1,4 +1,4 @@
-"""Where a campaign begins and where it is taken back, for people who click: two assets beside the nine steps."""
+"""Two assets beside the nine steps of a campaign: to plan and start it in the UI, and to roll it back."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Mapping, Sequence
@@ -51,20 +51,20 @@ class StartsCampaigns(Protocol):
 
 
 class PlanConfig(dg.Config):
-    """What a person writes into the launchpad: the words of ``backfill plan`` and ``backfill run PLAN --daemon``."""
+    """The configuration in the launchpad: the options of ``backfill plan`` and ``backfill run PLAN --daemon``."""
 
-    target: str = Field(description="The table to rebuild; or a plan's id, to look at it again or to start it.")
-    days: str = Field(default="", description="Of the table: 2017-03-01..2017-05-29")
-    version: str = Field(default="", description="Of its logic; the current one if it is empty.")
-    scope: Scope = Field(default=Scope.ONWARDS, description="ONWARDS: the table and what is computed from it.")
-    force: bool = Field(default=False, description="Also days that nothing has changed for.")
+    target: str = Field(description="The table to rebuild; or the id of a plan, to show it again or to start it.")
+    days: str = Field(default="", description="The days of the table: 2017-03-01..2017-05-29")
+    version: str = Field(default="", description="The version of its logic; if empty, the current one.")
+    scope: Scope = Field(default=Scope.ONWARDS, description="ONWARDS rebuilds the table and what is computed from it.")
+    force: bool = Field(default=False, description="Also rebuild days that are unchanged.")
     expect: list[str] = Field(
-        default=[], description='Of the difference: "weekends unchanged", "revenue_eur < 2% a day".'
+        default=[], description='Expectations of the difference: "weekends unchanged", "revenue_eur < 2% a day".'
     )
-    start: bool = Field(default=False, description="Carry it out: the sensor `campaigns` moves it along.")
-    waves: str = Field(default=str(Shares()), description="How many of the days are staged by the end of each wave.")
-    limits: str = Field(default="", description='When it stops by itself: "deviation=2%,gates=20%,seconds=3600".')
-    roll_back_if_wrong: bool = Field(default=False, description="If a published day is not as it was staged.")
+    start: bool = Field(default=False, description="Start the plan: the sensor `campaigns` carries it out.")
+    waves: str = Field(default=str(Shares()), description="The share of the days staged by the end of each wave.")
+    limits: str = Field(default="", description='Limits that stop it: "deviation=2%,gates=20%,seconds=3600".')
+    roll_back_if_wrong: bool = Field(default=False, description="Roll back if a published day is not as staged.")
 
 
 def launch_assets(tables: Mapping[str, Partitions], pool: str | None = None) -> list[dg.AssetsDefinition]:
@@ -80,7 +80,7 @@ def _planned() -> dg.AssetsDefinition:
         key=PLANNED,
         group_name=GROUP,
         description="Before step 1. A plan from what you write in the launchpad, computed from logs alone and kept. "
-        "With `start: true` the daemon carries it out, up to where somebody has to approve it.",
+        "With `start: true` the daemon carries it out until it waits for approval.",
     )
     def planned(
         context: dg.AssetExecutionContext, config: PlanConfig, backfill: dg.ResourceParam[StartsCampaigns]

@@ -1,7 +1,7 @@
 """Shadow copies of the assets: what a campaign stages on its timeline, day by day, as native backfills.
 
-A materialized partition of ``shadow/<table>`` means that the day is staged, not that anybody can read it. A day that is
-held back has no materialization, and fails with the reason.
+A materialized partition of ``shadow/<table>`` means that the day is staged; readers do not see it yet. A day that is
+held back has no materialization: its run fails with the reason.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -92,7 +92,7 @@ def _spec(table: str, step: Step, cadences: Mapping[str, Cadence]) -> dg.AssetSp
             for name in reads
         ],
         group_name=SHADOW,
-        description=f"Days of `{table}` on the timeline of a campaign: staged and judged, and read by nobody.",
+        description=f"Days of `{table}` on the timeline of a campaign: staged and judged. Readers do not see them.",
         kinds={"spark", "delta"},
         tags={CADENCE_TAG: step.cadence.value},
         skippable=True,

@@ -8,10 +8,9 @@ tick reads the journal again, finds what is under way, and launches what is miss
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import dagster as dg
-from dagster._core.storage.tags import RETRY_NUMBER_TAG, SENSOR_NAME_TAG
 
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
@@ -23,6 +22,7 @@ from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import is_alive, is_backfill_alive
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.private_dagster import RETRY_NUMBER_TAG, SENSOR_NAME_TAG, BaseAssetGraph
 from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
@@ -30,9 +30,6 @@ from backfill_assets.plan.durations import band, spent_by_step, time_of
 from backfill_assets.publication.outbox import NoticeDelivery, Sender
 from backfill_assets.publication.senders import log_writer
 from backfill_assets.publication_log.log import PublicationLog
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 GROUP, SENSOR = "campaign", "campaigns"
 PLANNED = dg.AssetKey([GROUP, "planned"])
@@ -43,14 +40,14 @@ EVERY_SECONDS = 30
 _MOST_ATTEMPTS = 3
 CAMPAIGNS = dg.DynamicPartitionsDefinition(name="campaigns")
 _DESCRIPTIONS = {
-    CampaignStep.TELL_BEFORE: "People are told what is going to be rebuilt; `backfill status` says so on its tables.",
-    CampaignStep.VERIFY_SOURCE: "What has landed is taken in, and every pinned input is read afresh.",
-    CampaignStep.PIN: "Where the inputs stand is written down, and which files keep arriving.",
+    CampaignStep.TELL_BEFORE: "A notice says what is going to be rebuilt; `backfill status` shows it with the tables.",
+    CampaignStep.VERIFY_SOURCE: "What has landed is ingested, and every pinned input is read again.",
+    CampaignStep.PIN: "The versions of the inputs are recorded, and landed files that are not in them.",
     CampaignStep.SHADOW: "Every day is staged on the campaign's timeline, after all waves of shadow backfills.",
     CampaignStep.VALIDATE: "What is staged is compared with what is published. Approve it, or stop here.",
     CampaignStep.CUT_OVER: "All tables are published at once. Materializing this by hand approves the campaign.",
-    CampaignStep.DOWNSTREAM: "What was published is read afresh; what is made of it and was not staged is built.",
-    CampaignStep.TELL_AFTER: "The notice that was written with the publication is delivered.",
+    CampaignStep.DOWNSTREAM: "Published days are read again; downstream days that were not staged are built.",
+    CampaignStep.TELL_AFTER: "The notice that was stored with the publication is sent.",
     CampaignStep.DECOMMISSION: "The rollback window is over: the timelines are closed.",
 }
 _WITH_SPARK = {
@@ -129,7 +126,7 @@ def _step_asset(
             tell_of_publication(context.instance, log, tables, str(told["publication"]), context.run.run_id)
         for report in told.get("reports", ()):
             context.log_event(_notice_on(str(report), at, step))
-        yield dg.MaterializeResult(metadata={"told": dg.MetadataValue.md(markdown(step, told)), **_times(at, step)})
+        yield dg.MaterializeResult(metadata={"report": dg.MetadataValue.md(markdown(step, told)), **_times(at, step)})
 
     return do
 
@@ -153,7 +150,7 @@ def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObse
 
 
 def _judge_wave(at: CampaignRun, wave: int) -> None:
-    """The wave's shadow backfill has ended; what a dead run left out of it is staged first."""
+    """Judge the wave after its shadow backfill has ended. Days that a dead run left out are staged first."""
     if at.state.waves_done <= wave:
         at.judge_wave(wave, at.stage_wave(wave))
 
@@ -161,7 +158,7 @@ def _judge_wave(at: CampaignRun, wave: int) -> None:
 def _done_in_order(
     at: CampaignRun, step: CampaignStep, context: dg.AssetExecutionContext, backfill: CarriesCampaigns
 ) -> dict[str, Any]:
-    """A step that is done already is only told again; one whose turn has not come is refused."""
+    """The step's report. A step that is done is not done again; a step whose turn has not come is refused."""
     course = at.state
     if step in course.done and not course.rolled_back:
         return dict(course.done[step].told)
@@ -175,12 +172,12 @@ def _done_in_order(
 
 
 def approves(tags: Mapping[str, str]) -> bool:
-    """Whether a run of `cut_over` was launched by somebody who looked: not by the sensor, and not by a retry."""
+    """True if a person launched this run of `cut_over`, which approves the campaign: no sensor, and no retry."""
     return MOVE_TAG not in tags and RETRY_NUMBER_TAG not in tags
 
 
 def campaign_sensor() -> dg.SensorDefinition:
-    """On from the start: it moves only campaigns that somebody started with `backfill run PLAN --daemon`."""
+    """On from the start: it carries out only campaigns that were started with `backfill run PLAN --daemon`."""
 
     @dg.sensor(
         name=SENSOR,
@@ -210,7 +207,7 @@ def campaign_sensor() -> dg.SensorDefinition:
 
 @dataclass(frozen=True)
 class _Moved:
-    """What a tick does about one campaign: a run, or only words."""
+    """What a tick does about one campaign: it requests a run, or says why not."""
 
     campaign: str
     words: str
@@ -240,9 +237,10 @@ def _moved(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", at: Campa
 def _wave_backfill(
     instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", at: CampaignRun, wave: int
 ) -> str | None:
-    """Launch the shadow backfill of a wave; None once it has ended, however it did: the judge looks at the days.
+    """Launch the shadow backfill of a wave; None once it has ended, in success or failure: its days are judged next.
 
-    One whose run was killed where nobody could look for it never ends: after an hour without a word it counts as ended.
+    If its run was killed on a machine that this one cannot check, it never ends: without an event for an hour, it
+    counts as ended.
     """
     backfill_id = f"{at.campaign}-w{wave}r{at.state.resumes}"
     days = at.days_of(wave)
@@ -265,7 +263,7 @@ def _wave_backfill(
 
 
 def _requested(instance: dg.DagsterInstance, at: CampaignRun, move: Move) -> _Moved:
-    """A run for the move, unless one is under way. One that died without a word is followed by another."""
+    """A run for the move, unless one is alive. After a dead run, which had no event for an hour, another follows."""
     key = f"{at.campaign}-{move.step or f'wave{move.wave}'}-r{at.state.resumes}a{at.state.approvals}"
     earlier = instance.get_run_records(filters=dg.RunsFilter(tags={MOVE_TAG: key}))
     now = datetime.now(UTC)

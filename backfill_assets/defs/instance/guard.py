@@ -1,4 +1,4 @@
-"""A Dagster instance remembers one lakehouse: told of two, it would show as materialized what only the other has."""
+"""A Dagster instance belongs to one lakehouse: with two, it would show days as materialized that one of them lacks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _KEY = "backfill_assets/lakehouse"
 
 
 def require_own_lakehouse(instance: dg.DagsterInstance, lakehouse: str) -> None:
-    """Remember ``lakehouse`` as the one that ``instance`` is about; raise if it is about another that still exists.
+    """Record ``lakehouse`` as the one of ``instance``; raise if it belongs to another that still exists.
 
-    A lakehouse that was moved or removed no longer speaks against its successor.
+    After a lakehouse was moved or removed, another one can take its place.
     """
     known = instance.daemon_cursor_storage.get_cursor_values({_KEY}).get(_KEY)
     if known == lakehouse:

@@ -6,22 +6,24 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
-from dagster._core.definitions.events import AssetKeyPartitionKey
-from dagster._core.definitions.utils import MAX_TITLE_LENGTH
-from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionStatus, PartitionBackfill
-from dagster._core.storage.tags import BACKFILL_ID_TAG
-from dagster._core.utils import make_new_backfill_id
 
 from backfill_assets.days import Cadence
+from backfill_assets.defs.private_dagster import (
+    BACKFILL_ID_TAG,
+    BULK_ACTION_TERMINAL_STATUSES,
+    MAX_TITLE_LENGTH,
+    AssetGraphSubset,
+    AssetKeyPartitionKey,
+    BaseAssetGraph,
+    BulkActionStatus,
+    PartitionBackfill,
+    make_new_backfill_id,
+)
 from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 _LONGEST_ID = 32
 _NEWEST_RECORDS = 20
@@ -37,10 +39,10 @@ class BackfillProgress:
     steps: Mapping[str, str]
     step_seconds: Mapping[str, float]
     message: str = ""
-    """The newest thing that a run said about its days, with the time left."""
+    """The newest message of a run about its days, with the time left."""
     error: str = ""
     failure: str = ""
-    """What the step that failed said, with what to do next."""
+    """The message of the step that failed, with what to do next."""
 
     @property
     def ended(self) -> bool:
@@ -119,7 +121,7 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
 
 
 def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
-    """End a backfill whose daemon and runs are dead: nobody would take its runs for running, or take it up again.
+    """End a backfill whose daemon and runs are dead: no run is shown as running then, and no daemon resumes it.
 
     While a daemon lives, cancel in the UI instead: it stops the runs themselves.
     """

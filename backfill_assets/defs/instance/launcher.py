@@ -12,22 +12,20 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.campaigns.shadow import SHADOW
 from backfill_assets.defs.instance.launch import BackfillProgress, cancel_backfill, launch_backfill, watch
+from backfill_assets.defs.private_dagster import BaseAssetGraph
 from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.errors import BackfillError, InvalidRequest
 
-if TYPE_CHECKING:
-    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 when every day was published, 1 when not, 2 when the request cannot be meant."""
+    """Exit code 0: every day was published. 1: some were not. 2: the request is invalid."""
     asked = _parser().parse_args(arguments)
     try:
         return _cancel(asked.cancel) if asked.cancel else _launch_and_follow(asked)

@@ -1,8 +1,8 @@
-"""The run launcher of ``dagster.yaml``: Dagster's own, which can also say whether the process of a run is gone.
+"""The run launcher of ``dagster.yaml``: Dagster's own, which also detects that the process of a run is gone.
 
-A run that is killed cannot report its end. Its code server does, if that lives on; when all of it was killed, Dagster
-would show the run as started for ever, keep its place in the queue, and never end its backfill. Dagster's monitoring
-daemon asks this launcher every few seconds.
+A run that is killed cannot report its end. Its code server reports it; but if that was killed too, Dagster would show
+the run as started for ever, keep its place in the queue, and never end its backfill. So Dagster's monitoring daemon
+asks this launcher every few seconds.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from __future__ import annotations
 import json
 
 import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
-from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
-from dagster._core.storage.tags import GRPC_INFO_TAG
 
+from backfill_assets.defs.private_dagster import GRPC_INFO_TAG, CheckRunHealthResult, DefaultRunLauncher, WorkerStatus
 from backfill_assets.spark.service import command_line
 
 _THIS_MACHINE = {"localhost", "127.0.0.1"}
 _STARTED = "Started process for run"
 _OF_A_RUN = "multiprocessing"
-"""Stands in the command line of every process that a code server starts a run in."""
+"""Is in the command line of every process that a code server starts for a run."""
 
 
 class LocalRunLauncher(DefaultRunLauncher):
-    """Runs are processes of a code server on this machine; of other runs it says that they live."""
+    """Checks the processes of runs that a code server on this machine has started. Reports all other runs as alive."""
 
     @property
     def supports_check_run_worker_health(self) -> bool:
@@ -36,7 +34,7 @@ class LocalRunLauncher(DefaultRunLauncher):
         return CheckRunHealthResult(WorkerStatus.FAILED, f"its process {pid} is gone: it was killed")
 
     def _process_of(self, run: dg.DagsterRun) -> int | None:
-        """None for a run that never said so, such as one in the process of a command, or whose server is elsewhere."""
+        """The run's process id; None if it recorded none, as in a command, or if its server is on another machine."""
         if json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("host") not in _THIS_MACHINE:
             return None
         events = self._instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT).records

@@ -6,29 +6,27 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
-from dagster._core.execution.backfill import (
+
+from backfill_assets.days import DayRange, parse_day
+from backfill_assets.defs.private_dagster import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
     BULK_ACTION_TERMINAL_STATUSES,
+    NOT_FINISHED_STATUSES,
+    PARTITION_NAME_TAG,
     BulkActionsFilter,
     BulkActionStatus,
     PartitionBackfill,
 )
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
-from dagster._core.storage.tags import (
-    ASSET_PARTITION_RANGE_END_TAG,
-    ASSET_PARTITION_RANGE_START_TAG,
-    BACKFILL_ID_TAG,
-    PARTITION_NAME_TAG,
-)
-
-from backfill_assets.days import DayRange, parse_day
 from backfill_assets.defs.watchdogs import JOB
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.upkeep.trouble import WriteUnderWay
 
 PATIENCE = timedelta(hours=1)
-"""A started run that has said nothing for so long is taken for dead.
+"""A started run without an event for this long counts as dead.
 
-It may have been killed where nobody could look for its process: see :mod:`backfill_assets.defs.instance.run_launcher`.
+Its process may have been killed on another machine: see :mod:`backfill_assets.defs.instance.run_launcher`.
 """
 
 
@@ -66,7 +64,7 @@ def _days_of_run(run: dg.DagsterRun) -> Collection[date] | None:
     try:
         return DayRange(parse_day(first or one or ""), parse_day(last or one or ""))
     except InvalidRequest:
-        # Without partitions, or with those of something else: it may write whatever its tables have.
+        # Its partitions are not days, or it has none: it may write any day of its tables.
         return None
 
 
@@ -80,7 +78,7 @@ def _days_of_backfill(backfill: PartitionBackfill) -> dict[str, frozenset[date]]
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
-    """Not ended, and somebody still works on it: a daemon that has just begun, or a run that is alive."""
+    """Has it not ended, and was it launched lately, or has it a run that is alive or ended lately?"""
     if backfill.status in BULK_ACTION_TERMINAL_STATUSES:
         return False
     records = instance.get_run_records(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill.backfill_id}))
@@ -96,7 +94,7 @@ def _goes_on(backfill: PartitionBackfill, alive: Sequence[dg.DagsterRun], now: d
 
 
 def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
-    """Did any run or backfill ever ask for ``table``, whatever became of it?"""
+    """Did any run or backfill ever target ``table``, in success or failure?"""
     key = dg.AssetKey(table)
     planned = instance.event_log_storage.get_latest_storage_id_by_partition(
         key, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
@@ -107,7 +105,7 @@ def ever_targeted(instance: dg.DagsterInstance, table: str) -> bool:
 
 
 def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) -> bool:
-    """Waiting in the queue is no sign of death; the newest event of one that was started is its last sign of life."""
+    """A queued run is alive. A started run is alive if its newest event is younger than :data:`PATIENCE`."""
     run = record.dagster_run
     if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
         return True
@@ -117,7 +115,7 @@ def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) 
 
 
 def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:
-    """A run of a job without a selection of its own may write whatever the job has: taken for all tables."""
+    """The tables that a run selects; without a selection all tables, but none for a run of the watchdogs."""
     if run.asset_selection:
         return {key.to_user_string() for key in run.asset_selection} & set(tables)
     return set() if run.job_name == JOB else set(tables)

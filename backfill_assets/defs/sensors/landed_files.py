@@ -1,4 +1,4 @@
-"""The sensor ``landed_files``: launches what landed and no run asks for. It lists names, and hashes no file."""
+"""The sensor ``landed_files``: launches backfills of landed days that no run has asked for. It lists names only."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import hashlib
@@ -8,13 +8,13 @@ from datetime import UTC, date, datetime
 from typing import Protocol
 
 import dagster as dg
-from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from backfill_assets.datasets.chains import chains
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_tables, ever_targeted
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage
@@ -42,8 +42,9 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
     @dg.sensor(
         name=SENSOR,
         description=(
-            "Launches one backfill of all landed days for a dataset that nobody ever built, and one of the arrival "
-            "days whose folder got files after they were taken in. What late rows make stale is for `repairs`."
+            "Launches one backfill of all landed days for a dataset that was never built, and one of the arrival "
+            "days whose folder got files after they were ingested. "
+            "The sensor `repairs` builds what late rows make stale."
         ),
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -65,7 +66,7 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
             context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
         listings = {landed.dataset.name: _listing(landed.files) for chain in found for landed in chain}
         return dg.SensorResult(
-            skip_reason="\n".join(told) or "Everything that landed is taken in, or has its schedule.",
+            skip_reason="\n".join(told) or "Everything that landed is ingested, or its schedule will ingest it.",
             cursor=json.dumps(listings),
         )
 

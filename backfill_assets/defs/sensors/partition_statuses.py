@@ -1,7 +1,7 @@
-"""Puts Dagster's partition statuses right where they differ from the publication log.
+"""Corrects Dagster's partition statuses where they differ from the publication log.
 
-A run tells Dagster of each day that it publishes. One that is killed between publishing and telling leaves a day that
-is published and shown as missing or failed; so does a rollback, and a late row in a day outside its run.
+A run reports each day that it publishes to Dagster. If it is killed between publishing and reporting, the day is
+published and shown as missing or failed. A rollback has the same effect, and a late row in a day outside its run.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -12,16 +12,16 @@ from typing import Protocol
 from uuid import NAMESPACE_URL, uuid5
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
-from dagster._core.definitions.data_version import CODE_VERSION_TAG
-from dagster._core.events import DagsterEvent
-from dagster._core.instance.utils import RUNLESS_JOB_NAME
 
 from backfill_assets.defs.events import day_metadata, evaluation
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.private_dagster import (
+    CODE_VERSION_TAG,
+    RUNLESS_JOB_NAME,
+    AssetCheckEvaluationTargetMaterializationData,
+    DagsterEvent,
+)
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.publication_log.log import PublicationLog
@@ -32,7 +32,7 @@ SENSOR = "partition_statuses"
 TOLD_BY = "told_by"
 _EVERY_SECONDS = 60
 _PATIENCE = timedelta(minutes=10)
-"""A run that has published tells of it within seconds; one that has not by then was killed without a trace."""
+"""A run reports what it has published within seconds; a run that has not reported it by then was killed."""
 PartitionStatuses = Mapping[tuple[str, str], str]
 
 
@@ -51,7 +51,7 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
     @dg.sensor(
         name=SENSOR,
         description=(
-            "Tells Dagster of published days that no run told it of: after a killed run, a rollback, or late rows. "
+            "Reports published days to Dagster that no run has reported: after a killed run, a rollback, or late rows. "
             "Launches nothing."
         ),
         minimum_interval_seconds=_EVERY_SECONDS,
@@ -66,7 +66,7 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
         require_own_lakehouse(context.instance, backfill.lakehouse())
         found = put_statuses_right(context.instance, log, tables, settled=int(context.cursor or -1))
         told = len(found.published) + len(found.withdrawn)
-        reason = f"Told Dagster of {told} day(s)." if told else "Partition statuses and publication log agree."
+        reason = f"Reported {told} day(s) to Dagster." if told else "Partition statuses and publication log agree."
         return dg.SensorResult(skip_reason=reason, cursor=str(found.settled))
 
     return partition_statuses
@@ -80,7 +80,7 @@ def put_statuses_right(
     settled: int = -1,
     now: datetime | None = None,
 ) -> Corrections:
-    """Report a materialization and its gates for each day published after ``settled`` that Dagster was not told of."""
+    """Report a materialization and its gates for each day published after ``settled`` that Dagster does not show."""
     known = [
         state
         for state in log.day_states(log.head(), tables).values()
@@ -117,7 +117,7 @@ def tell_of_publication(
 
 
 def _inputs_first(states: Iterable[DayState], tables: Iterable[str]) -> list[DayState]:
-    """In the order of ``tables``: Dagster takes a day for outdated that is older than what it was made of."""
+    """In the order of ``tables``: a day that is older than its inputs is outdated to Dagster."""
     order = {table: place for place, table in enumerate(tables)}
     return sorted(states, key=lambda state: (order[state.table], state.day))
 
@@ -149,7 +149,7 @@ def _newest_ids(instance: dg.DagsterInstance, table: str, days: Collection[str])
 
 @dataclass(frozen=True)
 class _RunBehind:
-    """The run that published; a made-up id stands for what was published without Dagster, as by a rollback."""
+    """The run that published; what was published without Dagster, as by a rollback, gets a made-up id."""
 
     run_id: str
     under_way: bool
@@ -167,7 +167,7 @@ def _tell_published(
     instance: dg.DagsterInstance,
     state: DayState,
     run_id: str,
-    by: str = f"the sensor {SENSOR}: no run told Dagster of this publication",
+    by: str = f"the sensor {SENSOR}: no run reported this publication to Dagster",
 ) -> None:
     day = built_from_log(state, {}, {}, reused=True)
     told_by = dg.MetadataValue.text(by)
@@ -183,8 +183,8 @@ def _tell_published(
 
 
 def _tell_gates(instance: dg.DagsterInstance, gates: dg.AssetCheckEvaluation, run_id: str) -> None:
-    # Dagster keeps one evaluation of a check for each partition and run, and takes "no run" for a run: the second
-    # evaluation without one would be refused.
+    # Dagster keeps one evaluation of a check for each partition and run. "No run" counts as a run: a second
+    # evaluation without a run would be refused.
     event = DagsterEvent(
         event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
         event_specific_data=gates,

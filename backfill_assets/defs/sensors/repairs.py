@@ -1,4 +1,4 @@
-"""The sensor ``repairs``: launches a native backfill of exactly the days that are not as they must be."""
+"""The sensor ``repairs``: launches a native backfill of exactly the days that need repair."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import re
@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import dagster as dg
-from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
-from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_days
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG, BaseAssetGraph, PartitionKeyFilter
+from backfill_assets.defs.private_dagster import AssetCheckExecutionRecordStatus as Status
 from backfill_assets.defs.specs import GATES
 from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
 from backfill_assets.errors import InvalidRequest
@@ -28,9 +27,6 @@ from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
 from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, StaleReason
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
@@ -48,16 +44,16 @@ class ProvidesLakehouse(Protocol):
 
 
 def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
-    """On from the start: most wrong days are put right before anybody looks."""
+    """On from the start: most wrong days are repaired before a person sees them."""
     steps = in_build_order(datasets)
 
     @dg.sensor(
         name=SENSOR,
         description=(
-            "Builds days again that are not as they must be (a failed watchdog, a foreign write, late rows, changed "
+            "Builds days again that need repair (a failed watchdog, a foreign write, late rows, changed "
             "inputs, days that can be built and never were) and what is downstream: one backfill for each reason, at "
-            "most three attempts. Each day is built with the version that it was published with. New code over "
-            "history, and raw tables, are for people: the tick says what to do."
+            "most three attempts. Each day is built with the version that it was published with. It "
+            "leaves new code over history, and raw tables, to people: the tick says what to do."
         ),
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -72,7 +68,7 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
         told = list(_in_words(decision))
         for line in told:
             context.log.info(line)
-        return dg.SkipReason("\n".join(told) or "Every published day is as it must be.")
+        return dg.SkipReason("\n".join(told) or "Nothing to repair.")
 
     return repairs
 
@@ -80,7 +76,7 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
 def decide(
     instance: dg.DagsterInstance, lakehouse: str, steps: Sequence[Step], partitions: Mapping[str, Partitions]
 ) -> RepairDecision:
-    """What is under way is asked first: what ends before the lakehouse is looked at is waited for, not done twice."""
+    """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
     busy = busy_days(instance, partitions)
     earlier = list(_earlier(instance))
     storage = Storage(lakehouse)
@@ -142,7 +138,7 @@ def _in_words(decision: RepairDecision) -> Iterator[str]:
 
 
 def _earlier(instance: dg.DagsterInstance) -> Iterator[tuple[str, date, str, str]]:
-    """Table, day, reason and evidence of everything that was repaired before, whatever became of it."""
+    """Table, day, reason and evidence of every earlier repair, in success or failure."""
     newest = instance.get_backfills(limit=_NEWEST)
     for backfill in (each for each in newest if each.tags.get(REPAIR_TAG) == each.backfill_id):
         for found in _TROUBLE.finditer(backfill.description or ""):
@@ -152,7 +148,7 @@ def _earlier(instance: dg.DagsterInstance) -> Iterator[tuple[str, date, str, str
 def _failed_watches(
     instance: dg.DagsterInstance, tables: Iterable[str], forced: Collection[TableDay]
 ) -> list[FailedWatch]:
-    """A repair under way or failed has planned the check anew: its newest verdict is still the one before."""
+    """A check that a repair has planned again, and that has not run since, still has its verdict from before."""
     failed = []
     for table, day, status in _check_statuses(instance, [watchdog_key(table) for table in tables]):
         if status is Status.FAILED or (status is Status.PLANNED and (table, day) in forced):

@@ -163,6 +163,6 @@ def test_the_sensor_looks_at_each_publication_once(
     builder.log = lakehouse.publisher.log
     _publish(lakehouse, "p1", 1)
     first = tick(None)
-    assert (first.skip_message, first.run_requests) == ("Told Dagster of 2 day(s).", [])
+    assert (first.skip_message, first.run_requests) == ("Reported 2 day(s) to Dagster.", [])
     second = tick(first.cursor)
     assert (second.skip_message, second.cursor) == ("Partition statuses and publication log agree.", first.cursor)

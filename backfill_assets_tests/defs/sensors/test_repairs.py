@@ -98,7 +98,7 @@ def _days(backfill: PartitionBackfill) -> dict[str, set[str]]:
 
 def test_nothing_wrong_launches_nothing(world: World) -> None:
     """It is on from the start: on a sound lakehouse it only says so."""
-    assert world.tick() == "Every published day is as it must be."
+    assert world.tick() == "Nothing to repair."
     assert world.backfills() == []
 
 
@@ -170,7 +170,7 @@ def test_a_repair_that_worked_is_over(world: World) -> None:
     world.tick()
     publish_chain(world.lakehouse, "again", [DAY])
     world.end(BulkActionStatus.COMPLETED_SUCCESS)
-    assert world.tick() == "Every published day is as it must be."
+    assert world.tick() == "Nothing to repair."
 
 
 def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
@@ -265,7 +265,7 @@ def test_raw_is_right_again_once_the_published_files_are_restored(world: World) 
     world.lakehouse.write_past_the_protocol("raw_sales", DAY, [7])
     assert "For a person" in world.tick()
     world.lakehouse.newest("raw_sales").restore(before)
-    assert world.tick() == "Every published day is as it must be."
+    assert world.tick() == "Nothing to repair."
     world.late_row(DAY)
     assert "Launched" in world.tick()
 

@@ -1,0 +1,88 @@
+"""What this package uses of Dagster's private modules: they change without notice, so this one module knows them.
+
+Tried with Dagster 1.13.27, the version in ``uv.lock``. After an upgrade, read this list first. `import dagster` loads
+all of these modules but ``execution.backfill``; the daemon's modules are loaded on demand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
+from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
+from dagster._core.definitions.assets.graph.base_asset_graph import BaseAssetGraph
+from dagster._core.definitions.data_version import CODE_VERSION_TAG
+from dagster._core.definitions.events import AssetKeyPartitionKey
+from dagster._core.definitions.partitions.partitioned_schedule import UnresolvedPartitionedAssetScheduleDefinition
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.definitions.utils import MAX_TITLE_LENGTH
+from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.events import DagsterEvent
+from dagster._core.execution.backfill import (
+    BULK_ACTION_TERMINAL_STATUSES,
+    BulkActionsFilter,
+    BulkActionStatus,
+    PartitionBackfill,
+)
+from dagster._core.instance.utils import RUNLESS_JOB_NAME
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    BACKFILL_ID_TAG,
+    GRPC_INFO_TAG,
+    PARTITION_NAME_TAG,
+    PRIORITY_TAG,
+    RETRY_NUMBER_TAG,
+    SCHEDULE_NAME_TAG,
+    SENSOR_NAME_TAG,
+    USER_TAG,
+)
+from dagster._core.utils import make_new_backfill_id
+
+__all__ = [
+    "ASSET_PARTITION_RANGE_END_TAG",  # the last day of a run that builds a range of days
+    "ASSET_PARTITION_RANGE_START_TAG",  # the first day of such a run
+    "BACKFILL_ID_TAG",  # the backfill that a run belongs to
+    "BULK_ACTION_TERMINAL_STATUSES",  # the statuses of a backfill that has ended
+    "CODE_VERSION_TAG",  # the code version of a materialization that is reported without a run
+    "GRPC_INFO_TAG",  # the code server that a run was started by, and its host
+    "MAX_TITLE_LENGTH",  # the most characters of a backfill's title
+    "NOT_FINISHED_STATUSES",  # the statuses of a run that has not ended
+    "PARTITION_NAME_TAG",  # the day of a run that builds one day
+    "PRIORITY_TAG",  # the place of a run in the queue
+    "RETRY_NUMBER_TAG",  # set on a run that Dagster retries by itself
+    "RUNLESS_JOB_NAME",  # the job name of events that are reported without a run
+    "SCHEDULE_NAME_TAG",  # the schedule that launched a run
+    "SENSOR_NAME_TAG",  # the sensor that launched a run
+    "USER_TAG",  # the person who launched a run
+    "AssetCheckEvaluationTargetMaterializationData",  # the materialization that a check's evaluation is about
+    "AssetCheckExecutionRecordStatus",  # how a check of a day came out
+    "AssetGraphSubset",  # the tables and days of a backfill
+    "AssetKeyPartitionKey",  # a table and a day in such a subset
+    "BaseAssetGraph",  # the type of a repository's asset graph
+    "BulkActionStatus",  # the status of a backfill
+    "BulkActionsFilter",  # the backfills to list
+    "CheckRunHealthResult",  # what a run launcher answers Dagster's monitoring daemon
+    "DagsterEvent",  # an event, to report evaluations of checks without a run
+    "DefaultRunLauncher",  # Dagster's own run launcher
+    "PartitionBackfill",  # a backfill, to launch and to read
+    "PartitionKeyFilter",  # the days whose check results to read
+    "UnresolvedAssetJobDefinition",  # the type that `dg.define_asset_job` returns
+    "UnresolvedPartitionedAssetScheduleDefinition",  # the type of a schedule of such a job
+    "WorkerStatus",  # whether the process of a run is alive
+    "daemon_modules",
+    "make_new_backfill_id",  # the id of a backfill that is launched
+]
+
+
+def daemon_modules() -> tuple[Any, Any]:
+    """``cli`` and ``controller`` of ``dagster-daemon``, to run it with a shorter interval. Loads the daemon's code."""
+    from dagster._daemon import cli, controller
+
+    return cli, controller
