@@ -59,7 +59,7 @@ def test_spark_names_the_line_of_a_column_when_it_is_told_to(
     no_number = spark.createDataFrame([("12,50",)], "sales_value string")
     with pytest.raises(NumberFormatException) as failed:
         no_number.select(F.col("sales_value").cast("int")).collect()
-    assert ("test_java_lookups.py" in str(failed.value)) is named
+    assert ("test_lookups.py" in str(failed.value)) is named
 
 
 def test_profiles_tell_pyspark_not_to_look_for_the_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

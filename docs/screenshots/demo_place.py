@@ -29,7 +29,7 @@ _BROKEN_SHARE = 0.22
 """More than the fifth that a gate lets pass; less than a fifth of what there is once the lines have come again."""
 _PATIENCE = 180.0
 _GRACE = 20.0
-_IS_ANYBODY_THERE = 0
+_EXISTS = 0
 
 
 def fresh_home() -> dict[str, str]:
@@ -109,7 +109,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     for ending in (signal.SIGTERM, signal.SIGKILL):
         told, until = int(ending), time.monotonic() + _GRACE
         while _signalled(process, told) and time.monotonic() < until:
-            told = _IS_ANYBODY_THERE
+            told = _EXISTS
             time.sleep(0.2)
 
 
