@@ -1,4 +1,4 @@
-"""Counts, amounts, periods and Markdown for people. Pure."""
+"""Days, counts, amounts and Markdown for people. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.days import Cadence
+from backfill_assets.days import Cadence, DayRange, contiguous
 
 _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for itself; an underscore within a word is none of it."""
@@ -41,6 +41,27 @@ _MOST_DIGITS = 6
 
 def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural(noun)}"
+
+
+def format_range(days: DayRange) -> str:
+    """``2017-03-01..2017-03-03``; one day is ``2017-03-01``."""
+    return str(days.first) if len(days) == 1 else str(days)
+
+
+def format_ranges(days: Iterable[date], most: int | None = None) -> str:
+    """Days as ranges: ``2017-03-01..2017-03-03, 2017-03-06``; of more than ``most`` ranges the first."""
+    return format_first([format_range(each) for each in contiguous(days)], most)
+
+
+def format_first(texts: Sequence[str], most: int | None) -> str:
+    """The first ``most`` texts, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(texts) - most} more" if most is not None and len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def days_options(days: Iterable[date], most: int | None = None) -> str:
+    """The first ``most`` ranges as options of a command: ``--days 2017-03-01..2017-03-03 --days 2017-03-06``."""
+    return " ".join(f"--days {format_range(each)}" for each in contiguous(days)[:most])
 
 
 def period(days: Sequence[date], cadence: Cadence = Cadence.DAILY) -> str:

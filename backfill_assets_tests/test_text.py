@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from backfill_assets.campaign import text as campaign_text
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
-from backfill_assets.text import bullets, escaped, markdown_table
+from backfill_assets.text import bullets, days_options, escaped, format_first, format_ranges, markdown_table
 
+DAYS = [date(2017, 3, day) for day in (6, 1, 2, 3, 9)]
 ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
 
 
@@ -37,3 +40,12 @@ def test_what_a_step_tells_is_literal_but_the_difference() -> None:
     )
     assert "<b>" not in page and "## Difference\n\n| a |" in page
     assert sum("Put it back" in line for line in page.splitlines()) == 4
+
+
+def test_days_are_written_as_ranges() -> None:
+    """In order, one day as it is; of many ranges the first."""
+    assert format_ranges(DAYS) == "2017-03-01..2017-03-03, 2017-03-06, 2017-03-09"
+    assert format_ranges(DAYS, 3) == format_ranges(DAYS)
+    assert format_ranges(DAYS, 1) == "2017-03-01..2017-03-03 and 2 more"
+    assert days_options(DAYS, 2) == "--days 2017-03-01..2017-03-03 --days 2017-03-06"
+    assert format_ranges([]) == days_options([]) == format_first([], 2) == ""

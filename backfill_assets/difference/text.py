@@ -8,8 +8,7 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import ROWS, ChangedRow, DayCompared, GroupsCompared, Sums, TableCompared
 from backfill_assets.difference.sentences import change, table_sentence, unit
 from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
-from backfill_assets.plan.records import as_ranges
-from backfill_assets.text import UNKNOWN, amount, counted, escaped, markdown_table, named
+from backfill_assets.text import UNKNOWN, amount, counted, escaped, format_ranges, markdown_table, named
 
 COUNT_COLUMNS = (
     *("table", "periods", "differ", "held back", "not staged"),
@@ -34,9 +33,8 @@ def count_row(table: TableCompared) -> tuple[str, ...]:
     rows, differing = table.rows, table.differing
     held, absent = _held_back(table), len(table.days) - len(table.known)
     numbers = (len(table.days), len(differing), held, absent, rows.added, rows.removed, rows.changed, rows.unchanged)
-    ranges = as_ranges(day.day for day in differing)
-    more = f" and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else ""
-    return (table.table, *(f"{number:,}" for number in numbers), ", ".join(ranges[:_MOST_RANGES]) + more)
+    ranges = format_ranges((day.day for day in differing), _MOST_RANGES)
+    return (table.table, *(f"{number:,}" for number in numbers), ranges)
 
 
 def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:

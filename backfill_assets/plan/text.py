@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.durations import band, basis_line, estimate_line, together
 from backfill_assets.plan.records import Estimate, Lookback, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
-from backfill_assets.text import UNKNOWN, bullets, markdown_table
+from backfill_assets.text import UNKNOWN, bullets, format_first, markdown_table
 
 STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "rows written", "written", "time")
 STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "written", "time")
@@ -112,9 +112,8 @@ def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def ranges(found: Ranges, most: int = _MOST_RANGES) -> str:
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + more
+def ranges(found: Ranges) -> str:
+    return format_first(found, _MOST_RANGES)
 
 
 def duration(seconds: float) -> str:
