@@ -5,9 +5,10 @@ from __future__ import annotations
 import calendar
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from decimal import Decimal
+from difflib import get_close_matches
 
 from backfill_assets.days import Cadence, DayRange, contiguous
 
@@ -62,6 +63,17 @@ def format_first(texts: Sequence[str], most: int | None) -> str:
 def days_options(days: Iterable[date], most: int | None = None) -> str:
     """The first ``most`` ranges as options of a command: ``--days 2017-03-01..2017-03-03 --days 2017-03-06``."""
     return " ".join(f"--days {format_range(each)}" for each in contiguous(days)[:most])
+
+
+def suggest_name(name: str, known: Collection[str], otherwise: str = "") -> str:
+    """The nearest of ``known`` as a question; ``otherwise`` if none is near."""
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]}?" if near else otherwise
+
+
+def suggest_or_list(name: str, known: Collection[str], title: str) -> str:
+    """The nearest of ``known`` as a question, or all of them: ``Datasets: fx_rates, sales.``"""
+    return suggest_name(name, known, f"{title}: {', '.join(known) or 'none'}.")
 
 
 def period(days: Sequence[date], cadence: Cadence = Cadence.DAILY) -> str:

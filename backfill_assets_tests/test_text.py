@@ -6,7 +6,16 @@ from datetime import date
 
 from backfill_assets.campaign import text as campaign_text
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
-from backfill_assets.text import bullets, days_options, escaped, format_first, format_ranges, markdown_table
+from backfill_assets.text import (
+    bullets,
+    days_options,
+    escaped,
+    format_first,
+    format_ranges,
+    markdown_table,
+    suggest_name,
+    suggest_or_list,
+)
 
 DAYS = [date(2017, 3, day) for day in (6, 1, 2, 3, 9)]
 ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
@@ -49,3 +58,11 @@ def test_days_are_written_as_ranges() -> None:
     assert format_ranges(DAYS, 1) == "2017-03-01..2017-03-03 and 2 more"
     assert days_options(DAYS, 2) == "--days 2017-03-01..2017-03-03 --days 2017-03-06"
     assert format_ranges([]) == days_options([]) == format_first([], 2) == ""
+
+
+def test_the_nearest_name_is_suggested() -> None:
+    """Where none is near, all are listed, or the text of the caller is the hint."""
+    assert suggest_or_list("sale", ["fx_rates", "sales"], "Datasets") == "Did you mean sales?"
+    assert suggest_or_list("x", ["fx_rates", "sales"], "Datasets") == "Datasets: fx_rates, sales."
+    assert suggest_or_list("x", [], "Datasets") == "Datasets: none."
+    assert (suggest_name("x", ["sales"]), suggest_name("x", ["sales"], "Make one.")) == ("", "Make one.")
