@@ -40,8 +40,8 @@ UNKNOWN = "unknown"
 _MOST_DIGITS = 6
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun if count == 1 else plural(noun)}"
+def format_count(count: int, noun: str) -> str:
+    return f"{count:,} {noun if count == 1 else pluralize(noun)}"
 
 
 def format_range(days: DayRange) -> str:
@@ -109,7 +109,7 @@ def named(column: str) -> str:
     return column.removesuffix("_id").replace("_", " ")
 
 
-def plural(noun: str) -> str:
+def pluralize(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"

@@ -1,18 +1,26 @@
-"""Errors and values in Markdown are read literally."""
+"""Markdown is read literally; days, counts and names are written in one way."""
 
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
+
+import pytest
 
 from backfill_assets.campaign import text as campaign_text
+from backfill_assets.days import Cadence
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.text import (
     bullets,
     days_options,
     escaped,
+    format_count,
     format_first,
     format_ranges,
     markdown_table,
+    percent,
+    period,
+    pluralize,
     suggest_name,
     suggest_or_list,
 )
@@ -66,3 +74,39 @@ def test_the_nearest_name_is_suggested() -> None:
     assert suggest_or_list("x", ["fx_rates", "sales"], "Datasets") == "Datasets: fx_rates, sales."
     assert suggest_or_list("x", [], "Datasets") == "Datasets: none."
     assert (suggest_name("x", ["sales"]), suggest_name("x", ["sales"], "Make one.")) == ("", "Make one.")
+
+
+def test_periods_have_names() -> None:
+    """A month by its name, a week by its days."""
+    first = date(2017, 3, 1)
+    assert period([first]) == "2017-03-01"
+    assert period([first, date(2017, 5, 29)]) == "2017-03-01..2017-05-29"
+    assert period([date(2017, 2, 27), date(2017, 3, 6)], Cadence.WEEKLY) == "2017-02-27..2017-03-12"
+    assert period([first], Cadence.MONTHLY) == "March 2017"
+    assert period([first, date(2017, 5, 1)], Cadence.MONTHLY) == "March 2017 to May 2017"
+
+
+def test_counts_have_their_noun() -> None:
+    assert [format_count(count, "day") for count in (0, 1, 1200)] == ["0 days", "1 day", "1,200 days"]
+    assert [pluralize(noun) for noun in ("currency", "store", "day", "class")] == [
+        "currencies",
+        "stores",
+        "days",
+        "classes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        ("0.1234", "+12.3 %"),
+        ("-0.0041", "-0.41 %"),
+        ("0.0000041", "+0.00041 %"),
+        ("0", "0 %"),
+        ("1E-12", "under 0.000001 %"),
+        ("-25", "-2,500.0 %"),
+    ],
+)
+def test_shares_keep_digits_that_say_something(share: str, told: str) -> None:
+    """A change is never shown as none."""
+    assert percent(Decimal(share)) == told

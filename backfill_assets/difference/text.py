@@ -8,7 +8,7 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import ROWS, ChangedRow, DayCompared, GroupsCompared, Sums, TableCompared
 from backfill_assets.difference.sentences import change, table_sentence, unit
 from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
-from backfill_assets.text import UNKNOWN, amount, counted, escaped, format_ranges, markdown_table, named
+from backfill_assets.text import UNKNOWN, amount, escaped, format_count, format_ranges, markdown_table, named
 
 COUNT_COLUMNS = (
     *("table", "periods", "differ", "held back", "not staged"),
@@ -100,9 +100,9 @@ def notes(table: TableCompared) -> list[str]:
     """What a reader of the numbers has to know."""
     found = []
     if held := _held_back(table):
-        found.append(f"{counted(held, unit(table))} failed the gates and would not be published.")
+        found.append(f"{format_count(held, unit(table))} failed the gates and would not be published.")
     if absent := len(table.days) - len(table.known):
-        found.append(f"Not staged yet: {counted(absent, unit(table))}. No sum or count here includes them.")
+        found.append(f"Not staged yet: {format_count(absent, unit(table))}. No sum or count here includes them.")
     if table.whole_rows and table.differing:
         found.append(
             "Rows are compared as a whole: there is no key that stands for one row, so none counts as changed."
@@ -138,7 +138,7 @@ def _table_parts(table: TableCompared) -> Iterator[str]:
     columns = day_columns(table)
     yield markdown_table(columns, days, columns[2:])
     if more := len(table.differing) - len(days):
-        yield f"and {counted(more, unit(table))} more"
+        yield f"and {format_count(more, unit(table))} more"
     if groups := group_rows(table, _MARKDOWN_GROUPS):
         yield markdown_table(GROUP_COLUMNS[1:], [row[1:] for row in groups], GROUP_NUMBERS)
     if sample := sample_rows(table, _MARKDOWN_SAMPLE):
@@ -163,7 +163,7 @@ def _group_rows(table: TableCompared, groups: GroupsCompared, most: int) -> list
 def more_groups(groups: GroupsCompared, shown: int) -> str:
     """How many differing groups are not shown."""
     more = groups.differing - min(shown, sum(each.rows.differing > 0 for each in groups.most))
-    return f"and {counted(more, named(groups.column))} more" if more > 0 else ""
+    return f"and {format_count(more, named(groups.column))} more" if more > 0 else ""
 
 
 def _sums(found: Sums | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.durations import band, basis_line, estimate_line, together
 from backfill_assets.plan.records import Estimate, Lookback, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
-from backfill_assets.text import UNKNOWN, bullets, format_first, markdown_table
+from backfill_assets.text import UNKNOWN, bullets, format_count, format_first, markdown_table
 
 STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "rows written", "written", "time")
 STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "written", "time")
@@ -27,7 +27,7 @@ def headline(plan: Plan) -> str:
     if not tables:
         return f"{plan.asked.target} {plan.asked.days}{version}: nothing to rebuild, every day is fresh."
     periods = sum(len(step.days) for step in tables)
-    of = f"{len(tables)} step" if len(tables) == 1 else f"{len(tables)} steps"
+    of = format_count(len(tables), "step")
     return f"{plan.asked.target} {plan.asked.days}{version}, {plan.asked.scope}: {periods:,} days and periods of {of}."
 
 
@@ -57,7 +57,7 @@ def cost_line(plan: Plan) -> str:
     all_unknown = all(step.name in plan.cost.unknown for step in plan.steps if step.rebuild)
     if seconds is None or core_seconds is None or all_unknown:
         return f"Computing the days: {unknown}."
-    cores = f"{plan.cost.cores} core{'s' * (plan.cost.cores > 1)}"
+    cores = format_count(plan.cost.cores, "core")
     time = f"{duration(seconds)} on {cores} ({core_seconds:,.0f} core seconds)"
     price = "set BACKFILL_CORE_HOUR_PRICE to have a cost" if plan.cost.money is None else f"costs {plan.cost.money}"
     more = f"; {unknown}" if plan.cost.unknown else ""
@@ -159,7 +159,7 @@ def _kept(pinned: Pinned, now: datetime) -> str:
     if pinned.files_may_go is None:
         return "all in main"
     days = (pinned.files_may_go - now).days
-    return f"may go in {days} day{'s' * (days != 1)}" if days >= 0 else "may be gone"
+    return f"may go in {format_count(days, 'day')}" if days >= 0 else "may be gone"
 
 
 def _as_of(each: Lookback) -> str:
