@@ -6,7 +6,7 @@ import calendar
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 
@@ -16,7 +16,7 @@ _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for itself; an underscore within a word is none of it."""
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """``text`` on one line, to be read literally."""
     found = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKS.sub(lambda mark: f"\\{mark[0]}", found)
@@ -25,13 +25,13 @@ def escaped(text: str) -> str:
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
     """A table of literal cells; the columns ``numbers`` are aligned to the right."""
     under = ["---:" if name in numbers else "---" for name in columns]
-    lines = [columns, under, *([escaped(cell) for cell in row] for row in rows)]
+    lines = [columns, under, *([escape_markdown(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def bullets(lines: Iterable[str]) -> str:
     """A list of literal lines."""
-    return "\n".join(f"- {escaped(line)}" for line in lines)
+    return "\n".join(f"- {escape_markdown(line)}" for line in lines)
 
 
 UNKNOWN = "unknown"
@@ -63,6 +63,23 @@ def format_first(texts: Sequence[str], most: int | None) -> str:
 def days_options(days: Iterable[date], most: int | None = None) -> str:
     """The first ``most`` ranges as options of a command: ``--days 2017-03-01..2017-03-03 --days 2017-03-06``."""
     return " ".join(f"--days {format_range(each)}" for each in contiguous(days)[:most])
+
+
+def format_duration(seconds: float) -> str:
+    """``8.3 s``, ``45 s``, and ``0:02:05`` from two minutes on."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))
+
+
+def format_size(size: int | None) -> str:
+    """Bytes for people: ``1.4 MiB``."""
+    if size is None:
+        return UNKNOWN
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size} B"
 
 
 def suggest_name(name: str, known: Collection[str], otherwise: str = "") -> str:
@@ -104,7 +121,7 @@ def amount(value: Decimal) -> str:
     return f"{value:,}"
 
 
-def named(column: str) -> str:
+def column_label(column: str) -> str:
     """A column for people: ``revenue eur``, ``store``."""
     return column.removesuffix("_id").replace("_", " ")
 

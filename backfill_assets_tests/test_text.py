@@ -13,10 +13,12 @@ from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.text import (
     bullets,
     days_options,
-    escaped,
+    escape_markdown,
     format_count,
+    format_duration,
     format_first,
     format_ranges,
+    format_size,
     markdown_table,
     percent,
     period,
@@ -31,10 +33,10 @@ ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
 
 def test_an_error_is_one_literal_line() -> None:
     """No tag, no link, no column and no line of its own; words with underscores stay readable."""
-    found = escaped(ERROR)
+    found = escape_markdown(ERROR)
     assert "\n" not in found and "<b>" not in found
     assert found == "t: &lt;b>no&lt;/b> column \\| \\`a_b\\` \\[x\\](y) \\*z\\* -> Put it back"
-    assert escaped("_a_ fact_daily_revenue") == "\\_a\\_ fact_daily_revenue"
+    assert escape_markdown("_a_ fact_daily_revenue") == "\\_a\\_ fact_daily_revenue"
 
 
 def test_a_table_and_a_list_keep_their_shape() -> None:
@@ -94,6 +96,17 @@ def test_counts_have_their_noun() -> None:
         "days",
         "classes",
     ]
+
+
+def test_sizes_and_durations_have_a_fitting_unit() -> None:
+    assert [format_size(size) for size in (None, 1000, 2**10, 1_500_000, 2**40)] == [
+        "unknown",
+        "1000 B",
+        "1.0 KiB",
+        "1.4 MiB",
+        "1,024.0 GiB",
+    ]
+    assert [format_duration(seconds) for seconds in (8.26, 45.2, 125)] == ["8.3 s", "45 s", "0:02:05"]
 
 
 @pytest.mark.parametrize(

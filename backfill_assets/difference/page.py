@@ -29,7 +29,7 @@ from backfill_assets.difference.text import (
     verdict_rows,
 )
 from backfill_assets.plan.durations import TIME_COLUMNS, TIME_NUMBERS
-from backfill_assets.text import format_count, named
+from backfill_assets.text import column_label, format_count
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -151,8 +151,8 @@ def _groups(table: TableCompared) -> Iterator[str]:
         alone = table.model_copy(update={"groups": (groups,)})
         found = [row[2:] for row in group_rows(alone, _GROUPS)]
         if found:
-            noun = named(groups.column)
-            measure = named(table.measures[0] if table.measures else ROWS)
+            noun = column_label(groups.column)
+            measure = column_label(table.measures[0] if table.measures else ROWS)
             of = f"{groups.differing:,} of {format_count(groups.groups, noun)}"
             yield f"<h3>By {escape(noun)}: {escape(of)} differ, by {escape(measure)}</h3>"
             yield _rows((noun, *GROUP_COLUMNS[3:]), found, GROUP_NUMBERS)

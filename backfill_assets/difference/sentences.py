@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.days import Cadence
 from backfill_assets.difference.records import ROWS, GroupsCompared, Sums, TableCompared
-from backfill_assets.text import UNKNOWN, amount, format_count, named, percent, period, pluralize
+from backfill_assets.text import UNKNOWN, amount, column_label, format_count, percent, period, pluralize
 
 _MOST_NAMED = 3
 _PERIODS = {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}
@@ -47,16 +47,16 @@ def _main_change(table: TableCompared) -> str:
     totals = {measure: table.total(measure) for measure in (*table.measures, ROWS)}
     for measure, found in totals.items():
         if found is not None and found.change:
-            return f"{named(measure)} {change(found)}"
+            return f"{column_label(measure)} {change(found)}"
     if unknown := [measure for measure, found in totals.items() if found is None]:
-        return f"{named(unknown[0])} {UNKNOWN}"
+        return f"{column_label(unknown[0])} {UNKNOWN}"
     rows = table.rows.differing
     sums = " although no sum does" if table.measures else ""
     return f"{format_count(rows, 'row')} {'changes' if rows == 1 else 'change'}{sums}"
 
 
 def _groups(found: GroupsCompared) -> str:
-    noun = named(found.column)
+    noun = column_label(found.column)
     if not found.differing or found.groups == 1:
         return ""
     if found.differing == found.groups:

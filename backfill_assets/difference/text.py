@@ -8,7 +8,15 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import ROWS, ChangedRow, DayCompared, GroupsCompared, Sums, TableCompared
 from backfill_assets.difference.sentences import change, table_sentence, unit
 from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
-from backfill_assets.text import UNKNOWN, amount, escaped, format_count, format_ranges, markdown_table, named
+from backfill_assets.text import (
+    UNKNOWN,
+    amount,
+    column_label,
+    escape_markdown,
+    format_count,
+    format_ranges,
+    markdown_table,
+)
 
 COUNT_COLUMNS = (
     *("table", "periods", "differ", "held back", "not staged"),
@@ -45,7 +53,7 @@ def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
 
 def day_columns(table: TableCompared) -> tuple[str, ...]:
     """What :func:`day_row` tells of a day; numbers from the third on."""
-    measure = named(_told_by_day(table))
+    measure = column_label(_told_by_day(table))
     return (unit(table), "is", *_COUNTS, f"{measure} before", f"{measure} after", "change")
 
 
@@ -116,7 +124,7 @@ def _held_back(table: TableCompared) -> int:
 
 def difference_markdown(difference: Difference) -> str:
     """The whole difference, for a page, a pull request, or metadata in the UI."""
-    parts = [f"## Difference of {difference.plan}", f"**{escaped(difference.sentence)}**"]
+    parts = [f"## Difference of {difference.plan}", f"**{escape_markdown(difference.sentence)}**"]
     if difference.verdicts:
         parts.append(markdown_table(VERDICT_COLUMNS, verdict_rows(difference)))
     parts.append(markdown_table(COUNT_COLUMNS, map(count_row, difference.tables), COUNT_NUMBERS))
@@ -132,8 +140,8 @@ def difference_markdown(difference: Difference) -> str:
 
 def _table_parts(table: TableCompared) -> Iterator[str]:
     yield f"### {table.table}"
-    yield escaped(table_sentence(table))
-    yield from map(escaped, notes(table))
+    yield escape_markdown(table_sentence(table))
+    yield from map(escape_markdown, notes(table))
     days = [day_row(table, day) for day in table.differing[:_MARKDOWN_DAYS]]
     columns = day_columns(table)
     yield markdown_table(columns, days, columns[2:])
@@ -163,7 +171,7 @@ def _group_rows(table: TableCompared, groups: GroupsCompared, most: int) -> list
 def more_groups(groups: GroupsCompared, shown: int) -> str:
     """How many differing groups are not shown."""
     more = groups.differing - min(shown, sum(each.rows.differing > 0 for each in groups.most))
-    return f"and {format_count(more, named(groups.column))} more" if more > 0 else ""
+    return f"and {format_count(more, column_label(groups.column))} more" if more > 0 else ""
 
 
 def _sums(found: Sums | None) -> tuple[str, ...]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.durations import band, basis_line, estimate_line, together
 from backfill_assets.plan.records import Estimate, Lookback, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
-from backfill_assets.text import UNKNOWN, bullets, format_count, format_first, markdown_table
+from backfill_assets.text import (
+    UNKNOWN,
+    bullets,
+    format_count,
+    format_duration,
+    format_first,
+    format_size,
+    markdown_table,
+)
 
 STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "rows written", "written", "time")
 STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "written", "time")
@@ -58,7 +66,7 @@ def cost_line(plan: Plan) -> str:
     if seconds is None or core_seconds is None or all_unknown:
         return f"Computing the days: {unknown}."
     cores = format_count(plan.cost.cores, "core")
-    time = f"{duration(seconds)} on {cores} ({core_seconds:,.0f} core seconds)"
+    time = f"{format_duration(seconds)} on {cores} ({core_seconds:,.0f} core seconds)"
     price = "set BACKFILL_CORE_HOUR_PRICE to have a cost" if plan.cost.money is None else f"costs {plan.cost.money}"
     more = f"; {unknown}" if plan.cost.unknown else ""
     return f"Computing the days: about {time}, {price}{more}."
@@ -116,22 +124,6 @@ def ranges(found: Ranges) -> str:
     return format_first(found, _MOST_RANGES)
 
 
-def duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))
-
-
-def size(found: int | None) -> str:
-    """Bytes for people: ``1.4 MiB``."""
-    if found is None:
-        return UNKNOWN
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if found >= factor:
-            return f"{found / factor:,.1f} {unit}"
-    return f"{found} B"
-
-
 def _step_row(step: PlannedStep) -> tuple[str, ...]:
     why = "; ".join(f"{why}: {ranges(found)}" for why, found in step.rebuild.items())
     volumes = _volumes(step.estimate) if step.rebuild else ("", "", "", "", "")
@@ -141,10 +133,10 @@ def _step_row(step: PlannedStep) -> tuple[str, ...]:
 def _volumes(estimate: Estimate) -> tuple[str, ...]:
     return (
         UNKNOWN if estimate.rows_read is None else f"{estimate.rows_read:,}",
-        size(estimate.bytes_read),
+        format_size(estimate.bytes_read),
         UNKNOWN if estimate.rows_written is None else f"{estimate.rows_written:,}",
-        size(estimate.bytes_written),
-        UNKNOWN if estimate.seconds is None else duration(estimate.seconds),
+        format_size(estimate.bytes_written),
+        UNKNOWN if estimate.seconds is None else format_duration(estimate.seconds),
     )
 
 
