@@ -117,8 +117,3 @@ def contiguous(days: Iterable[date]) -> list[DayRange]:
         else:
             ends.append((day, day))
     return [DayRange(first, last) for first, last in ends]
-
-
-def last_ended_day(now_utc_date: date) -> date:
-    """The newest day whose arrivals are complete: yesterday, in UTC."""
-    return now_utc_date - timedelta(days=1)

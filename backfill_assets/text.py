@@ -1,21 +1,22 @@
-"""Counts, amounts, periods and Markdown for people. Pure."""
+"""Days, counts, amounts and Markdown for people. Pure."""
 
 from __future__ import annotations
 
 import calendar
 import math
 import re
-from collections.abc import Iterable, Sequence
-from datetime import date
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date, timedelta
 from decimal import Decimal
+from difflib import get_close_matches
 
-from backfill_assets.days import Cadence
+from backfill_assets.days import Cadence, DayRange, contiguous
 
 _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
 """The characters that Markdown interprets; it leaves an underscore within a word alone."""
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """``text`` on one line, to be read literally."""
     found = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKS.sub(lambda mark: f"\\{mark[0]}", found)
@@ -24,13 +25,13 @@ def escaped(text: str) -> str:
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
     """A table of literal cells; the columns ``numbers`` are aligned to the right."""
     under = ["---:" if name in numbers else "---" for name in columns]
-    lines = [columns, under, *([escaped(cell) for cell in row] for row in rows)]
+    lines = [columns, under, *([escape_markdown(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def bullets(lines: Iterable[str]) -> str:
     """A list of literal lines."""
-    return "\n".join(f"- {escaped(line)}" for line in lines)
+    return "\n".join(f"- {escape_markdown(line)}" for line in lines)
 
 
 UNKNOWN = "unknown"
@@ -39,8 +40,57 @@ UNKNOWN = "unknown"
 _MOST_DIGITS = 6
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun if count == 1 else plural(noun)}"
+def format_count(count: int, noun: str) -> str:
+    return f"{count:,} {noun if count == 1 else pluralize(noun)}"
+
+
+def format_range(days: DayRange) -> str:
+    """``2017-03-01..2017-03-03``; one day is ``2017-03-01``."""
+    return str(days.first) if len(days) == 1 else str(days)
+
+
+def format_ranges(days: Iterable[date], most: int | None = None) -> str:
+    """Days as ranges: ``2017-03-01..2017-03-03, 2017-03-06``; of more than ``most`` ranges the first."""
+    return format_first([format_range(each) for each in contiguous(days)], most)
+
+
+def format_first(texts: Sequence[str], most: int | None) -> str:
+    """The first ``most`` texts, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(texts) - most} more" if most is not None and len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def days_options(days: Iterable[date], most: int | None = None) -> str:
+    """The first ``most`` ranges as options of a command: ``--days 2017-03-01..2017-03-03 --days 2017-03-06``."""
+    return " ".join(f"--days {format_range(each)}" for each in contiguous(days)[:most])
+
+
+def format_duration(seconds: float) -> str:
+    """``8.3 s``, ``45 s``, and ``0:02:05`` from two minutes on."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))
+
+
+def format_size(size: int | None) -> str:
+    """Bytes for people: ``1.4 MiB``."""
+    if size is None:
+        return UNKNOWN
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size} B"
+
+
+def suggest_name(name: str, known: Collection[str], otherwise: str = "") -> str:
+    """The nearest of ``known`` as a question; ``otherwise`` if none is near."""
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean {near[0]}?" if near else otherwise
+
+
+def suggest_or_list(name: str, known: Collection[str], title: str) -> str:
+    """The nearest of ``known`` as a question, or all of them: ``Datasets: fx_rates, sales.``"""
+    return suggest_name(name, known, f"{title}: {', '.join(known) or 'none'}.")
 
 
 def period(days: Sequence[date], cadence: Cadence = Cadence.DAILY) -> str:
@@ -71,12 +121,12 @@ def amount(value: Decimal) -> str:
     return f"{value:,}"
 
 
-def named(column: str) -> str:
+def column_label(column: str) -> str:
     """A column for people: ``revenue eur``, ``store``."""
     return column.removesuffix("_id").replace("_", " ")
 
 
-def plural(noun: str) -> str:
+def pluralize(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"

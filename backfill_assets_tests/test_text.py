@@ -1,20 +1,42 @@
-"""Errors and values in Markdown are read literally."""
+"""Markdown is read literally; days, counts and names are written in one way."""
 
 from __future__ import annotations
 
-from backfill_assets.campaign import text as campaign_text
-from backfill_assets.lakehouse.campaign_journal import CampaignStep
-from backfill_assets.text import bullets, escaped, markdown_table
+from datetime import date
+from decimal import Decimal
 
+import pytest
+
+from backfill_assets.campaign import text as campaign_text
+from backfill_assets.days import Cadence
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
+from backfill_assets.text import (
+    bullets,
+    days_options,
+    escape_markdown,
+    format_count,
+    format_duration,
+    format_first,
+    format_ranges,
+    format_size,
+    markdown_table,
+    percent,
+    period,
+    pluralize,
+    suggest_name,
+    suggest_or_list,
+)
+
+DAYS = [date(2017, 3, day) for day in (6, 1, 2, 3, 9)]
 ERROR = "t: <b>no</b> column | `a_b` [x](y) *z*\n  -> Put it back"
 
 
 def test_an_error_is_one_literal_line() -> None:
     """No tag, no link, no column and no line of its own; words with underscores stay readable."""
-    found = escaped(ERROR)
+    found = escape_markdown(ERROR)
     assert "\n" not in found and "<b>" not in found
     assert found == "t: &lt;b>no&lt;/b> column \\| \\`a_b\\` \\[x\\](y) \\*z\\* -> Put it back"
-    assert escaped("_a_ fact_daily_revenue") == "\\_a\\_ fact_daily_revenue"
+    assert escape_markdown("_a_ fact_daily_revenue") == "\\_a\\_ fact_daily_revenue"
 
 
 def test_a_table_and_a_list_keep_their_shape() -> None:
@@ -37,3 +59,67 @@ def test_what_a_step_tells_is_literal_but_the_difference() -> None:
     )
     assert "<b>" not in page and "## Difference\n\n| a |" in page
     assert sum("Put it back" in line for line in page.splitlines()) == 4
+
+
+def test_days_are_written_as_ranges() -> None:
+    """In order, one day as it is; of many ranges the first."""
+    assert format_ranges(DAYS) == "2017-03-01..2017-03-03, 2017-03-06, 2017-03-09"
+    assert format_ranges(DAYS, 3) == format_ranges(DAYS)
+    assert format_ranges(DAYS, 1) == "2017-03-01..2017-03-03 and 2 more"
+    assert days_options(DAYS, 2) == "--days 2017-03-01..2017-03-03 --days 2017-03-06"
+    assert format_ranges([]) == days_options([]) == format_first([], 2) == ""
+
+
+def test_the_nearest_name_is_suggested() -> None:
+    """Where none is near, all are listed, or the text of the caller is the hint."""
+    assert suggest_or_list("sale", ["fx_rates", "sales"], "Datasets") == "Did you mean sales?"
+    assert suggest_or_list("x", ["fx_rates", "sales"], "Datasets") == "Datasets: fx_rates, sales."
+    assert suggest_or_list("x", [], "Datasets") == "Datasets: none."
+    assert (suggest_name("x", ["sales"]), suggest_name("x", ["sales"], "Make one.")) == ("", "Make one.")
+
+
+def test_periods_have_names() -> None:
+    """A month by its name, a week by its days."""
+    first = date(2017, 3, 1)
+    assert period([first]) == "2017-03-01"
+    assert period([first, date(2017, 5, 29)]) == "2017-03-01..2017-05-29"
+    assert period([date(2017, 2, 27), date(2017, 3, 6)], Cadence.WEEKLY) == "2017-02-27..2017-03-12"
+    assert period([first], Cadence.MONTHLY) == "March 2017"
+    assert period([first, date(2017, 5, 1)], Cadence.MONTHLY) == "March 2017 to May 2017"
+
+
+def test_counts_have_their_noun() -> None:
+    assert [format_count(count, "day") for count in (0, 1, 1200)] == ["0 days", "1 day", "1,200 days"]
+    assert [pluralize(noun) for noun in ("currency", "store", "day", "class")] == [
+        "currencies",
+        "stores",
+        "days",
+        "classes",
+    ]
+
+
+def test_sizes_and_durations_have_a_fitting_unit() -> None:
+    assert [format_size(size) for size in (None, 1000, 2**10, 1_500_000, 2**40)] == [
+        "unknown",
+        "1000 B",
+        "1.0 KiB",
+        "1.4 MiB",
+        "1,024.0 GiB",
+    ]
+    assert [format_duration(seconds) for seconds in (8.26, 45.2, 125)] == ["8.3 s", "45 s", "0:02:05"]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        ("0.1234", "+12.3 %"),
+        ("-0.0041", "-0.41 %"),
+        ("0.0000041", "+0.00041 %"),
+        ("0", "0 %"),
+        ("1E-12", "under 0.000001 %"),
+        ("-25", "-2,500.0 %"),
+    ],
+)
+def test_shares_keep_digits_that_say_something(share: str, told: str) -> None:
+    """A change is never shown as none."""
+    assert percent(Decimal(share)) == told

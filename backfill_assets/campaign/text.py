@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
-from backfill_assets.text import escaped
+from backfill_assets.text import escape_markdown, markdown_table
 
 _MOST = 50
 _MARKDOWN = ("difference",)
@@ -18,7 +18,7 @@ def markdown(step: CampaignStep, told: Mapping[str, Any]) -> str:
     lines = [f"### {step.value.replace('_', ' ')}", ""]
     for name, value in told.items():
         if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
-            lines += ["", f"**{name}**", "", *_table(value), ""]
+            lines += ["", f"**{name}**", "", _table(value), ""]
         elif isinstance(value, Mapping):
             lines += [f"- {name}: {', '.join(f'{key} {_plain(each)}' for key, each in value.items()) or 'none'}"]
         elif isinstance(value, list):
@@ -30,19 +30,19 @@ def markdown(step: CampaignStep, told: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+def _table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-    yield f"| | {' | '.join(columns)} |"
-    yield f"|---|{'---|' * len(columns)}"
-    for name, row in rows.items():
-        yield f"| {escaped(name)} | {' | '.join(_plain(row.get(column, '')) for column in columns)} |"
+    cells = ([name, *(_text(row.get(column, "")) for column in columns)] for name, row in rows.items())
+    return markdown_table(("", *columns), cells)
 
 
 def _plain(value: Any) -> str:
+    return escape_markdown(_text(value))
+
+
+def _text(value: Any) -> str:
     if isinstance(value, list):
-        text = f"{len(value)}" if len(value) > 3 else ", ".join(map(str, value))
-    elif isinstance(value, Mapping):
-        return "; ".join(f"{escaped(key)}: {_plain(each)}" for key, each in value.items())
-    else:
-        text = str(value)
-    return escaped(text)
+        return f"{len(value)}" if len(value) > 3 else ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {_text(each)}" for key, each in value.items())
+    return str(value)

@@ -145,12 +145,10 @@ class CommandGroup(click.Group):
 
 
 def _refuse_unknown(ctx: click.Context, name: str) -> None:
-    from difflib import get_close_matches
+    from backfill_assets.text import suggest_name
 
     if name not in COMMANDS and not name.startswith("-"):
-        near = get_close_matches(name, COMMANDS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
+        raise click.UsageError(f"There is no command {name!r}. {suggest_name(name, COMMANDS)}".rstrip(), ctx)
 
 
 @click.group(

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill_assets.days import DayRange, contiguous
+from backfill_assets.text import format_range
 
 _PIPED_WIDTH = 200
 _MOST_RANGES = 6
@@ -75,13 +76,9 @@ def ranges(days: Iterable[date] | Sequence[DayRange], most: int = _MOST_RANGES) 
     """Days as ``A..B, C``; of many ranges the first few, and how many more there are."""
     found = [item if isinstance(item, DayRange) else DayRange.of(item) for item in days]
     merged = contiguous(day for item in found for day in item)
-    texts = [range_text(item) for item in merged[:most]]
+    texts = [format_range(item) for item in merged[:most]]
     more = [f"and {len(merged) - most} more ranges"] if len(merged) > most else []
     return ", ".join(texts + more)
-
-
-def range_text(days: DayRange) -> str:
-    return str(days.first) if len(days) == 1 else str(days)
 
 
 def moment(at: datetime | None) -> str:

@@ -12,7 +12,8 @@ from backfill_assets.datasets.sales.dataset import SALES_DATASET
 from backfill_assets.datasets.sea_temperatures import SEA_TEMPERATURES_DATASET
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Dataset, Step, Table
-from backfill_assets.model.declaration_check import did_you_mean, require_sound
+from backfill_assets.model.declaration_check import require_sound
+from backfill_assets.text import suggest_or_list
 
 _DATASETS = (
     FX_DATASET,
@@ -72,7 +73,7 @@ def step(name: str) -> Step:
 
 
 def _unknown(kind: str, name: str, known: Collection[str]) -> InvalidRequest:
-    return InvalidRequest(f"There is no {kind} {name!r}.", hint=did_you_mean(name, known, f"{kind.capitalize()}s"))
+    return InvalidRequest(f"There is no {kind} {name!r}.", hint=suggest_or_list(name, known, f"{kind.capitalize()}s"))
 
 
 def _upstream(step: Step, by_table: dict[str, Step]) -> set[str]:

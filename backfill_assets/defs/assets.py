@@ -12,7 +12,6 @@ from backfill_assets.defs.column_lineage import lineage_metadata
 from backfill_assets.defs.earlier_days import missing_earlier_days
 from backfill_assets.defs.events import (
     day_metadata,
-    days_text,
     evaluation,
     gate_failure,
     late_days,
@@ -35,6 +34,7 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.plan.graph import later_readers, looks_back_to
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.text import format_ranges
 
 LATE_DAYS_TAG = "backfill/late_days"
 FORCE_TAG = "backfill/force"
@@ -152,7 +152,7 @@ def _build_earlier_days(
     if not found:
         return
     context.log.info(
-        f"{step.name}: {days_text(found)} come first: days of this run look back to them, and they were never built"
+        f"{step.name}: {format_ranges(found)} come first: days of this run look back to them, and they were never built"
     )
     try:
         backfill.builder().build(

@@ -15,6 +15,7 @@ import dagster as dg
 from backfill_assets.model.contract import DeclaredField
 from backfill_assets.model.contract_types import declared_types
 from backfill_assets.model.declaration import Table
+from backfill_assets.text import format_count
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -52,7 +53,7 @@ def _range(asked: Mapping[str, Any]) -> str:
 def _length(asked: Mapping[str, Any]) -> str:
     least, most = asked.get("min_value"), asked.get("max_value")
     if most is None:
-        return f"at least {least} character" + ("s" if least != 1 else "")
+        return f"at least {format_count(least or 0, 'character')}"
     return f"{least or 0} to {most} characters"
 
 

@@ -7,7 +7,6 @@ from datetime import date
 
 import dagster as dg
 
-from backfill_assets.days import contiguous
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.quality_metadata import quality_metadata
 from backfill_assets.defs.specs import GATES
@@ -15,6 +14,7 @@ from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
+from backfill_assets.text import format_ranges
 
 _RULE_COLUMNS = {
     "rule": "string",
@@ -116,7 +116,7 @@ def gate_failure(error: DaysFailed) -> dg.Failure:
     return dg.Failure(
         description=str(error),
         metadata={
-            "failed_days": dg.MetadataValue.text(days_text(failed_days)),
+            "failed_days": dg.MetadataValue.text(format_ranges(failed_days)),
             "failed_rules": dg.MetadataValue.json(broken),
             "staged_days": dg.MetadataValue.int(error.staged),
         },
@@ -132,7 +132,7 @@ def plain_failure(error: BackfillError) -> dg.Failure:
 
 def late_days(appended_elsewhere: Mapping[str, Sequence[date]]) -> dict[str, str]:
     """Table -> the days outside the request that got late rows, written as ranges."""
-    return {table: days_text(days) for table, days in appended_elsewhere.items() if days}
+    return {table: format_ranges(days) for table, days in appended_elsewhere.items() if days}
 
 
 def rolled_back_days(built: Sequence[BuiltDay]) -> dict[tuple[str, str], str]:
@@ -141,7 +141,7 @@ def rolled_back_days(built: Sequence[BuiltDay]) -> dict[tuple[str, str], str]:
     for day in built:
         if day.rolled_back_by:
             found.setdefault((day.table, day.rolled_back_by), []).append(day.day)
-    return {key: days_text(days) for key, days in found.items()}
+    return {key: format_ranges(days) for key, days in found.items()}
 
 
 def table_line(table: str, built: Sequence[BuiltDay]) -> str:
@@ -149,7 +149,7 @@ def table_line(table: str, built: Sequence[BuiltDay]) -> str:
     days = [day for day in built if day.table == table]
     new = [day for day in days if not day.reused]
     by = ", ".join(sorted({day.publication for day in new}))
-    published = f"published {days_text([day.day for day in new])} by {by}" if new else "published nothing"
+    published = f"published {format_ranges([day.day for day in new])} by {by}" if new else "published nothing"
     return f"{table}: {published}; {len(days) - len(new)} of {len(days)} unchanged"
 
 
@@ -184,8 +184,3 @@ def rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
             for rule in rules
         ),
     )
-
-
-def days_text(days: Sequence[date]) -> str:
-    """Days as ranges: ``2017-03-01..2017-03-03, 2017-03-06``."""
-    return ", ".join(str(found.first) if len(found) == 1 else str(found) for found in contiguous(days))

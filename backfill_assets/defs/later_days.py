@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.days import DayRange, contiguous
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import reading_as_published, stale_later_days
 from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.text import days_options, format_ranges
 
 LATER_DAYS, STALE_LATER_DAYS = "later_days", "stale_later_days"
 
@@ -54,14 +54,8 @@ def later_days_metadata(
     return told
 
 
-def _stale_text(step: str, days: Iterable[date]) -> str:
-    ranges = [_range(found) for found in contiguous(days)]
-    asked = " ".join(f"--days {each}" for each in ranges)
+def _stale_text(step: str, days: Collection[date]) -> str:
     return (
-        f"{step} {', '.join(ranges)} use the rows of this day and are stale now. The sensor `repairs` builds them; "
-        f'at once: backfill run {step} --downstream --version "{AS_PUBLISHED}" {asked}.'
+        f"{step} {format_ranges(days)} use the rows of this day and are stale now. The sensor `repairs` builds them; "
+        f'at once: backfill run {step} --downstream --version "{AS_PUBLISHED}" {days_options(days)}.'
     )
-
-
-def _range(days: DayRange) -> str:
-    return str(days.first) if len(days) == 1 else str(days)

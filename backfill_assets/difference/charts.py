@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.days import Cadence
 from backfill_assets.difference.records import DayCompared, TableCompared
-from backfill_assets.text import named
+from backfill_assets.text import column_label
 
 if TYPE_CHECKING:
     from bokeh.models import Plot
@@ -30,7 +30,9 @@ def sums_chart(table: TableCompared, measure: str) -> Plot:
         "before_text": [f"{found.before:,}" for _, found in known],
         "after_text": [f"{found.after:,}" for _, found in known],
     }
-    chart = _chart(f"{named(measure)} by {_period(table)}", [("before", "@before_text"), ("after", "@after_text")])
+    chart = _chart(
+        f"{column_label(measure)} by {_period(table)}", [("before", "@before_text"), ("after", "@after_text")]
+    )
     source, size = _source(data), 3 if len(known) > _MANY_DAYS else 5
     for side, colour, width in (("before", BEFORE, 5), ("after", AFTER, 1.5)):
         chart.line("at", side, source=source, color=colour, line_width=width, legend_label=side)
@@ -47,7 +49,7 @@ def change_chart(table: TableCompared, measure: str) -> Plot:
         "colour": [ROW_COLOURS["removed"] if share < 0 else ROW_COLOURS["added"] for share in shares],
         "text": [f"{found.change:+,}" for _, found in known],
     }
-    chart = _chart(f"change of {named(measure)}, %", [("change", "@share{+0.000} %"), ("absolute", "@text")])
+    chart = _chart(f"change of {column_label(measure)}, %", [("change", "@share{+0.000} %"), ("absolute", "@text")])
     chart.vbar("at", top="share", width=_width(table), color="colour", source=_source(data))
     chart.line("at", 0, source=_source(data), color="#5b6573", line_width=1)
     return _finished(chart)

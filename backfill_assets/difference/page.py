@@ -29,7 +29,7 @@ from backfill_assets.difference.text import (
     verdict_rows,
 )
 from backfill_assets.plan.durations import TIME_COLUMNS, TIME_NUMBERS
-from backfill_assets.text import counted, named
+from backfill_assets.text import column_label, format_count
 
 if TYPE_CHECKING:
     from bokeh.model import Model
@@ -151,9 +151,9 @@ def _groups(table: TableCompared) -> Iterator[str]:
         alone = table.model_copy(update={"groups": (groups,)})
         found = [row[2:] for row in group_rows(alone, _GROUPS)]
         if found:
-            noun = named(groups.column)
-            measure = named(table.measures[0] if table.measures else ROWS)
-            of = f"{groups.differing:,} of {counted(groups.groups, noun)}"
+            noun = column_label(groups.column)
+            measure = column_label(table.measures[0] if table.measures else ROWS)
+            of = f"{groups.differing:,} of {format_count(groups.groups, noun)}"
             yield f"<h3>By {escape(noun)}: {escape(of)} differ, by {escape(measure)}</h3>"
             yield _rows((noun, *GROUP_COLUMNS[3:]), found, GROUP_NUMBERS)
             if more := more_groups(groups, _GROUPS):
@@ -163,7 +163,7 @@ def _groups(table: TableCompared) -> Iterator[str]:
 def _sample(table: TableCompared) -> Iterator[str]:
     if not table.sample:
         return
-    yield f"<h3>{len(table.sample)} of {counted(table.rows.changed, 'changed row')}, side by side</h3>"
+    yield f"<h3>{len(table.sample)} of {format_count(table.rows.changed, 'changed row')}, side by side</h3>"
     lines = []
     for row in table.sample:
         cells = list(side_by_side(row))
@@ -188,7 +188,7 @@ def _days(table: TableCompared) -> Iterator[str]:
     """Every day as numbers, to look one up."""
     columns, rows = day_columns(table), [day_row(table, day) for day in table.days]
     shown = _rows(columns, rows, columns[2:])
-    yield f"<details><summary>{counted(len(table.days), unit(table))} as numbers</summary>{shown}</details>"
+    yield f"<details><summary>{format_count(len(table.days), unit(table))} as numbers</summary>{shown}</details>"
 
 
 def _rows(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.days import Cadence
 from backfill_assets.difference.records import ROWS, GroupsCompared, Sums, TableCompared
-from backfill_assets.text import UNKNOWN, amount, counted, named, percent, period, plural
+from backfill_assets.text import UNKNOWN, amount, column_label, format_count, percent, period, pluralize
 
 _MOST_NAMED = 3
 _PERIODS = {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}
@@ -16,11 +16,11 @@ def table_sentence(table: TableCompared) -> str:
     if not days:
         return "No days."
     back = "".join(
-        f", {counted(number, unit(table))} {how}"
+        f", {format_count(number, unit(table))} {how}"
         for how in ("held back", "not staged")
         if (number := sum(day.how == how for day in table.days))
     )
-    known = counted(len(table.known), unit(table))
+    known = format_count(len(table.known), unit(table))
     if not table.known:
         return f"{period(days, table.cadence)}: nothing is staged yet."
     if not table.differing:
@@ -47,21 +47,21 @@ def _main_change(table: TableCompared) -> str:
     totals = {measure: table.total(measure) for measure in (*table.measures, ROWS)}
     for measure, found in totals.items():
         if found is not None and found.change:
-            return f"{named(measure)} {change(found)}"
+            return f"{column_label(measure)} {change(found)}"
     if unknown := [measure for measure, found in totals.items() if found is None]:
-        return f"{named(unknown[0])} {UNKNOWN}"
+        return f"{column_label(unknown[0])} {UNKNOWN}"
     rows = table.rows.differing
     sums = " although no sum does" if table.measures else ""
-    return f"{counted(rows, 'row')} {'changes' if rows == 1 else 'change'}{sums}"
+    return f"{format_count(rows, 'row')} {'changes' if rows == 1 else 'change'}{sums}"
 
 
 def _groups(found: GroupsCompared) -> str:
-    noun = named(found.column)
+    noun = column_label(found.column)
     if not found.differing or found.groups == 1:
         return ""
     if found.differing == found.groups:
-        return f"all {plural(noun)}"
+        return f"all {pluralize(noun)}"
     if found.differing <= _MOST_NAMED and found.complete:
         values = [each.value or "(none)" for each in found.most if each.rows.differing]
-        return f"{noun if len(values) == 1 else plural(noun)} {' and '.join(sorted(values))}"
-    return f"{found.differing:,} of {found.groups:,} {plural(noun)}"
+        return f"{noun if len(values) == 1 else pluralize(noun)} {' and '.join(sorted(values))}"
+    return f"{found.differing:,} of {found.groups:,} {pluralize(noun)}"

@@ -8,8 +8,15 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import ROWS, ChangedRow, DayCompared, GroupsCompared, Sums, TableCompared
 from backfill_assets.difference.sentences import change, table_sentence, unit
 from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
-from backfill_assets.plan.records import as_ranges
-from backfill_assets.text import UNKNOWN, amount, counted, escaped, markdown_table, named
+from backfill_assets.text import (
+    UNKNOWN,
+    amount,
+    column_label,
+    escape_markdown,
+    format_count,
+    format_ranges,
+    markdown_table,
+)
 
 COUNT_COLUMNS = (
     *("table", "periods", "differ", "held back", "not staged"),
@@ -34,9 +41,8 @@ def count_row(table: TableCompared) -> tuple[str, ...]:
     rows, differing = table.rows, table.differing
     held, absent = _held_back(table), len(table.days) - len(table.known)
     numbers = (len(table.days), len(differing), held, absent, rows.added, rows.removed, rows.changed, rows.unchanged)
-    ranges = as_ranges(day.day for day in differing)
-    more = f" and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else ""
-    return (table.table, *(f"{number:,}" for number in numbers), ", ".join(ranges[:_MOST_RANGES]) + more)
+    ranges = format_ranges((day.day for day in differing), _MOST_RANGES)
+    return (table.table, *(f"{number:,}" for number in numbers), ranges)
 
 
 def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
@@ -47,7 +53,7 @@ def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
 
 def day_columns(table: TableCompared) -> tuple[str, ...]:
     """The columns of :func:`day_row`; numbers from the third on."""
-    measure = named(_told_by_day(table))
+    measure = column_label(_told_by_day(table))
     return (unit(table), "is", *_COUNTS, f"{measure} before", f"{measure} after", "change")
 
 
@@ -102,9 +108,9 @@ def notes(table: TableCompared) -> list[str]:
     """What a reader of the numbers has to know."""
     found = []
     if held := _held_back(table):
-        found.append(f"{counted(held, unit(table))} failed the gates and would not be published.")
+        found.append(f"{format_count(held, unit(table))} failed the gates and would not be published.")
     if absent := len(table.days) - len(table.known):
-        found.append(f"Not staged yet: {counted(absent, unit(table))}. No sum or count here includes them.")
+        found.append(f"Not staged yet: {format_count(absent, unit(table))}. No sum or count here includes them.")
     if table.whole_rows and table.differing:
         found.append(
             "Rows are compared as a whole: there is no key that stands for one row, so none counts as changed."
@@ -118,7 +124,7 @@ def _held_back(table: TableCompared) -> int:
 
 def difference_markdown(difference: Difference) -> str:
     """The whole difference, for a page, a pull request, or metadata in the UI."""
-    parts = [f"## Difference of {difference.plan}", f"**{escaped(difference.sentence)}**"]
+    parts = [f"## Difference of {difference.plan}", f"**{escape_markdown(difference.sentence)}**"]
     if difference.verdicts:
         parts.append(markdown_table(VERDICT_COLUMNS, verdict_rows(difference)))
     parts.append(markdown_table(COUNT_COLUMNS, map(count_row, difference.tables), COUNT_NUMBERS))
@@ -134,13 +140,13 @@ def difference_markdown(difference: Difference) -> str:
 
 def _table_parts(table: TableCompared) -> Iterator[str]:
     yield f"### {table.table}"
-    yield escaped(table_sentence(table))
-    yield from map(escaped, notes(table))
+    yield escape_markdown(table_sentence(table))
+    yield from map(escape_markdown, notes(table))
     days = [day_row(table, day) for day in table.differing[:_MARKDOWN_DAYS]]
     columns = day_columns(table)
     yield markdown_table(columns, days, columns[2:])
     if more := len(table.differing) - len(days):
-        yield f"and {counted(more, unit(table))} more"
+        yield f"and {format_count(more, unit(table))} more"
     if groups := group_rows(table, _MARKDOWN_GROUPS):
         yield markdown_table(GROUP_COLUMNS[1:], [row[1:] for row in groups], GROUP_NUMBERS)
     if sample := sample_rows(table, _MARKDOWN_SAMPLE):
@@ -165,7 +171,7 @@ def _group_rows(table: TableCompared, groups: GroupsCompared, most: int) -> list
 def more_groups(groups: GroupsCompared, shown: int) -> str:
     """How many differing groups are not shown."""
     more = groups.differing - min(shown, sum(each.rows.differing > 0 for each in groups.most))
-    return f"and {counted(more, named(groups.column))} more" if more > 0 else ""
+    return f"and {format_count(more, column_label(groups.column))} more" if more > 0 else ""
 
 
 def _sums(found: Sums | None) -> tuple[str, ...]:

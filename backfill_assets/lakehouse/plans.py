@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.text import suggest_name
 
 _PLANS, _OPEN = "_plans", "_plans/_open"
 _ID = re.compile(r"plan-[0-9a-f]{16}")
@@ -29,8 +29,7 @@ def keep_plan(storage: Storage, id: str, text: str) -> bool:
 def kept_plan(storage: Storage, id: str) -> bytes:
     """The JSON of the plan ``id``; raises :class:`InvalidRequest` with the nearest one if there is none."""
     if not storage.exists(_path(id)):
-        near = get_close_matches(id, plan_ids(storage), n=1)
-        hint = f"Did you mean {near[0]}?" if near else "backfill plan TARGET --days A..B makes one."
+        hint = suggest_name(id, plan_ids(storage), "backfill plan TARGET --days A..B makes one.")
         raise InvalidRequest(f"There is no plan {id!r} in {storage.root}.", hint=hint)
     return storage.read_bytes(_path(id))
 

@@ -19,6 +19,7 @@ from typing import BinaryIO, Literal
 
 from backfill_assets.days import parse_day
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
+from backfill_assets.text import format_first
 
 SUFFIX = ".jsonl.gz"
 DayDelivery = Literal["missing", "empty", "landed"]
@@ -185,8 +186,7 @@ def raise_together(table: str, problems: Sequence[SourceUnreadable]) -> None:
 
 def listed(paths: Sequence[str]) -> str:
     """The first few of ``paths``, and how many there are besides."""
-    more = f" and {len(paths) - _MOST_TOLD} more" if len(paths) > _MOST_TOLD else ""
-    return ", ".join(paths[:_MOST_TOLD]) + more
+    return format_first(paths, _MOST_TOLD)
 
 
 def _visible(folder: Path) -> list[os.DirEntry[str]]:

@@ -87,14 +87,18 @@ class RuleOutcome:
 class DayRule:
     """A gate on a whole day, declared as data. What it measures and how it judges is given to it in ``quality``.
 
-    Subclasses are frozen dataclasses; ``name`` says what is claimed, ``description`` says it in a sentence.
+    Subclasses are frozen dataclasses; ``name_format`` says what is claimed, ``description`` says it in a sentence.
     """
 
+    name_format: ClassVar[str] = ""
+    """Its name, in which ``{column}`` is the value of the field ``column``."""
     dimension: ClassVar[Dimension]
 
     @property
     def name(self) -> str:
-        raise TypeError(f"{type(self).__name__} does not say its name.")
+        if not self.name_format:
+            raise TypeError(f"{type(self).__name__} does not say its name.")
+        return self.name_format.format_map(vars(self))
 
     @property
     def severity(self) -> Severity:

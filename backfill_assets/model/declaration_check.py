@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
@@ -18,6 +17,7 @@ from backfill_assets.model.contract import Contract
 from backfill_assets.model.contract_types import NUMBERS, declared_types
 from backfill_assets.model.declaration import OWN, Dataset, DayRule, Source, Step, Table, Version
 from backfill_assets.model.landed import OCCURRENCE
+from backfill_assets.text import suggest_or_list
 
 ADDED_BY_INGESTION = (
     *("rescued", "unparsed_line", "record_kind", "source_file", "source_line", "arrival_day", "day_is_arrival"),
@@ -44,12 +44,6 @@ def require_sound(datasets: Sequence[Dataset], *, complete: bool = True) -> None
     for dataset in datasets:
         if mistakes := list(_Judge(dataset, datasets, complete=complete).mistakes()):
             raise _refusal(f"The dataset {dataset.name}", list(dict.fromkeys(mistakes)))
-
-
-def did_you_mean(name: str, known: Collection[str], kind: str) -> str:
-    """The nearest of ``known`` as a question, or all of them: ``Datasets: fx_rates, sales.``"""
-    near = get_close_matches(name, known, n=1)
-    return f"Did you mean {near[0]}?" if near else f"{kind}: {', '.join(known) or 'none'}."
 
 
 def require_sound_refinement(
@@ -105,7 +99,7 @@ def unknown_names(where: str, names: Iterable[str], known: Collection[str], what
         if name not in known:
             numbered = "Name Occurrence (model/landed.py) among the bases of the contract, after BronzeColumns."
             yield Mistake(
-                where, f"{name!r} {what}.", numbered if name == OCCURRENCE else did_you_mean(name, known, kind)
+                where, f"{name!r} {what}.", numbered if name == OCCURRENCE else suggest_or_list(name, known, kind)
             )
 
 
@@ -166,7 +160,7 @@ class _Judge:
             yield Mistake(step.name, f"it has two versions {name}.", "Each way to compute a table has its own name.")
         if step.current not in names:
             yield Mistake(
-                step.name, f"it has no version {step.current!r}.", did_you_mean(step.current, names, "Versions")
+                step.name, f"it has no version {step.current!r}.", suggest_or_list(step.current, names, "Versions")
             )
         for version in step.versions:
             yield from self._reads(step, version, built)
@@ -191,7 +185,7 @@ class _Judge:
     def _unknown_table(self, where: str, name: str) -> Iterator[Mistake]:
         """While the other datasets are not known, it may be a table of theirs."""
         if self.complete:
-            yield Mistake(where, f"there is no table {name!r}.", did_you_mean(name, self.places, "Tables"))
+            yield Mistake(where, f"there is no table {name!r}.", suggest_or_list(name, self.places, "Tables"))
 
     # ----------------------------------------------------------------- tables
 
@@ -284,7 +278,7 @@ def _fields_as_landed(table: Table, source: Source) -> Iterator[Mistake]:
     for name in source.columns:
         if name not in types:
             what = f"{name!r} is a field of its source and no column of its contract."
-            yield Mistake(table.name, what, did_you_mean(name, types, "Columns"))
+            yield Mistake(table.name, what, suggest_or_list(name, types, "Columns"))
         elif types[name] != source.type_of(name):
             what = f"{name!r} is a {types[name]} in its contract and a {source.type_of(name)} in its source."
             yield Mistake(table.name, what, "Give both the same type: values are judged as they are typed.")
@@ -323,7 +317,7 @@ def _total_hint(table: Table, name: str) -> str:
     if name in table.contract.fields():
         totals = ", ".join(f'"{each}"' for each in (*table.totals, name))
         return f"Let it be measured: totals=({totals}{',' if ', ' not in totals else ''}) of {table.name}."
-    return did_you_mean(name, (*table.totals, "rows"), "Totals")
+    return suggest_or_list(name, (*table.totals, "rows"), "Totals")
 
 
 def _unread(where: str, step: Step, name: str, metrics: Iterable[str]) -> Iterator[Mistake]:

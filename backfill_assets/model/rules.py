@@ -20,11 +20,8 @@ class ContentIntact(DayRule):
 
     source: Source
     form: Literal["text", "values"]
+    name_format: ClassVar[str] = "content_intact"
     dimension: ClassVar[Dimension] = "consistency"
-
-    @property
-    def name(self) -> str:
-        return "content_intact"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -43,11 +40,8 @@ class EverythingAccountedFor(DayRule):
 
     raw: str
     quarantine: str
+    name_format: ClassVar[str] = "everything_accounted_for"
     dimension: ClassVar[Dimension] = "completeness"
-
-    @property
-    def name(self) -> str:
-        return "everything_accounted_for"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,11 +64,8 @@ class EverythingPublished(DayRule):
     raw: str
     bronze: str
     quarantine: str
+    name_format: ClassVar[str] = "everything_published"
     dimension: ClassVar[Dimension] = "completeness"
-
-    @property
-    def name(self) -> str:
-        return "everything_published"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -98,11 +89,8 @@ class FewRejected(DayRule):
     quarantine: str
     at_most: Decimal
     tolerated_rows: int = 0
+    name_format: ClassVar[str] = "few_rejected"
     dimension: ClassVar[Dimension] = "validity"
-
-    @property
-    def name(self) -> str:
-        return "few_rejected"
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
@@ -122,11 +110,8 @@ class FewDuplicates(DayRule):
     quarantine: str
     at_most: Decimal
     tolerated_rows: int = 0
+    name_format: ClassVar[str] = "few_duplicates"
     dimension: ClassVar[Dimension] = "uniqueness"
-
-    @property
-    def name(self) -> str:
-        return "few_duplicates"
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
@@ -144,11 +129,8 @@ class RatesFound(DayRule):
     rate: str
     currency: str
     within_days: int
+    name_format: ClassVar[str] = "rates_found"
     dimension: ClassVar[Dimension] = "completeness"
-
-    @property
-    def name(self) -> str:
-        return "rates_found"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -164,11 +146,8 @@ class ConvertedExactly(DayRule):
     converted: str
     digits: int
     """After the decimal point of ``converted``."""
+    name_format: ClassVar[str] = "converted_exactly_{converted}"
     dimension: ClassVar[Dimension] = "consistency"
-
-    @property
-    def name(self) -> str:
-        return f"converted_exactly_{self.converted}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -181,11 +160,8 @@ class FewNulls(DayRule):
 
     column: str
     at_most: Decimal
+    name_format: ClassVar[str] = "few_nulls_{column}"
     dimension: ClassVar[Dimension] = "completeness"
-
-    @property
-    def name(self) -> str:
-        return f"few_nulls_{self.column}"
 
 
 @dataclass(frozen=True)
@@ -201,11 +177,8 @@ class FewUnknown(DayRule):
     """The usual share."""
     times: int = 4
     tolerated_lines: int = 20
+    name_format: ClassVar[str] = "few_unknown_{column}"
     dimension: ClassVar[Dimension] = "validity"
-
-    @property
-    def name(self) -> str:
-        return f"few_unknown_{self.column}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -220,11 +193,8 @@ class TotalAgrees(DayRule):
     fact: str
     fact_total: str
     """A column among the ``totals`` of ``fact``, or ``rows``."""
+    name_format: ClassVar[str] = "total_agrees_{column}"
     dimension: ClassVar[Dimension] = "consistency"
-
-    @property
-    def name(self) -> str:
-        return f"total_agrees_{self.column}"
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
@@ -239,11 +209,8 @@ class VolumeWithin(DayRule):
     at_most: int
     made_of: str | None = None
     """A table that gives at least one row here if it has any, and never more rows than it has."""
+    name_format: ClassVar[str] = "volume_within"
     dimension: ClassVar[Dimension] = "completeness"
-
-    @property
-    def name(self) -> str:
-        return "volume_within"
 
 
 @dataclass(frozen=True)
@@ -255,11 +222,8 @@ class ArrivedWithin(DayRule):
     tolerated_rows: int = 0
     severity: Severity = "warning"
     """Late rows are rows: they are published unless a dataset says that they must not be."""
+    name_format: ClassVar[str] = "arrived_within"
     dimension: ClassVar[Dimension] = "timeliness"
-
-    @property
-    def name(self) -> str:
-        return "arrived_within"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -274,8 +238,5 @@ class RecentReference(DayRule):
     """The day that the reference data is from; null where there is none, which is for another rule to say."""
     within_days: int
     severity: Severity = "warning"
+    name_format: ClassVar[str] = "recent_{column}"
     dimension: ClassVar[Dimension] = "timeliness"
-
-    @property
-    def name(self) -> str:
-        return f"recent_{self.column}"

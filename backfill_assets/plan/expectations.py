@@ -20,12 +20,12 @@ import re
 from collections.abc import Collection, Iterable
 from datetime import date
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import Record
+from backfill_assets.text import suggest_or_list
 
 if TYPE_CHECKING:
     from backfill_assets.model.declaration import Table
@@ -113,8 +113,7 @@ def require_known(expectations: Iterable[Expectation], tables: Collection[Table]
 
 
 def _unknown(expectation: Expectation, kind: str, name: str, known: Collection[str]) -> InvalidRequest:
-    near = get_close_matches(name, known, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(known))}."
+    hint = suggest_or_list(name, sorted(known), "There are")
     return InvalidRequest(f'"{expectation}": {name!r} is no {kind}.', hint=hint)
 
 

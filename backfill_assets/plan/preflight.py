@@ -17,8 +17,10 @@ from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, 
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.rebuild import decide
+from backfill_assets.text import format_ranges
 
 _SOON = timedelta(days=7)
+_MOST_RANGES = 3
 Severity = Literal["stops", "warns"]
 
 
@@ -219,6 +221,5 @@ _CHECKS = (
 )
 
 
-def _named(days: Collection[date], most: int = 3) -> str:
-    ranges = as_ranges(days)
-    return ", ".join(ranges[:most]) + (f" and {len(ranges) - most} more" if len(ranges) > most else "")
+def _named(days: Collection[date]) -> str:
+    return format_ranges(days, _MOST_RANGES)

@@ -20,6 +20,7 @@ from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.expectations import Expectation
+from backfill_assets.text import format_range
 
 Ranges = tuple[str, ...]
 """Days as the fewest ranges, ``A..B`` or ``A``; of weekly and monthly tables the first days of their periods."""
@@ -236,7 +237,7 @@ class Plan(Record):
 
 
 def as_ranges(days: Iterable[date]) -> Ranges:
-    return tuple(str(found.first) if len(found) == 1 else str(found) for found in contiguous(days))
+    return tuple(map(format_range, contiguous(days)))
 
 
 def days_of(ranges: Iterable[str]) -> list[date]:

@@ -10,9 +10,10 @@ from functools import cached_property
 from backfill_assets.days import DayRange
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import obtainable, read_by, reading, upstream
-from backfill_assets.plan.records import PlanRequest, Recommended, Scope, Why, as_ranges
+from backfill_assets.plan.records import PlanRequest, Recommended, Scope, Why
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.text import format_ranges
 
 Reasons = Mapping[date, Why | None]
 """Why each day is rebuilt; None for one that is skipped."""
@@ -215,6 +216,4 @@ def _severity(status: DayStatus) -> int:
 
 def _because(step: Step, changed: dict[date, str]) -> str:
     what = next(iter(changed.values()))
-    ranges = as_ranges(day for day, status in changed.items() if status == what)
-    more = f" and {len(ranges) - 1} more" if len(ranges) > 1 else ""
-    return f"{step.name} is {what} on {ranges[0]}{more}"
+    return f"{step.name} is {what} on {format_ranges((day for day, status in changed.items() if status == what), 1)}"

@@ -19,8 +19,6 @@ from backfill_assets.plan.records import Plan
 from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.published.observed import LogView
 
-TableDay = tuple[str, date]
-
 
 @dataclass(frozen=True)
 class Machine:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.durations import band, basis_line, estimate_line, together
 from backfill_assets.plan.records import Estimate, Lookback, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
-from backfill_assets.text import UNKNOWN, bullets, markdown_table
+from backfill_assets.text import (
+    UNKNOWN,
+    bullets,
+    format_count,
+    format_duration,
+    format_first,
+    format_size,
+    markdown_table,
+)
 
 STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "rows written", "written", "time")
 STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "written", "time")
@@ -27,7 +35,7 @@ def headline(plan: Plan) -> str:
     if not tables:
         return f"{plan.asked.target} {plan.asked.days}{version}: nothing to rebuild, every day is fresh."
     periods = sum(len(step.days) for step in tables)
-    of = f"{len(tables)} step" if len(tables) == 1 else f"{len(tables)} steps"
+    of = format_count(len(tables), "step")
     return f"{plan.asked.target} {plan.asked.days}{version}, {plan.asked.scope}: {periods:,} days and periods of {of}."
 
 
@@ -57,8 +65,8 @@ def cost_line(plan: Plan) -> str:
     all_unknown = all(step.name in plan.cost.unknown for step in plan.steps if step.rebuild)
     if seconds is None or core_seconds is None or all_unknown:
         return f"Computing the days: {unknown}."
-    cores = f"{plan.cost.cores} core{'s' * (plan.cost.cores > 1)}"
-    time = f"{duration(seconds)} on {cores} ({core_seconds:,.0f} core seconds)"
+    cores = format_count(plan.cost.cores, "core")
+    time = f"{format_duration(seconds)} on {cores} ({core_seconds:,.0f} core seconds)"
     price = "set BACKFILL_CORE_HOUR_PRICE to have a cost" if plan.cost.money is None else f"costs {plan.cost.money}"
     more = f"; {unknown}" if plan.cost.unknown else ""
     return f"Computing the days: about {time}, {price}{more}."
@@ -112,25 +120,8 @@ def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def ranges(found: Ranges, most: int = _MOST_RANGES) -> str:
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + more
-
-
-def duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    return f"{seconds:.0f} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))
-
-
-def size(found: int | None) -> str:
-    """Bytes for people: ``1.4 MiB``."""
-    if found is None:
-        return UNKNOWN
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if found >= factor:
-            return f"{found / factor:,.1f} {unit}"
-    return f"{found} B"
+def ranges(found: Ranges) -> str:
+    return format_first(found, _MOST_RANGES)
 
 
 def _step_row(step: PlannedStep) -> tuple[str, ...]:
@@ -142,10 +133,10 @@ def _step_row(step: PlannedStep) -> tuple[str, ...]:
 def _volumes(estimate: Estimate) -> tuple[str, ...]:
     return (
         UNKNOWN if estimate.rows_read is None else f"{estimate.rows_read:,}",
-        size(estimate.bytes_read),
+        format_size(estimate.bytes_read),
         UNKNOWN if estimate.rows_written is None else f"{estimate.rows_written:,}",
-        size(estimate.bytes_written),
-        UNKNOWN if estimate.seconds is None else duration(estimate.seconds),
+        format_size(estimate.bytes_written),
+        UNKNOWN if estimate.seconds is None else format_duration(estimate.seconds),
     )
 
 
@@ -160,7 +151,7 @@ def _kept(pinned: Pinned, now: datetime) -> str:
     if pinned.files_may_go is None:
         return "all in main"
     days = (pinned.files_may_go - now).days
-    return f"may go in {days} day{'s' * (days != 1)}" if days >= 0 else "may be gone"
+    return f"may go in {format_count(days, 'day')}" if days >= 0 else "may be gone"
 
 
 def _as_of(each: Lookback) -> str:

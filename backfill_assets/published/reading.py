@@ -22,7 +22,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -35,6 +34,7 @@ from backfill_assets.publication_log.files import LOG_TABLE, equal
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.publication_log.pinned import pinned_versions
 from backfill_assets.publication_log.rows import DAY_COLUMNS, day_state
+from backfill_assets.text import suggest_name
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -128,8 +128,7 @@ def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
     if anything_published(storage):
         rows = PublicationLog(storage, utc_now).files().read(["event", "publication"])
         known |= set(equal(rows, event="prepared").column("publication").to_pylist())
-    near = get_close_matches(publication, sorted(known), n=1)
-    hint = f"Did you mean {near[0]}?" if near else "backfill history lists the publications."
+    hint = suggest_name(publication, sorted(known), "backfill history lists the publications.")
     return InvalidRequest(f"There is no publication {publication!r}.", hint=hint)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from backfill_assets.days import DayRange, contiguous
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayState, Expected
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
 from backfill_assets.published.rolled_back import Rollbacks
+from backfill_assets.text import format_first, format_ranges
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 _MOST_DAYS = 45
@@ -134,9 +135,8 @@ class PeriodDays:
         return len(self.published) == len(self.period)
 
     def __str__(self) -> str:
-        absent = contiguous(set(self.period) - set(self.published))
-        named = ", ".join(str(part.first) if len(part) == 1 else str(part) for part in absent)
-        missing = f"; not published: {named}" if absent else ""
+        absent = set(self.period) - set(self.published)
+        missing = f"; not published: {format_ranges(absent)}" if absent else ""
         return f"{len(self.published)} of {len(self.period)} days{missing}"
 
 
@@ -153,7 +153,7 @@ def period_days(step: Step, version: Version, day: date, logicals: Logicals) -> 
 
 def inputs_published(missing: Sequence[str]) -> RuleOutcome:
     """The outcome for a day that cannot be built because of ``missing`` input days."""
-    named = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+    named = format_first(missing, 3)
     return RuleOutcome(
         rule="inputs_published",
         dimension="completeness",

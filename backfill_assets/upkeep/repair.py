@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.days import contiguous
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
+from backfill_assets.text import days_options, format_ranges
 from backfill_assets.upkeep.trouble import (
     RepairContext,
     StaleDay,
@@ -103,9 +103,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
 
 def named(days: Iterable[date]) -> str:
     """Days as ranges, the first few of them: ``2017-03-04..2017-03-05, 2017-03-09..2017-03-09``."""
-    ranges = contiguous(days)
-    texts = [str(part.first) if len(part) == 1 else str(part) for part in ranges[:_MOST_RANGES]]
-    return ", ".join(texts) + (f" and {len(ranges) - _MOST_RANGES} more" if len(ranges) > _MOST_RANGES else "")
+    return format_ranges(days, _MOST_RANGES)
 
 
 # ---------------------------------------------------------------- what is launched
@@ -240,12 +238,9 @@ def _gone(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[ManualActio
 
 
 def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
-    ranges = " ".join(
-        f"--days {part.first}" if len(part) == 1 else f"--days {part}" for part in contiguous(days)[:_MOST_RANGES]
-    )
     return (
         f"declare {version} again, or build it with {step.current} if that is to count: "
-        f"backfill run {step.name} --downstream {ranges}"
+        f"backfill run {step.name} --downstream {days_options(days, _MOST_RANGES)}"
     )
 
 

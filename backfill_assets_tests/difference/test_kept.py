@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import DayRange
 from backfill_assets.difference.charts import sums_chart
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.difference.page import difference_page
@@ -28,7 +28,6 @@ from backfill_assets.difference.sentences import table_sentence
 from backfill_assets.difference.text import count_row, difference_markdown, notes, sum_rows
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest, StepTime
-from backfill_assets.text import percent, period, plural
 
 MARCH = DayRange.parse("2017-03-01..2017-03-31")
 NASTY = "</script><script>alert('x')</script>|`*"
@@ -145,38 +144,6 @@ def test_the_whole_campaign_is_told_by_the_table_that_was_asked_for() -> None:
     broken = difference(month(22), expected=("rows unchanged", "revenue_eur < 0.5% a day"))
     assert broken.sentence.endswith("1 of 2 expectations is broken.")
     assert len(broken.broken[0].deviations) == 22
-
-
-def test_periods_have_names() -> None:
-    """A month by its name, a week by its days."""
-    first = MARCH.first
-    assert period([first]) == "2017-03-01"
-    assert period([first, date(2017, 5, 29)]) == "2017-03-01..2017-05-29"
-    assert period([date(2017, 2, 27), date(2017, 3, 6)], Cadence.WEEKLY) == "2017-02-27..2017-03-12"
-    assert period([first], Cadence.MONTHLY) == "March 2017"
-    assert period([first, date(2017, 5, 1)], Cadence.MONTHLY) == "March 2017 to May 2017"
-    assert [plural(noun) for noun in ("currency", "store", "day", "class")] == [
-        "currencies",
-        "stores",
-        "days",
-        "classes",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("share", "told"),
-    [
-        ("0.1234", "+12.3 %"),
-        ("-0.0041", "-0.41 %"),
-        ("0.0000041", "+0.00041 %"),
-        ("0", "0 %"),
-        ("1E-12", "under 0.000001 %"),
-        ("-25", "-2,500.0 %"),
-    ],
-)
-def test_shares_keep_digits_that_say_something(share: str, told: str) -> None:
-    """A change is never shown as none."""
-    assert percent(Decimal(share)) == told
 
 
 def test_a_difference_goes_to_json_and_back() -> None:

@@ -21,7 +21,6 @@ from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 from backfill_assets_tests.s3_store import BUCKET, s3_server
 
 _NUMBERS = itertools.count(1)
-KEYS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
 
 
 @pytest.fixture(scope="module")

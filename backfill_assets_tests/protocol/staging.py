@@ -82,9 +82,3 @@ def published_rows(storage: Storage, table: str, version: int | None = None) -> 
     for row in handle.to_pyarrow_table(columns=["name", "day"]).to_pylist():
         found.setdefault(str(row["day"]), Counter())[row["name"]] += 1
     return found
-
-
-def files(storage: Storage, table: str) -> set[str]:
-    """Active files of a table, relative to it."""
-    prefix = storage.uri(table) + "/"
-    return {uri.removeprefix(prefix) for uri in DeltaTable(storage.uri(table)).file_uris()}

@@ -18,7 +18,6 @@ from backfill_assets_tests.protocol.staging import DAYS
 from backfill_assets_tests.protocol.world import RAW, World
 
 pytestmark = pytest.mark.protocol
-TurnEnd = Callable[[Actor], None]
 Pair = Callable[[World], tuple[Work, Work]]
 BOTH = {"fact": [DAYS[0]], "report": [DAYS[0]]}
 LONGEST = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -154,8 +154,8 @@ def overwrite(lake: Lake, table: str) -> None:
     commit.write_text(json.dumps({"commitInfo": {"operation": "foreign"}}) + "\n")
 
 
-def test_closing_demands_the_commit_of_each_table(lake: Lake) -> None:
-    """An overwritten commit is made again: otherwise pinned readers would see one table of two."""
+def publish_over(lake: Lake, *, also: Callable[[], None] = lambda: None) -> Published | Conflict:
+    """Publish ``p1`` to two tables; the first commit is overwritten, and ``also`` happens then."""
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     overwritten: list[str] = []
 
@@ -163,9 +163,14 @@ def test_closing_demands_the_commit_of_each_table(lake: Lake) -> None:
         if step == CrashPoint.TABLE_COMMITTED and not overwritten:
             overwritten.append(about)
             overwrite(lake, "t")
+            also()
 
-    request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
-    assert isinstance(lake.publisher(reached).publish(request), Published)
+    return lake.publisher(reached).publish(lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}}))
+
+
+def test_closing_demands_the_commit_of_each_table(lake: Lake) -> None:
+    """An overwritten commit is made again: otherwise pinned readers would see one table of two."""
+    assert isinstance(publish_over(lake), Published)
     versions = lake.publisher().log.head().state.versions
     assert (lake.rows("t", versions["t"]), lake.rows("u", versions["u"])) == ({D1: ["t1"]}, {D1: ["u1"]})
 
@@ -188,17 +193,7 @@ def test_closing_an_abort_demands_its_fences(lake: Lake) -> None:
 
 def test_an_overwritten_commit_under_a_foreign_write_aborts(lake: Lake) -> None:
     """It cannot be made again over rows that it has not seen."""
-    lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
-    overwritten: list[str] = []
-
-    def reached(step: CrashPoint, about: str) -> None:
-        if step == CrashPoint.TABLE_COMMITTED and not overwritten:
-            overwritten.append(about)
-            overwrite(lake, "t")
-            lake.foreign_rows("t", {D1: ["foreign"]})
-
-    request = lake.request("p1", {"t": {D1: ["t1"]}, "u": {D1: ["u1"]}})
-    assert isinstance(lake.publisher(reached).publish(request), Conflict)
+    assert isinstance(publish_over(lake, also=lambda: lake.foreign_rows("t", {D1: ["foreign"]})), Conflict)
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["foreign", "t0"]}, {D1: ["u0"]})
 
 

@@ -109,18 +109,24 @@ def test_rejected_lines_are_where_the_tally_says(landed: tuple[Path, SyntheticTa
         assert (rejected.defect == "broken_line") == (_object(text) == {})
 
 
-def test_published_sales_are_those_of_the_newest_versions(landed: tuple[Path, SyntheticTally]) -> None:
-    """Money by day and currency lets a test notice a wrong winner, which counts alone would not."""
-    root, tally = landed
+def newest_versions(root: Path) -> list[dict[str, Any]]:
+    """The valid sales that landed, in the newest version of each."""
     newest: dict[str, dict[str, Any]] = {}
     for path, texts in landed_lines(root, "sales").items():
         for row in map(_object, texts):
             if _event_day(row, date.fromisoformat(path.split("/")[1])) and _is_valid(row):
                 key = f"{row['basket_id']}-{row['product_id']}"
                 newest[key] = max(newest.get(key, row), row, key=lambda r: str(r["updated_at"]))
+    return list(newest.values())
+
+
+def test_published_sales_are_those_of_the_newest_versions(landed: tuple[Path, SyntheticTally]) -> None:
+    """Money by day and currency lets a test notice a wrong winner, which counts alone would not."""
+    root, tally = landed
+    newest = newest_versions(root)
     for day, expected in tally.by_event_day.items():
         sales: dict[str, Decimal] = defaultdict(Decimal)
-        for row in newest.values():
+        for row in newest:
             if row["transaction_timestamp"].startswith(str(day)):
                 sales[row["currency"]] += Decimal(row["sales_value"])
         assert expected.published_sales() == dict(sales)
@@ -133,14 +139,9 @@ def test_published_lines_are_tallied_by_the_department_of_their_day(landed: tupl
     for texts in landed_lines(root, "products").values():
         for entry in map(_object, texts):
             entries[entry["product_id"]][entry["valid_from"]] = entry["department"]
-    newest: dict[str, dict[str, Any]] = {}
-    for path, texts in landed_lines(root, "sales").items():
-        for row in map(_object, texts):
-            if _event_day(row, date.fromisoformat(path.split("/")[1])) and _is_valid(row):
-                key = f"{row['basket_id']}-{row['product_id']}"
-                newest[key] = max(newest.get(key, row), row, key=lambda r: str(r["updated_at"]))
+    newest = newest_versions(root)
     counted: dict[date, Counter[str]] = defaultdict(Counter)
-    for row in newest.values():
+    for row in newest:
         day = row["transaction_timestamp"][:10]
         known = {since: name for since, name in entries[row["product_id"]].items() if since <= day}
         counted[date.fromisoformat(day)][known[max(known)] if known else "UNKNOWN"] += 1

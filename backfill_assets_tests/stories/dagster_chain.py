@@ -25,7 +25,6 @@ PARTITIONS = table_partitions(datasets())
 STEPS = registry.steps_with("sales")
 TABLES = [table.name for step in STEPS for table in step.tables if step.cadence is Cadence.DAILY]
 """The daily tables of the sales and of what they read; one run carries a range through all of them."""
-PERIODS = {table.name: step.cadence for step in STEPS for table in step.tables if step.cadence is not Cadence.DAILY}
 Days = set[str]
 
 

@@ -16,7 +16,6 @@ from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.workshop import Workshop
 
 MOVED = date(2017, 3, 7)
-REVENUE = "fact_daily_revenue"
 EXPECTED = "amount_eur < 5% a day"
 
 

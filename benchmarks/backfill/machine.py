@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,10 +44,6 @@ def this_machine() -> Machine:
 def load() -> float:
     """Processes that want a core, averaged over the last minute; a benchmark alone makes 1 to 3 of them on 2 cores."""
     return round(os.getloadavg()[0], 1)
-
-
-def as_json() -> dict[str, object]:
-    return asdict(this_machine())
 
 
 def _cpu() -> str:

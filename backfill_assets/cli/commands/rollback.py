@@ -17,6 +17,7 @@ from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.text import format_first
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.undo import UndoPlan
@@ -194,7 +195,7 @@ def _plan_of(prepared: Prepared, change: TableChange) -> tuple[str, ...]:
     now = sum(result.rows for result in results if result)
     then = sum(file.rows for day in before.values() for file in day.files)
     sources = sorted({day.publication for day in before.values() if day.publication})
-    put_back = ", ".join(sources[:2]) + (f" and {len(sources) - 2} more" if len(sources) > 2 else "")
+    put_back = format_first(sources, 2)
     days = [date.fromisoformat(day.day) for day in change.days]
     return change.table, f"{len(days):,}", ranges(days), f"{now:,}", f"{then:,}", put_back or "nothing: never published"
 

@@ -21,6 +21,7 @@ from backfill_assets.cli.queries.pending_files import files_to_ingest, landed_on
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.run import Options
@@ -321,7 +322,7 @@ def _why(each: StepRun) -> list[str]:
         if day not in each.pending and day not in elsewhere:
             by_status.setdefault("asked for" if each.force else each.statuses[day].value, []).append(day)
     files = sum(each.pending.values())
-    why = [f"{files:,} file{'s' if files > 1 else ''} to ingest: {ranges(each.pending, most=2)}"] if files else []
+    why = [f"{format_count(files, 'file')} to ingest: {ranges(each.pending, most=2)}"] if files else []
     if elsewhere:
         why.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
     why += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]

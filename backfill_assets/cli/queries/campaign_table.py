@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.cli.output import range_text, ranges
+from backfill_assets.cli.output import ranges
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.days import contiguous
+from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
     from datetime import date
@@ -29,7 +30,7 @@ def campaign_table(found: Sequence[CampaignDays]) -> Table:
 
 def campaign_json(found: Sequence[CampaignDays]) -> dict[str, Any]:
     return {
-        each.table: {what: [range_text(item) for item in contiguous(days)] for what, days in _by_what(each).items()}
+        each.table: {what: [format_range(item) for item in contiguous(days)] for what, days in _by_what(each).items()}
         for each in found
     }
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
+from backfill_assets.text import format_count
 
 CheckVerdict = Literal["ok", "warn", "fail"]
 DAGSTER_PORT = 3000
@@ -232,7 +233,7 @@ def open_publications(settings: Settings) -> MachineFinding:
 
 def _counted(tables: Iterable[str]) -> str:
     count = len(list(tables))
-    return f"{count} table{'' if count == 1 else 's'} published"
+    return f"{format_count(count, 'table')} published"
 
 
 def _existing(folder: Path) -> Path:

@@ -13,6 +13,7 @@ from backfill_assets.cli.output import moment, ranges, say, say_json, short_comm
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.published.history import InputSummary, PublicationRecord, TablePart
@@ -96,7 +97,7 @@ def _few(publications: list[str], most: int = 2) -> str:
 def _from(made: InputSummary) -> str:
     read = [f"{table} v{version}" for table, version in sorted(made.read, key=str) if version is not None]
     staged = [f"{table} of the same publication" for table in made.staged]
-    landed = [f"{len(made.landed):,} landed file" + ("s" if len(made.landed) > 1 else "")] if made.landed else []
+    landed = [format_count(len(made.landed), "landed file")] if made.landed else []
     return ", ".join(read + staged + landed)
 
 

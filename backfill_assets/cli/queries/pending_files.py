@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from backfill_assets.cli.output import range_text
 from backfill_assets.cli.wiring import open_storage
 from backfill_assets.days import DayRange, contiguous
 from backfill_assets.errors import SourceUnreadable
+from backfill_assets.text import days_options, format_range
 
 if TYPE_CHECKING:
     from backfill_assets.model.declaration import Source, Step
@@ -35,8 +35,8 @@ class NotTakenIn:
         if self.problem:
             return f"{self.table}: {self.problem}"
         found = contiguous(self.files)
-        days = " ".join(f"--days {range_text(each)}" for each in found[:_MOST_RANGES])
-        ranges = ", ".join(map(range_text, found[:_MOST_RANGES])) + (" and later" if found[_MOST_RANGES:] else "")
+        days = days_options(self.files, _MOST_RANGES)
+        ranges = ", ".join(map(format_range, found[:_MOST_RANGES])) + (" and later" if found[_MOST_RANGES:] else "")
         add = f"add {days}" if self.in_run else f"first backfill run {self.table} {days}"
         return (
             f"{self.table}: landed on {ranges} and not ingested: {sum(self.files.values())} file(s). "

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from backfill_assets.cli.output import range_text, say, say_json
+from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.days import DayRange
+from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
     from backfill_assets.plan.basis import PlanDrift
@@ -116,7 +117,7 @@ def _made(
 
     if days_text is None:
         raise click.UsageError("--days A..B is missing: which days of the table?")
-    days = range_text(DayRange.parse(days_text))
+    days = format_range(DayRange.parse(days_text))
     asked = PlanRequest(target=target, days=days, version=version, scope=scope, force=force)
     return plan_and_keep(current_settings(), asked, expected)
 

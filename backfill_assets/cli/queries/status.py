@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.output import moment, range_text, ranges, say, say_json
+from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
+from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.days import CampaignDays
@@ -163,7 +164,7 @@ def _as_json(found: _Found, table: str | None) -> Mapping[str, Any]:
         grouped = ranges_by_status(by_day)
         tables[name] = {
             "counts": {status.value: sum(map(len, days)) for status, days in grouped.items()},
-            "days": {status.value: [range_text(item) for item in days] for status, days in grouped.items()},
+            "days": {status.value: [format_range(item) for item in days] for status, days in grouped.items()},
         }
     if table is not None:
         tables[table]["by_day"] = {str(day): _day_json(found, table, day) for day in found.statuses[table]}

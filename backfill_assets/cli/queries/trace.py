@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.output import moment, range_text, say, say_json, short_commit
+from backfill_assets.cli.output import moment, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import parse_day
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
     from backfill_assets.landing.trace import Found, Trail
@@ -145,13 +146,13 @@ def _say(told: _Told) -> None:
     rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git")
     for found in told.trail.rows:
         rows.add_row(
-            found.table, range_text(found.period), _status(told, found), _in_words(found), *_stamped(told, found)
+            found.table, format_range(found.period), _status(told, found), _in_words(found), *_stamped(told, found)
         )
     say(rows)
     for each in told.trail.unnamed:
         columns, day = " and ".join(each.made_there), each.period.first
         say(
-            f"{each.table} of {range_text(each.period)} counts it too. Its {columns} is made in the report: "
+            f"{each.table} of {format_range(each.period)} counts it too. Its {columns} is made in the report: "
             f"backfill show {each.table} --day {day} has its rows"
         )
 
