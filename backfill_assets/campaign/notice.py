@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backfill_assets.campaign.approval import MovedDays, moved_sentence
-from backfill_assets.campaign.words import TableDifference, change_sentence
+from backfill_assets.campaign.metadata_difference import TableDifference, change_sentence
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.plan.records import Plan
 

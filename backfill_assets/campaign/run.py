@@ -14,9 +14,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.campaign.breaker import Exceeded, Limits, judge
+from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, seen, staged_contents
 from backfill_assets.campaign.course import CampaignState, Move, next_move, require_beginning, state_of
-from backfill_assets.campaign.days import HELD_BACK_DAYS, held_back_days
-from backfill_assets.campaign.evidence import computed_seconds, held_back_lines, seen, staged_contents
+from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from backfill_assets.campaign.undo_attempt import UndoAttempt
 from backfill_assets.campaign.undo_days import UndoAction, UndoneDay, seconds_of
-from backfill_assets.campaign.undo_staging import UndoAttempt
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.publication.holds import holding
 from backfill_assets.publication.publisher import Published

@@ -27,7 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "demo": ("demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": (
-            "queries.difference:diff",
+            "queries.diff:diff",
             "Show what approving a plan would change, and by how much.",
         ),
         "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),

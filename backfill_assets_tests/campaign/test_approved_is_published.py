@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.campaign import cutover
-from backfill_assets.campaign import review as campaign_review
+from backfill_assets.campaign import recheck as campaign_review
 from backfill_assets.campaign import run as campaign_run
 from backfill_assets.campaign import steps as campaign_work
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.campaign.review import compare_and_keep
+from backfill_assets.campaign.recheck import compare_and_keep
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.datasets import registry
 from backfill_assets.difference import compare as difference

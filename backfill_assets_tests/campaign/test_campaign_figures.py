@@ -6,8 +6,8 @@ from datetime import date
 from decimal import Decimal
 
 from backfill_assets.campaign.breaker import Nulls, StagedSums
-from backfill_assets.campaign.evidence import nulls_of, sums_of
-from backfill_assets.campaign.words import MeasureChange, change_sentence, table_difference
+from backfill_assets.campaign.breaker_input import nulls_of, sums_of
+from backfill_assets.campaign.metadata_difference import MeasureChange, change_sentence, table_difference
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.published.observed import LogView

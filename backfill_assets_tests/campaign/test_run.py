@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from backfill_assets.campaign import days as campaign_days_of_log
+from backfill_assets.campaign import day_outcomes as campaign_days_of_log
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.campaign.days import HELD_BACK_DAYS, campaign_days, held_back_days
+from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal

@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable
 
 from backfill_assets.campaign.undo import Undone, plan_undo, undo
+from backfill_assets.campaign.undo_attempt import UndoAttempt
 from backfill_assets.campaign.undo_days import UndoAction
-from backfill_assets.campaign.undo_staging import UndoAttempt
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Provenance

@@ -62,7 +62,7 @@ def test_what_moved_after_the_approval_was_asked_for_is_judged_before_it_is_publ
 ) -> None:
     """A late line of 100,000 dollars is not published by an approval that did not see it; one of 1 dollar is."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    for module in ("commands.campaign", "queries.difference"):
+    for module in ("commands.campaign", "queries.diff"):
         monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: wrong.builder)
     old, late = sum_of(wrong), Late(wrong)
     asked = ("plan", FACT, "--days", str(DAYS), "--version", "v2")

@@ -157,7 +157,7 @@ def story(ninety: Ninety, tmp_path: Path, spark: SparkSession, monkeypatch: pyte
     found = Story(Workshop(home, lambda: spark))
     monkeypatch.setenv("BACKFILL_HOME", str(home))
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{found.notices}")
-    for module in ("commands.campaign", "queries.difference", "commands.rollback"):
+    for module in ("commands.campaign", "queries.diff", "commands.rollback"):
         monkeypatch.setattr(f"backfill_assets.cli.{module}.foreground_builder", lambda *_: found.workshop.builder)
     with compiled(spark):
         yield found

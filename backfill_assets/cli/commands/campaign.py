@@ -15,7 +15,7 @@ from backfill_assets.cli.foreground import foreground_builder, run_info, tell, t
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
-from backfill_assets.cli.queries.difference import say_difference
+from backfill_assets.cli.queries.diff import say_difference
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from backfill_assets.campaign.course import Move
+    from backfill_assets.campaign.metadata_difference import MeasureChange, TableDifference
     from backfill_assets.campaign.run import CampaignRun, Options
-    from backfill_assets.campaign.words import MeasureChange, TableDifference
     from backfill_assets.difference.kept import Difference
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
     from backfill_assets.plan.records import Plan
@@ -120,7 +120,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
 
     Without PLAN, list all campaigns.
     """
-    from backfill_assets.campaign.days import campaign_days
+    from backfill_assets.campaign.day_outcomes import campaign_days
     from backfill_assets.lakehouse import campaign_journal as journal
     from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.plan.keep import plan_as_kept
@@ -236,7 +236,7 @@ def _say_difference(found: Difference | None, quiet: bool) -> None:
 
 
 def _beside_published(at: CampaignRun) -> list[TableDifference]:
-    from backfill_assets.campaign.words import table_difference
+    from backfill_assets.campaign.metadata_difference import table_difference
 
     staged, published = at.figures(at.shadowed)
     return [table_difference(table, published.get(table, {}), days) for table, days in staged.items()]

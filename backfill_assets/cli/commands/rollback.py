@@ -58,7 +58,7 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
 
 def _publication(publisher: Publisher, what: str) -> str:
     """The id of the publication to roll back: for a plan or a campaign, the one that published it."""
-    from backfill_assets.campaign.undo_campaign import tell_journal
+    from backfill_assets.campaign.undo_request import tell_journal
     from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.timelines import CAMPAIGN
@@ -98,7 +98,7 @@ def _roll_back_publication(
 
 def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     from backfill_assets.campaign.undo import plan_undo
-    from backfill_assets.campaign.undo_campaign import carry_out_undo, require_undoable
+    from backfill_assets.campaign.undo_request import carry_out_undo, require_undoable
 
     settings = current_settings()
     with ExitStack() as stack:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from backfill_assets.campaign.days import CampaignDays
+    from backfill_assets.campaign.day_outcomes import CampaignDays
 
 _WHAT = ("staged", "held back", "published", "left")
 

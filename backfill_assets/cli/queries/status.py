@@ -18,7 +18,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
-    from backfill_assets.campaign.days import CampaignDays
+    from backfill_assets.campaign.day_outcomes import CampaignDays
     from backfill_assets.lakehouse.plans import PlanUnderWay
     from backfill_assets.lakehouse.records import DayContent
     from backfill_assets.lakehouse.storage import Storage
@@ -99,7 +99,7 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
 
 
 def _campaign_days(storage: Storage, plan: str, table: str | None) -> list[CampaignDays]:
-    from backfill_assets.campaign.days import campaign_days
+    from backfill_assets.campaign.day_outcomes import campaign_days
     from backfill_assets.lakehouse.plans import kept_plan, plan_ids
     from backfill_assets.plan.records import Plan
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.undo import Undone, plan_undo
-from backfill_assets.campaign.undo_campaign import carry_out_undo
+from backfill_assets.campaign.undo_request import carry_out_undo
 from backfill_assets.defs.campaigns.steps import CAMPAIGNS, GROUP, PLANNED, step_key
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import dagster as dg
 
-from backfill_assets.campaign.evidence import held_back_lines
+from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.days import Cadence, parse_day
 from backfill_assets.defs.events import plain_failure

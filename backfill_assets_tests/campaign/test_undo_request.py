@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
-from backfill_assets.campaign.undo_campaign import tell_journal
+from backfill_assets.campaign.undo_request import tell_journal
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of

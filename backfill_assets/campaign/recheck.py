@@ -15,7 +15,7 @@ from backfill_assets.campaign.approval import (
     moved_since,
 )
 from backfill_assets.campaign.breaker import Exceeded, judge
-from backfill_assets.campaign.evidence import held_back_lines, seen
+from backfill_assets.campaign.breaker_input import held_back_lines, seen
 from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_told
 from backfill_assets.difference.find import find_difference, last_difference
 from backfill_assets.difference.kept import Difference

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from backfill_assets.campaign.breaker import BreakerInput, Nulls, StagedSums
-from backfill_assets.campaign.words import Contents, figures_together, rows_together
+from backfill_assets.campaign.metadata_difference import Contents, figures_together, rows_together
 from backfill_assets.lakehouse.records import TOTAL, DayContent
 
 if TYPE_CHECKING:
