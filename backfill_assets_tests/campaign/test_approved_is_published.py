@@ -175,8 +175,8 @@ class World:
         contents = {(TABLE, day): (logical(was), logical(now)) for day, (was, now) in changes.items()}
         contents |= {(TABLE, day): HELD_BACK for day in self.left_out}
         if abs(self.share) > MOST_IN_ALL:
-            assert self.shown[self.at.approved_difference] == contents, "beyond a limit, and nobody has seen it"
-        assert self.at.options.without_held_back or not self.left_out, "a day is left out, and nobody said so"
+            assert self.shown[self.at.approved_difference] == contents, "published beyond a limit without being shown"
+        assert self.at.options.without_held_back or not self.left_out, "a day was left out without --without-held-back"
         kept = last_difference(self.storage, PLAN.id)
         assert kept is not None
         assert self.looked or kept.sides == contents, "what is kept is what is published"
@@ -364,7 +364,7 @@ def moves(day: date, amount: int) -> Act:
 
 
 def is_published(day: date, amount: int) -> Act:
-    """By somebody else: what was compared with the staged day is not what main holds any more."""
+    """Another writer changed main: the comparison with the staged day no longer holds."""
     return lambda world: world.write(day, amount, f"other-{day}-{amount}-{len(world.shown)}")
 
 

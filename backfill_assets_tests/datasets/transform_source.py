@@ -87,6 +87,4 @@ def _bare(tree: ast.AST) -> ast.AST:
             node.returns = None
         if isinstance(node, ast.arg):
             node.annotation = None
-        if isinstance(node, ast.ImportFrom):
-            node.module = None
     return tree

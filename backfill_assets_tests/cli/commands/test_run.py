@@ -46,7 +46,7 @@ def test_a_dry_run_tells_what_would_be_built_and_why(backfill: Backfill) -> None
 
 
 def test_downstream_reaches_the_published_days_that_look_back(backfill: Backfill) -> None:
-    """A rate is used for a week: those days come along as they were published, and days that nobody built do not."""
+    """A rate is used for a week: the later days that were built are built again; days never built stay out."""
     first, last, far = "2017-03-01", "2017-03-08", "2017-03-09"
     backfill.lakehouse.publish("rates", {"bronze_fx_rates": {first: [1]}})
     backfill.lakehouse.publish(
