@@ -8,6 +8,7 @@ from backfill_assets.campaign.approval import MovedDays, moved_sentence
 from backfill_assets.campaign.metadata_difference import TableDifference, change_sentence
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.plan.records import Plan
+from backfill_assets.text import format_count
 
 
 def begins(plan: Plan, reports: Sequence[str]) -> Notice:
@@ -16,7 +17,7 @@ def begins(plan: Plan, reports: Sequence[str]) -> Notice:
     return Notice(
         title=f"{plan.asked.target} of {days} is going to be rebuilt ({plan.id})",
         lines=(
-            *(f"{step.name}: {len(step.days)} periods" for step in plan.steps if step.days),
+            *(f"{step.name}: {format_count(len(step.days), 'period')}" for step in plan.steps if step.days),
             "Until it is approved, every table and report stays as it is.",
         ),
         reports=tuple(reports),

@@ -1,0 +1,39 @@
+"""The notices of a campaign name the reports that people read, who approved, and how to undo it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+from backfill_assets.campaign.metadata_difference import table_difference
+from backfill_assets.campaign.notice import begins, completed
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+
+DAY = date(2017, 3, 1)
+REPORT = "report_store_ranking"
+PLAN = Plan(
+    asked=PlanRequest(target="fact", days=str(DAY)),
+    steps=(
+        PlannedStep(tables=("fact",), version="v2", rebuild={Why.CODE_CHANGED: (str(DAY),)}),
+        PlannedStep(tables=("rates",), version="v1"),
+    ),
+    made_at=datetime(2017, 6, 1, tzinfo=UTC),
+)
+
+
+def test_before_it_begins_people_learn_what_is_rebuilt_and_that_nothing_changes_yet() -> None:
+    """A step without days is not in it."""
+    notice = begins(PLAN, [REPORT])
+    assert notice.title == f"fact of 2017-03-01 is going to be rebuilt ({PLAN.id})"
+    assert notice.lines == ("fact: 1 period", "Until it is approved, every table and report stays as it is.")
+    assert notice.reports == (REPORT,)
+
+
+def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_undo_it() -> None:
+    """Days that moved after the approval are named."""
+    change = table_difference("fact", {DAY: DayContent(2, "a")}, {DAY: DayContent(3, "b")})
+    notice = completed(PLAN, [change], [REPORT], "ana", {"fact": [str(DAY)]})
+    assert len(notice.lines) == 2 and notice.lines[0].startswith("fact") and str(DAY) in notice.lines[1]
+    assert (notice.reports, notice.approved_by) == ((REPORT,), "ana")
+    assert notice.undo == f"backfill rollback {PLAN.id}"
+    assert len(completed(PLAN, [change], [REPORT], "ana").lines) == 1
