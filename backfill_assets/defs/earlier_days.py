@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, Step
@@ -31,7 +32,7 @@ def missing_earlier_days(
     names = sorted({*_tables(building), *(read.table for each in building for read in _reads(each))})
     published = published_days(observe(Storage(lakehouse), names))
     found = earlier_days(steps, tables, days, published, _landed(zone, building)).get(step.name, set())
-    return sorted(day for day in found if (step.name, str(day)) not in published)
+    return sorted(day for day in found if TableDay(step.name, day) not in published)
 
 
 def _landed(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
