@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -10,21 +10,39 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import parsed
-from backfill_assets.model.declaration import Metrics, Source, Table
+from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Table
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import with_occurrence
-from backfill_assets.quality.gates import DUPLICATES, IDENTICAL
+from backfill_assets.model.rules import DUPLICATES, IDENTICAL, FewDuplicates
 
 _PLACE = ("source_file", "source_line")
 _VERSION = "version of the row"
 """No landed field has a space in its name."""
 
 
+Rows = Callable[[FewDuplicates, Sequence[date]], tuple[DataFrame, DataFrame | None]]
+"""The raw rows of some days, and the quarantined ones, None for no rows."""
+
+
+def with_duplicates(table: Table, facts: Mapping[date, DayFacts], rows: Rows) -> dict[date, Metrics]:
+    """The metrics of each day, with the rows that gave way to an equal version where too many are deduplicated.
+
+    Bronze says how many rows each winner stands for, and not which versions they had. So raw is read once more for
+    these days, and only for them.
+    """
+    found = {day: known.own for day, known in facts.items()}
+    for rule in table.rules:
+        if isinstance(rule, FewDuplicates) and (days := [day for day in facts if rule.looks_closer(facts[day])]):
+            counted = measured(*rows(rule, days), rule.source, table, days)
+            found |= {day: {**found[day], **counted[day]} for day in days}
+    return found
+
+
 def measured(
     raw: DataFrame, quarantined: DataFrame | None, source: Source, table: Table, days: Sequence[date]
 ) -> dict[date, Metrics]:
     """The metrics of :func:`equal_versions` for each of ``days``; zeros where nothing gave way. One Spark job."""
-    nothing: Metrics = {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}_example": ""}
+    nothing: Metrics = {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}{EXAMPLE}": ""}
     rows = equal_versions(raw, quarantined, source, table).collect()
     return {**dict.fromkeys(days, nothing), **{row["day"]: _metrics(row.asDict()) for row in rows}}
 
@@ -70,4 +88,4 @@ def _typed(name: str) -> str:
 
 def _metrics(row: dict[str, Any]) -> Metrics:
     example = " and ".join("{}:{}".format(*row[name]) for name in ("one", "another"))
-    return {DUPLICATES: row[DUPLICATES], IDENTICAL: row[IDENTICAL], f"{DUPLICATES}_example": example}
+    return {DUPLICATES: row[DUPLICATES], IDENTICAL: row[IDENTICAL], f"{DUPLICATES}{EXAMPLE}": example}

@@ -112,30 +112,20 @@ def with_duplicates(
     measured: Mapping[str, Mapping[date, Metrics]],
     timelines: Mapping[str, Timeline],
 ) -> dict[str, Mapping[date, Metrics]]:
-    """``measured`` with the rows that gave way to an equal version, on days that have too many deduplicated rows.
+    """``measured`` with the rows that gave way to an equal version, on days that have too many deduplicated rows."""
 
-    Bronze says how many rows each winner stands for, and not which versions they had. So raw is read once more for
-    these days, and only for them.
-    """
-    found = dict(measured)
-    for table in chunk.step.tables:
-        for rule in table.rules:
-            days = _days_to_look_at(chunk, table, rule, measured) if isinstance(rule, FewDuplicates) else []
-            if isinstance(rule, FewDuplicates) and days:
-                timeline, wanted = timelines[rule.quarantine], {str(day) for day in days}
-                files = [file for file in timeline.files() if file.day in wanted]
-                quarantined = rows_of_files(spark, timeline, files) if files else None
-                raw = inputs[rule.raw].where(F.col("day").isin(days))
-                counted = duplicates.measured(raw, quarantined, rule.source, table, days)
-                found[table.name] = {day: {**own, **counted.get(day, {})} for day, own in measured[table.name].items()}
-    return found
+    def rows(rule: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame | None]:
+        timeline, wanted = timelines[rule.quarantine], {str(day) for day in days}
+        files = [file for file in timeline.files() if file.day in wanted]
+        raw = inputs[rule.raw].where(F.col("day").isin(days))
+        return raw, rows_of_files(spark, timeline, files) if files else None
 
-
-def _days_to_look_at(
-    chunk: Chunk, table: Table, rule: FewDuplicates, measured: Mapping[str, Mapping[date, Metrics]]
-) -> list[date]:
-    facts = {day: _facts(chunk, table, measured, day) for day in chunk.days}
-    return [day for day in chunk.days if gates.looks_closer(rule, facts[day])]
+    return {
+        table.name: duplicates.with_duplicates(
+            table, {day: _facts(chunk, table, measured, day) for day in chunk.days}, rows
+        )
+        for table in chunk.step.tables
+    }
 
 
 def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
