@@ -230,8 +230,8 @@ def _broken(
     def rows(_: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         return raw.where(F.col("day").isin(days)), quarantined
 
-    for day, own in duplicates.with_duplicates(table, facts, rows).items():
-        outcomes = gates.judge(table, replace(facts[day], own=own))
+    for day, known in duplicates.with_duplicates(table, facts, rows).items():
+        outcomes = gates.judge(table, known)
         yield from (BrokenGate(table.name, day, outcome) for outcome in outcomes if outcome.holds_back)
 
 

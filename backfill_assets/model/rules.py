@@ -14,6 +14,10 @@ from backfill_assets.model.canonical import content_hash_of_values, raw_content_
 from backfill_assets.model.declaration import OWN, Aggregates, DayFacts, DayRule, GateFinding, Severity, Source
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 
+DUPLICATES = "duplicates"
+"""The metric of the rows that gave way to an equal version, measured on days where it matters."""
+IDENTICAL = "duplicates_identical"
+"""Those of them that gave way to a line of equal content."""
 _RECEIVED = ("received", "content_hash_sum")
 _DEDUPLICATED = ("deduplicated", "deduplicated_hash_sum")
 _SUPERSEDED = ("superseded", "superseded_hash_sum")
@@ -282,10 +286,10 @@ class FewDuplicates(DayRule):
 
         The columns of bronze do not show that: ``quality/duplicates.py`` counts them in raw.
         """
-        return facts.count("deduplicated") > self._most(facts)
+        return facts.count("deduplicated") > self._at_most(facts)
 
     def judge(self, facts: DayFacts) -> GateFinding:
-        received, most = facts.count("received", self.raw), self._most(facts)
+        received, most = facts.count("received", self.raw), self._at_most(facts)
         if self.looks_closer(facts):
             duplicates, identical = facts.count(DUPLICATES), facts.count(IDENTICAL)
             observed = (
@@ -306,14 +310,9 @@ class FewDuplicates(DayRule):
             ),
         )
 
-    def _most(self, facts: DayFacts) -> int:
+    def _at_most(self, facts: DayFacts) -> int:
         return _most(facts.count("received", self.raw), self.at_most, self.tolerated_rows)
 
-
-DUPLICATES = "duplicates"
-"""The metric of the rows that gave way to an equal version, measured on days where it matters."""
-IDENTICAL = "duplicates_identical"
-"""Those of them that gave way to a line of equal content."""
 
 # ------------------------------------------------------------------ what the values are
 

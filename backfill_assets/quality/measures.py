@@ -29,10 +29,10 @@ def measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
     in two. Days that have an example of what is wrong to show are rare, and get a query of their own.
     """
     many, sets, wrong = count > _TOGETHER, sets_of_rows(table), examples(table)
-    found = _collected(measure_without_sets(rows, table) if many else measure(rows, table))
-    apart = _collected(_of(rows, sets)) if many and sets else {}
+    found = collected(measure_without_sets(rows, table) if many else measure(rows, table))
+    apart = collected(_of(rows, sets)) if many and sets else {}
     shown = [day for day, metrics in found.items() if any(metrics[_counted_as(name)] != 0 for name in wrong)]
-    texts = _collected(measure_examples(rows.where(F.col("day").isin(shown)), table)) if shown else {}
+    texts = collected(measure_examples(rows.where(F.col("day").isin(shown)), table)) if shown else {}
     without = dict.fromkeys(wrong, "")
     return {day: {**metrics, **apart.get(day, {}), **without, **texts.get(day, {})} for day, metrics in found.items()}
 
@@ -57,7 +57,7 @@ def compared_metrics(table: Table) -> tuple[str, ...]:
 
 def measured_only(rows: DataFrame, table: Table, names: Collection[str]) -> dict[date, Metrics]:
     """The metrics called ``names``, of those in :func:`measurement`, of every day that has rows. Runs Spark."""
-    return _collected(_of(rows, {name: made for name, made in measurement(table).items() if name in names}))
+    return collected(_of(rows, {name: made for name, made in measurement(table).items() if name in names}))
 
 
 def measure_examples(rows: DataFrame, table: Table) -> DataFrame:
@@ -97,6 +97,11 @@ def zero_metrics(table: Table) -> Metrics:
     return {name: "" if name.endswith(EXAMPLE) else 0 for name in names}
 
 
+def collected(found: DataFrame) -> dict[date, Metrics]:
+    """The metrics of each ``day`` of ``found``. Runs Spark."""
+    return {row["day"]: as_metrics(row.asDict()) for row in found.collect()}
+
+
 def as_metrics(measured: Mapping[str, object]) -> Metrics:
     """A row of :func:`measure` as plain data for JSON: whole numbers as int, other decimals as text."""
     return {name: _plain(value) for name, value in measured.items() if name != "day"}
@@ -114,10 +119,6 @@ def added_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
 
 def _of(rows: DataFrame, metrics: Aggregates) -> DataFrame:
     return rows.groupBy("day").agg(*(made().alias(name) for name, made in metrics.items()))
-
-
-def _collected(found: DataFrame) -> dict[date, Metrics]:
-    return {row["day"]: as_metrics(row.asDict()) for row in found.collect()}
 
 
 def _counted_as(example: str) -> str:

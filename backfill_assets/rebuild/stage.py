@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Contents = Mapping[str, DayContent]
 """What the tables hold on one day, by table."""
+Facts = Mapping[str, Mapping[date, DayFacts]]
+"""What rules look at, by table and day."""
 UpstreamOf = Callable[[date], Contents]
 Result = TypeVar("Result")
 
@@ -93,15 +95,15 @@ def stage_chunk(
 
     at_once = tables_at_once(len(chunk.step.tables), len(chunk.days), shared=is_shared(spark))
     work = {table.name: partial(written_and_measured, table) for table in chunk.step.tables}
-    measured: Mapping[str, Mapping[date, Metrics]] = side_by_side(spark, work, at_once)
+    facts = _facts(chunk, side_by_side(spark, work, at_once))
     if chunk.judged:
-        measured = with_duplicates(spark, chunk, inputs, measured, timelines)
+        facts = with_duplicates(spark, chunk, inputs, facts, timelines)
     seconds = (time.monotonic() - started) / len(chunk.days)
     environment = environment_of(spark)
     return [
         day
         for table in chunk.step.tables
-        for day in _judged(chunk, table, measured, timelines[table.name], seconds, environment)
+        for day in _judged(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
     ]
 
 
@@ -109,10 +111,10 @@ def with_duplicates(
     spark: SparkSession,
     chunk: Chunk,
     inputs: Mapping[str, DataFrame],
-    measured: Mapping[str, Mapping[date, Metrics]],
+    facts: Facts,
     timelines: Mapping[str, Timeline],
-) -> dict[str, Mapping[date, Metrics]]:
-    """``measured`` with the rows that gave way to an equal version, on days that have too many deduplicated rows."""
+) -> Facts:
+    """``facts`` with the rows that gave way to an equal version, on days that have too many deduplicated rows."""
 
     def rows(rule: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame | None]:
         timeline, wanted = timelines[rule.quarantine], {str(day) for day in days}
@@ -120,12 +122,7 @@ def with_duplicates(
         raw = inputs[rule.raw].where(F.col("day").isin(days))
         return raw, rows_of_files(spark, timeline, files) if files else None
 
-    return {
-        table.name: duplicates.with_duplicates(
-            table, {day: _facts(chunk, table, measured, day) for day in chunk.days}, rows
-        )
-        for table in chunk.step.tables
-    }
+    return {table.name: duplicates.with_duplicates(table, facts[table.name], rows) for table in chunk.step.tables}
 
 
 def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
@@ -205,7 +202,7 @@ def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[
 def _judged(
     chunk: Chunk,
     table: Table,
-    measured: Mapping[str, Mapping[date, Metrics]],
+    facts: Mapping[date, DayFacts],
     timeline: Timeline,
     seconds: float,
     environment: Environment,
@@ -213,23 +210,24 @@ def _judged(
     schema = timeline.schema()
     days = []
     for day in chunk.days:
-        own, upstream = measured[table.name][day], chunk.upstream(day)
-        facts = _facts(chunk, table, measured, day)
-        rules = gates.judge(table, facts) if chunk.judged else ()
-        measured_and_counted = {**own, **_period_metrics(chunk, day)}
-        measured_content = content_of(measured_and_counted, chunk.version.name, chunk.wanted[day].inputs, upstream)
+        rules = gates.judge(table, facts[day]) if chunk.judged else ()
+        metrics = {**facts[day].own, **_period_metrics(chunk, day)}
+        measured_content = content_of(metrics, chunk.version.name, chunk.wanted[day].inputs, chunk.upstream(day))
         content = with_cost(with_verdict(measured_content, rules), seconds)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
     made_of = {day: chunk.wanted[day].input_fingerprint for day in chunk.days}
     return recorded(timeline, days, made_of, environment)
 
 
-def _facts(chunk: Chunk, table: Table, measured: Mapping[str, Mapping[date, Metrics]], day: date) -> DayFacts:
-    return DayFacts(
-        own=measured[table.name][day],
-        upstream={name: as_facts(content) for name, content in chunk.upstream(day).items()},
-        companions={name: metrics[day] for name, metrics in measured.items() if name != table.name},
-    )
+def _facts(chunk: Chunk, measured: Mapping[str, Mapping[date, Metrics]]) -> Facts:
+    def of_day(table: str, day: date) -> DayFacts:
+        return DayFacts(
+            own=measured[table][day],
+            upstream={name: as_facts(content) for name, content in chunk.upstream(day).items()},
+            companions={name: metrics[day] for name, metrics in measured.items() if name != table},
+        )
+
+    return {table: {day: of_day(table, day) for day in chunk.days} for table in measured}
 
 
 def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:
