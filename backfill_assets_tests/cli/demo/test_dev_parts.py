@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.cli.demo import dev_parts
-from backfill_assets.cli.demo.dev_parts import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts, start_process
+from backfill_assets.cli.demo.dev_parts import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts
+from backfill_assets.cli.demo.sessions import start_process
 from backfill_assets.errors import LakehouseUnusable
 
 SLEEP = ("sleep", "600")
