@@ -8,7 +8,8 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+
+import psutil
 
 from backfill_assets.cli.demo.sessions import session_exists, stop_sessions
 from backfill_assets.errors import BackfillError
@@ -109,14 +110,9 @@ class DevParts:
 
 
 def _is_alone(process: subprocess.Popen[bytes]) -> bool:
-    """True if it has no living child. Known on Linux only."""
-    told = list(Path(f"/proc/{process.pid}/task").glob("*/children"))
-    children = [int(pid) for file in told for pid in _read(file).split()]
-    return bool(told) and process.poll() is None and not any(command_line(pid) for pid in children)
-
-
-def _read(file: Path) -> str:
+    """True if it lives and has no living child."""
     try:
-        return file.read_text()
-    except OSError:
-        return ""
+        children = psutil.Process(process.pid).children()
+    except psutil.NoSuchProcess:
+        return False
+    return process.poll() is None and not any(command_line(child.pid) for child in children)
