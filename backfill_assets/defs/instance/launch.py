@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -85,10 +86,19 @@ def launch_backfill(
     return wanted_id
 
 
-def watch(instance: dg.DagsterInstance, backfill_id: str, *, every_seconds: float = 1.0) -> Iterator[BackfillProgress]:
-    """The backfill's progress whenever it changes; the last one has ``ended``. The daemon does the work, not this."""
+def watch(
+    instance: dg.DagsterInstance,
+    backfill_id: str,
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+    every_seconds: float = 1.0,
+) -> Iterator[BackfillProgress]:
+    """The backfill's progress whenever it changes. A daemon does the work; ``goes_on`` says whether it still does.
+
+    The last one has ``ended``, unless the daemon has ended before.
+    """
     last: BackfillProgress | None = None
-    while last is None or not last.ended:
+    while last is None or (not last.ended and goes_on()):
         now = progress(instance, backfill_id)
         if now != last:
             yield now
@@ -111,7 +121,7 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
     return BackfillProgress(
         backfill_id=backfill_id,
         status=backfill.status.value,
-        runs=_counted(run.status.value for run in runs),
+        runs=dict(Counter(run.status.value for run in runs)),
         steps=steps,
         step_seconds=seconds,
         message=_newest_message(instance, runs),
@@ -193,10 +203,3 @@ def _checked_id(backfill_id: str) -> str:
     if len(backfill_id) > _LONGEST_ID:
         raise InvalidRequest(f"The backfill id {backfill_id!r} is longer than {_LONGEST_ID} characters.")
     return backfill_id
-
-
-def _counted(statuses: Iterator[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for status in statuses:
-        counts[status] = counts.get(status, 0) + 1
-    return counts
