@@ -8,7 +8,6 @@ from datetime import date
 from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.campaign.metadata_difference import changes
 from backfill_assets.campaign.notice import begins, completed
 from backfill_assets.campaign.recheck import Review, compare_and_keep, evidence
 from backfill_assets.campaign.run import CampaignRun, StepReport, not_as_expected, now, shadow_told
@@ -16,6 +15,7 @@ from backfill_assets.campaign.undo import undo
 from backfill_assets.campaign.undo_request import tell_journal
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.difference.metadata import changes
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.lakehouse.plans import close_plan, open_plan

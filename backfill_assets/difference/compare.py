@@ -17,6 +17,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import complete
 from backfill_assets.difference.records import (
+    COUNTS,
     Cell,
     ChangedRow,
     DayCompared,
@@ -27,7 +28,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.rows import COUNTS, DAY, changed_rows, compared
+from backfill_assets.difference.rows import DAY, changed_rows, compared
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import newest_version, read_log
 from backfill_assets.lakehouse.records import TOTAL, DayContent, DayState, InputRead, logical_of

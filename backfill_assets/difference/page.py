@@ -127,7 +127,7 @@ def _table(table: TableCompared, charts: dict[str, Model]) -> Iterator[str]:
 
 def _charts(table: TableCompared, charts: dict[str, Model]) -> Iterator[str]:
     """The measures that change, and the rows of each day."""
-    changing = [measure for measure in table.measures if any((s := d.of(measure)) and s.change for d in table.days)]
+    changing = [measure for measure in table.measures if any(day.of(measure).change for day in table.days)]
     yield '<div class="charts">'
     for measure in changing:
         for kind, draw in (("sums", sums_chart), ("change", change_chart)):

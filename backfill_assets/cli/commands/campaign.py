@@ -20,14 +20,12 @@ from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from rich.table import Table
 
     from backfill_assets.campaign.course import Move
-    from backfill_assets.campaign.metadata_difference import MeasureChange, TableDifference
     from backfill_assets.campaign.run import CampaignRun, Options
     from backfill_assets.difference.kept import Difference
+    from backfill_assets.difference.records import TableDifference
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
     from backfill_assets.plan.records import Plan
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
@@ -236,7 +234,7 @@ def _say_difference(found: Difference | None, quiet: bool) -> None:
 
 
 def _beside_published(at: CampaignRun) -> list[TableDifference]:
-    from backfill_assets.campaign.metadata_difference import table_difference
+    from backfill_assets.difference.metadata import table_difference
 
     staged, published = at.figures(at.shadowed)
     return [table_difference(table, published.get(table, {}), days) for table, days in staged.items()]
@@ -252,7 +250,7 @@ def _say(done: Sequence[ShadowedStep], changes: Sequence[TableDifference], held:
         told = (len(step.staged), len(change.changed), len(change.unchanged) + len(step.unchanged), out)
         rows.add_row(change.table, *(f"{count:,}" for count in told), ranges(change.changed))
     say(rows)
-    _say_measures([beside for change in changes for beside in change.beside])
+    _say_measures(changes)
     for each in held:
         say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {each.why}"))
 
@@ -318,22 +316,15 @@ def _short(told: Mapping[str, object]) -> str:
     return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]} ..."
 
 
-def _say_measures(found: Sequence[MeasureChange]) -> None:
+def _say_measures(found: Sequence[TableDifference]) -> None:
+    from backfill_assets.text import amount
+
     rows = new_table("table", "measure", "published", "staged", "change", numbers=["published", "staged", "change"])
     for each in found:
-        share = "" if each.share is None else f"{each.share:+.4%}"
-        rows.add_row(each.table, each.measure, *map(_figure, (each.published, each.staged)), share)
+        for measure, sums in each.sums.items():
+            share = "" if sums.share is None else f"{sums.share:+.4%}"
+            rows.add_row(each.table, measure, amount(sums.before), amount(sums.after), share)
     say(rows)
-
-
-def _figure(value: Decimal | None) -> str:
-    from backfill_assets.text import UNKNOWN, amount
-
-    return UNKNOWN if value is None else amount(value)
-
-
-def _exact(value: Decimal | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableDifference]) -> dict[str, object]:
@@ -344,8 +335,7 @@ def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableDif
                 "changed": list(change.changed),
                 "unchanged": list(change.unchanged),
                 "measures": {
-                    each.measure: {"published": _exact(each.published), "staged": _exact(each.staged)}
-                    for each in change.beside
+                    measure: {"published": sums.before, "staged": sums.after} for measure, sums in change.sums.items()
                 },
             }
             for change in changes
