@@ -82,7 +82,7 @@ def shadow(
     for each in steps:
         done = _shadow_step(lake, campaign, each, run, progress, overlay, out)
         for table in done.build.tables:
-            overlay = overlay.with_days(table, _passed(done, table))
+            overlay = overlay.with_days(table, staged_days(done.build, table))
             out[table] = frozenset(str(held.day) for held in done.held_back)
         found.append(done)
     return found
@@ -102,7 +102,7 @@ def staged_by(done: Sequence[ShadowedStep]) -> StagedDays:
     failed: dict[str, frozenset[date]] = {}
     for each in done:
         for table in each.build.tables:
-            overlay = overlay.with_days(table, _passed(each, table))
+            overlay = overlay.with_days(table, staged_days(each.build, table))
             failed[table] = frozenset(held.day for held in each.held_back if held.table == table and held.rules)
     return StagedDays(overlay, failed)
 
@@ -198,11 +198,11 @@ def _blocked(wanted: ShadowStep, blocked: set[date], out: Mapping[str, frozenset
         yield HeldBack(wanted.step.name, day, because_of=cause)
 
 
-def _passed(done: ShadowedStep, table: str) -> list[tuple[str, OverlaidDay]]:
-    storage = done.build.lake.storage
+def staged_days(build: ReplaceBuild, table: str) -> list[tuple[str, OverlaidDay]]:
+    """What ``build`` has staged of ``table``, for those that read it before it is published."""
     return [
-        (str(day), OverlaidDay(_timeline(storage, held), held.content))
-        for day, staged in done.build.staged.items()
+        (str(day), OverlaidDay(_timeline(build.lake.storage, held), held.content))
+        for day, staged in build.staged.items()
         for held in staged
         if held.table == table
     ]

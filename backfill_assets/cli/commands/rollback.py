@@ -98,7 +98,8 @@ def _roll_back_publication(
 
 def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     from backfill_assets.campaign.undo import plan_undo
-    from backfill_assets.campaign.undo_request import carry_out_undo, require_undoable
+    from backfill_assets.campaign.undo_days import require_undoable
+    from backfill_assets.campaign.undo_request import carry_out_undo
 
     settings = current_settings()
     with ExitStack() as stack:
@@ -109,7 +110,7 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
         if dry_run:
             _say_dry(_undo_json(plan), as_json)
             return
-        require_undoable(plan)
+        require_undoable(plan.days)
         if not yes:
             ask("Put this back?")
         done = carry_out_undo(lake, plan, run_info("backfill rollback"), tell)
