@@ -91,6 +91,8 @@ class CampaignRun:
     """What the last wave or shadow step of this process found."""
     read: FiguresRead = field(default_factory=dict)
     """Figures that were read from rows because they had not been measured."""
+    known_entries: Sequence[JournalEntry] = ()
+    """The journal, as far as it was read."""
     clock: Callable[[], float] = time.monotonic
     spark_seconds: float = 0.0
     """How long this process waited for Spark to start."""
@@ -115,7 +117,8 @@ class CampaignRun:
 
     @property
     def state(self) -> CampaignState:
-        return state_of(self.campaign, journal.entries(self.builder.lake.storage, self.campaign))
+        """As of now. Another process may write to the journal: it is listed each time, and new entries are read."""
+        return state_of(self.campaign, self.entries())
 
     @property
     def options(self) -> Options:
@@ -150,9 +153,7 @@ class CampaignRun:
         Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
         """
         self.require_approvable(without_held_back=without_held_back, seen=seen)
-        validated = self.state.done.get(CampaignStep.VALIDATE)
-        fingerprint = validated.told.get("fingerprint", "") if validated else ""
-        told: StepReport = {"fingerprint": seen.fingerprint if seen else fingerprint}
+        told: StepReport = {"fingerprint": seen.fingerprint if seen else self._validated.get("fingerprint", "")}
         if without_held_back:
             told["without_held_back"] = True
         self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
@@ -168,12 +169,17 @@ class CampaignRun:
         if seen is not None and seen.broken:
             broken = seen.broken[0].expectation
             raise InvalidRequest(f"{self.plan.id} is not as expected: {broken}.", hint=self.plan_again)
-        validated = self.state.done.get(CampaignStep.VALIDATE)
-        held = list(validated.told.get("held_back", ())) if validated else []
+        held = self._validated.get("held_back", ())
         if held and not without_held_back:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
             hint = f"Fix them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
             raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
+
+    @property
+    def _validated(self) -> Mapping[str, Any]:
+        """What the step that compares has reported."""
+        validated = self.state.done.get(CampaignStep.VALIDATE)
+        return validated.told if validated else {}
 
     @property
     def approved_difference(self) -> str:
@@ -307,8 +313,9 @@ class CampaignRun:
         staged, published = self.figures(done)
         return judge(self.options.limits, seen(done, staged, published, seconds, money))
 
-    def entries(self) -> list[JournalEntry]:
-        return journal.entries(self.builder.lake.storage, self.campaign)
+    def entries(self) -> Sequence[JournalEntry]:
+        self.known_entries = journal.entries(self.builder.lake.storage, self.campaign, self.known_entries)
+        return self.known_entries
 
     def published(self) -> dict[str, dict[date, DayContent | None]]:
         """What is published of the plan's tables, as far as it was measured; None for a foreign write."""
