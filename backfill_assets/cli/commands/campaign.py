@@ -93,10 +93,9 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
     if as_json:
         say_json({**told, "waits": move.reason, "times": times.json})
         return
-    rows = new_table("table", "staged again", "published")
-    for table, days in told["days"].items():
-        rows.add_row(table, ", ".join(told["staged again"].get(table, ())), ", ".join(days))
-    say(rows, f"Published together as {told['publication']}.")
+    again = told["staged again"]
+    rows = ((table, ", ".join(again.get(table, ())), ", ".join(days)) for table, days in told["days"].items())
+    say(new_table("table", "staged again", "published", rows=rows), f"Published together as {told['publication']}.")
     if CampaignStep.TELL_AFTER in done:
         say_undelivered(done[CampaignStep.TELL_AFTER].told.get("still due", {}))
     if moved := told["moved"]:
@@ -273,10 +272,8 @@ class _Times:
 def _times(plan: Plan, entries: Sequence[JournalEntry]) -> _Times:
     from backfill_assets.plan.durations import TIME_COLUMNS, TIME_NUMBERS, time_rows, times_json
 
-    rows = new_table(*TIME_COLUMNS, numbers=TIME_NUMBERS)
-    for row in time_rows(plan, entries):
-        rows.add_row(*row)
-    return _Times(rows, times_json(plan, entries))
+    shown = new_table(*TIME_COLUMNS, rows=time_rows(plan, entries), numbers=TIME_NUMBERS)
+    return _Times(shown, times_json(plan, entries))
 
 
 def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -> None:
@@ -319,12 +316,19 @@ def _short(told: Mapping[str, object]) -> str:
 def _say_measures(found: Sequence[TableDifference]) -> None:
     from backfill_assets.text import amount
 
-    rows = new_table("table", "measure", "published", "staged", "change", numbers=["published", "staged", "change"])
-    for each in found:
-        for measure, sums in each.sums.items():
-            share = "" if sums.share is None else f"{sums.share:+.4%}"
-            rows.add_row(each.table, measure, amount(sums.before), amount(sums.after), share)
-    say(rows)
+    numbers = ("published", "staged", "change")
+    rows = (
+        (
+            each.table,
+            measure,
+            amount(sums.before),
+            amount(sums.after),
+            "" if sums.share is None else f"{sums.share:+.4%}",
+        )
+        for each in found
+        for measure, sums in each.sums.items()
+    )
+    say(new_table("table", "measure", *numbers, rows=rows, numbers=numbers))
 
 
 def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableDifference]) -> dict[str, object]:

@@ -182,11 +182,9 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _say_plan(prepared: Prepared) -> None:
-    rows = new_table(
-        "table", "days", "which", "rows now", "rows then", "put back", numbers=["days", "rows now", "rows then"]
-    )
-    for change in prepared.publication.tables:
-        rows.add_row(*_plan_of(prepared, change))
+    columns = ("table", "days", "which", "rows now", "rows then", "put back")
+    plans = (_plan_of(prepared, change) for change in prepared.publication.tables)
+    rows = new_table(*columns, rows=plans, numbers=["days", "rows now", "rows then"])
     say(f"Rolling back {prepared.publication.id} ({prepared.publication.kind}):", rows)
 
 
