@@ -40,6 +40,7 @@ from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, s
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FLAGS = ("daemon", "without_held_back", "roll_back_if_wrong")
 StepReport = dict[str, Any]
 Held = dict[str, dict[date, DayContent]]
 """What days hold, by table."""
@@ -58,13 +59,7 @@ class Options:
     """Put everything back when the checks after the cut-over fail."""
 
     def to_told(self) -> StepReport:
-        return {
-            "waves": str(self.shares),
-            "limits": str(self.limits),
-            "daemon": self.daemon,
-            "without_held_back": self.without_held_back,
-            "roll_back_if_wrong": self.roll_back_if_wrong,
-        }
+        return {"waves": str(self.shares), "limits": str(self.limits), **{name: getattr(self, name) for name in _FLAGS}}
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Options:
@@ -72,9 +67,7 @@ class Options:
         return cls(
             Shares.parse(told["waves"]) if "waves" in told else Shares(),
             Limits.parse(told.get("limits", "")),
-            bool(told.get("daemon")),
-            bool(told.get("without_held_back")),
-            bool(told.get("roll_back_if_wrong")),
+            **{name: bool(told.get(name)) for name in _FLAGS},
         )
 
 

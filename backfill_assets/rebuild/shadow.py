@@ -18,7 +18,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import HELD_BACK, logical_of
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, timelines_of
+from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, newest_days
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -120,28 +120,16 @@ def sides_of(done: Sequence[ShadowedStep]) -> dict[tuple[str, date], tuple[str, 
 
 def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
     """The same from the timelines of ``campaign`` alone, for those who stage nothing themselves."""
+    overlay = NOTHING_STAGED
     failed: dict[str, frozenset[date]] = {}
     for table in tables:
-        newest: dict[str, bool] = {}
-        for timeline in timelines_of(storage, table, campaign):
-            for day, staged in timeline.days().items():
-                newest.setdefault(day, staged.verdict is not None and not staged.verdict.passed)
-        failed[table] = frozenset(date.fromisoformat(day) for day, bad in newest.items() if bad)
-    return StagedDays(staged_in(storage, campaign, tables), failed)
-
-
-def staged_in(storage: Storage, campaign: str, tables: Iterable[str]) -> Overlay:
-    """What ``campaign`` holds ready now: of each day the newest staging, if its gates passed."""
-    overlay = NOTHING_STAGED
-    for table in tables:
-        newest: dict[str, OverlaidDay | None] = {}
-        for timeline in timelines_of(storage, table, campaign):
-            for day, staged in timeline.days().items():
-                verdict = staged.verdict
-                content = verdict.content if verdict and verdict.passed else None
-                newest.setdefault(day, OverlaidDay(timeline, content) if content else None)
-        overlay = overlay.with_days(table, [(day, held) for day, held in newest.items() if held is not None])
-    return overlay
+        newest = newest_days(storage, table, campaign)
+        judged = [(day, timeline, staged.verdict) for day, (timeline, staged) in newest.items() if staged.verdict]
+        passed = [(day, timeline, each.content) for day, timeline, each in judged if each.passed]
+        ready = [(day, OverlaidDay(timeline, content)) for day, timeline, content in passed if content]
+        overlay = overlay.with_days(table, ready)
+        failed[table] = frozenset(date.fromisoformat(day) for day, _, each in judged if not each.passed)
+    return StagedDays(overlay, failed)
 
 
 def _shadow_step(
