@@ -57,7 +57,7 @@ def difference_page(difference: Difference, times: Sequence[Sequence[str]] = ())
 
 def _charts(table: TableCompared) -> Iterator[Model]:
     """The measures that change, and the rows of each day."""
-    changing = [measure for measure in table.measures if any((s := d.of(measure)) and s.change for d in table.days)]
+    changing = [measure for measure in table.measures if any(day.of(measure).change for day in table.days)]
     for measure in changing:
         yield sums_chart(table, measure)
         yield change_chart(table, measure)
