@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
@@ -80,7 +80,7 @@ class LandedDataset(Delivery):
         def declare(contract: C) -> C:
             table = Table(
                 name=name,
-                layer=layer or cast("Layer", name.partition("_")[0]),
+                layer=layer or _layer_of(name),
                 description=" ".join((contract.__doc__ or "").split()),
                 contract=contract,
                 key=_marked(contract, "key"),
@@ -194,7 +194,7 @@ class LandedDataset(Delivery):
         )
 
     def _only(self, row: type[Contract], mark: str) -> str:
-        found = _marked(row, mark)
+        found = [name for name in _marked(row, mark) if not row.fields()[name].joined]
         if len(found) != 1:
             raise InvalidRequest(
                 f"The dataset {self.name} is declared wrong: {len(found)} fields of {row.__name__} are its {mark}.",
@@ -217,6 +217,16 @@ class LandedDataset(Delivery):
                 hint='Put @DATASET.table("report_name", ...) above the class.',
             )
         return self._steps[contract]
+
+
+def _layer_of(table: str) -> Layer:
+    word = table.partition("_")[0]
+    if word not in get_args(Layer):
+        raise InvalidRequest(
+            f"The name of the table {table} does not begin with its layer.",
+            hint=f"Begin it with fact_ or report_, or say the layer: one of {', '.join(get_args(Layer))}.",
+        )
+    return cast("Layer", word)
 
 
 def _marked(contract: type[Contract], mark: str) -> tuple[str, ...]:

@@ -187,6 +187,7 @@ def _row(*rows: type[Contract]) -> Callable[[], object]:
         (_row(WithoutVersion), "0 fields of WithoutVersion are its version"),
         (_row(Visit, LongerVisit), "rows of visits in version v1 have other landed fields"),
         (lambda: visits().version(Visit, "v1", "Sums.", "bronze_visits")(nothing), "Visit is no table of visits"),
+        (lambda: visits().table("visits_a_day")(ReportVisits), "visits_a_day does not begin with its layer"),
     ],
 )
 def test_a_wrong_declaration_is_refused(declare: Callable[[], object], words: str) -> None:
