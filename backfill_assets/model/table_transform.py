@@ -34,7 +34,7 @@ class TableTransform:
         """The rows of the table, under its name."""
         columns = self.contract.fields()
         rows = self.function(*(inputs[each.table] for each in self.reads))
-        if columns.keys() >= set(COMPLETENESS):
+        if self.cadence is not Cadence.DAILY and columns.keys() >= set(COMPLETENESS):
             rows = with_completeness(rows, inputs[PUBLISHED_DAYS], self.reads[0].table, self.cadence)
         selected = rows.select(*columns)
         return {self.table: selected if self.clustered else selected.repartition("day")}
