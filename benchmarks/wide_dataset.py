@@ -33,7 +33,7 @@ def wide_dataset(fields: int) -> Dataset:
         tolerated_rejects=5,
     )
     wide.row("v1", "Newest of each reading.")(_contract(fields))
-    return wide.declared()
+    return wide.dataset()
 
 
 def land_wide(landing: Path, source: Source, rows: int, day: date = DAY) -> None:

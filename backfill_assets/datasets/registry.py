@@ -22,41 +22,43 @@ from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.text import suggest_or_list
 
 
-def found_in(package: ModuleType) -> tuple[Dataset, ...]:
+def discover(package: ModuleType) -> tuple[Dataset, ...]:
     """The datasets of all modules of ``package``, by name, each after those that it reads.
 
     Raises :class:`InvalidRequest` for a module that cannot be imported, and for a wrong declaration.
     """
     values = {id(value): value for module in _modules(package) for value in vars(module).values()}.values()
-    found = [value.declared() for value in values if isinstance(value, LandedDataset)]
+    found = [value.dataset() for value in values if isinstance(value, LandedDataset)]
     found += [value for value in values if isinstance(value, Dataset)]
-    _demand_own_tables(found)
+    _require_own_tables(found)
     require_sound(found)
-    return _after_what_they_read(sorted(found, key=lambda dataset: dataset.name))
+    return _sort_by_reads(sorted(found, key=lambda dataset: dataset.name))
 
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
     for found in sorted(pkgutil.iter_modules(package.__path__, f"{package.__name__}."), key=lambda each: each.name):
         if found.name != __name__:
-            module = _imported(found.name)
+            module = _import_module(found.name)
             yield module
             yield from _modules(module) if found.ispkg else ()
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except BackfillError:
         raise
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
+        # A syntax error says itself where it is.
+        where = "" if isinstance(error, SyntaxError) else f" ({at.filename}, line {at.lineno})"
         raise InvalidRequest(
-            f"{name} cannot be imported: {type(error).__name__}: {error} ({at.filename}, line {at.lineno}).",
+            f"{name} cannot be imported: {type(error).__name__}: {error}{where}.",
             hint="Each module in backfill_assets/datasets/ declares a dataset: fix it, or move it to another folder.",
         ) from error
 
 
-def _demand_own_tables(datasets: Sequence[Dataset]) -> None:
+def _require_own_tables(datasets: Sequence[Dataset]) -> None:
     counts = Counter(name for dataset in datasets for name in {dataset.name} | _names(dataset))
     if twice := sorted(name for name, count in counts.items() if count > 1):
         raise InvalidRequest(
@@ -65,7 +67,7 @@ def _demand_own_tables(datasets: Sequence[Dataset]) -> None:
         )
 
 
-def _after_what_they_read(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
+def _sort_by_reads(datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
     """``datasets`` in their order, but each after those it reads."""
     found: list[Dataset] = []
     reached: set[str] = set()
@@ -90,7 +92,7 @@ def chains(datasets: Sequence[Dataset]) -> tuple[tuple[Dataset, ...], ...]:
         joined = tuple(each for each in datasets if each is dataset or any(each in chain for chain in touching))
         found = [chain for chain in found if chain not in touching] + [joined]
     for chain in found:
-        _demand_one_beginning(chain)
+        _require_one_beginning(chain)
     return tuple(found)
 
 
@@ -106,7 +108,7 @@ def _names(dataset: Dataset) -> set[str]:
     return {table.name for table in dataset.tables}
 
 
-def _demand_one_beginning(chain: Sequence[Dataset]) -> None:
+def _require_one_beginning(chain: Sequence[Dataset]) -> None:
     if len({dataset.first_day for dataset in chain}) > 1:
         begun = ", ".join(f"{dataset.name} on {dataset.first_day}" for dataset in chain)
         raise InvalidRequest(
@@ -115,7 +117,7 @@ def _demand_one_beginning(chain: Sequence[Dataset]) -> None:
         )
 
 
-_DATASETS = found_in(folder)
+_DATASETS = discover(folder)
 
 
 def datasets() -> tuple[Dataset, ...]:

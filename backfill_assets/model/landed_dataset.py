@@ -38,7 +38,7 @@ class _Row:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LandedDataset(Delivery):
     """A dataset with one source, which has its name. :meth:`row` declares the landed rows, :meth:`table` what is made
-    of them, and :meth:`version` how; :meth:`declared` is the dataset with all that was declared so far.
+    of them, and :meth:`version` how; :meth:`dataset` is all that was declared so far.
     """
 
     name: str
@@ -83,7 +83,7 @@ class LandedDataset(Delivery):
                 layer=layer or _layer_of(name),
                 description=" ".join((contract.__doc__ or "").split()),
                 contract=contract,
-                key=_marked(contract, "key"),
+                key=_columns_with(contract, "key"),
                 rules=rules,
                 totals=totals,
                 groups=groups,
@@ -147,12 +147,12 @@ class LandedDataset(Delivery):
         """How raw becomes bronze, in ``version`` or the current one."""
         row = next((row for row in self._rows if row.version == version), None) or self._current_row()
         contract = row.contract
-        key = (*_marked(contract, "key"), *([OCCURRENCE] if self.numbered else []))
+        key = (*_columns_with(contract, "key"), *([OCCURRENCE] if self.numbered else []))
         bronze = bronze_contract(self.name, contract, numbered=self.numbered)
         joined = {name: each.joined for name, each in contract.fields().items() if each.joined}
         return Refinement(self._source(contract), bronze, key, joined)
 
-    def declared(self) -> Dataset:
+    def dataset(self) -> Dataset:
         """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
         current = self.refinement()
         for row in self._rows:
@@ -178,7 +178,7 @@ class LandedDataset(Delivery):
     def _source(self, row: type[Contract]) -> Source:
         landed = {name: each for name, each in row.fields().items() if not each.joined}
         names = {name: each.personal or name for name, each in landed.items()}
-        key = [part for name in _marked(row, "key") for part in row.fields()[name].joined or (name,)]
+        key = [part for name in _columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
         types = declared_types(row)
         return Source(
             name=self.name,
@@ -194,7 +194,7 @@ class LandedDataset(Delivery):
         )
 
     def _only(self, row: type[Contract], mark: str) -> str:
-        found = [name for name in _marked(row, mark) if not row.fields()[name].joined]
+        found = [name for name in _columns_with(row, mark) if not row.fields()[name].joined]
         if len(found) != 1:
             raise InvalidRequest(
                 f"The dataset {self.name} is declared wrong: {len(found)} fields of {row.__name__} are its {mark}.",
@@ -229,7 +229,7 @@ def _layer_of(table: str) -> Layer:
     return cast("Layer", word)
 
 
-def _marked(contract: type[Contract], mark: str) -> tuple[str, ...]:
+def _columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
     return tuple(name for name, each in contract.fields().items() if getattr(each, mark))
 
 

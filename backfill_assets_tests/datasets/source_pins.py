@@ -17,13 +17,13 @@ from backfill_assets_tests.datasets.transform_source import logic_of
 PINS = Path(__file__).with_name("source_pins.json")
 
 
-def pinned() -> dict[str, str]:
+def read_pins() -> dict[str, str]:
     """The logic of each version as it is pinned."""
     found: dict[str, str] = json.loads(PINS.read_text())
     return found
 
 
-def current() -> dict[str, str]:
+def current_pins() -> dict[str, str]:
     """The logic of each declared version as it is."""
     return {
         f"{step.name}@{version.name}": logic_of(version.transform)
@@ -32,7 +32,7 @@ def current() -> dict[str, str]:
     }
 
 
-def renewed(pins: Mapping[str, str], now: Mapping[str, str], renew: Set[str]) -> dict[str, str]:
+def renew_pins(pins: Mapping[str, str], now: Mapping[str, str], renew: Set[str]) -> dict[str, str]:
     """``pins`` with what is new in ``now``, and with those of ``renew``, which may have changed or be gone."""
     wanted = set(pins.keys() | now.keys()) if "all" in renew else set(renew) | (now.keys() - pins.keys())
     kept = {name: pin for name, pin in pins.items() if name not in wanted}
@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the pins; 1 if some differ that were not to be renewed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--renew", nargs="*", default=[], metavar="TABLE@VERSION")
-    now = current()
-    pins = renewed(pinned(), now, set(parser.parse_args(arguments).renew))
+    now = current_pins()
+    pins = renew_pins(read_pins(), now, set(parser.parse_args(arguments).renew))
     PINS.write_text(json.dumps(pins, indent=2) + "\n")
     left = differences(pins, now)
     print(left or f"{len(pins)} versions are pinned in {PINS.name}.")

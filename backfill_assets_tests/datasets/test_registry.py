@@ -172,14 +172,14 @@ def test_a_dataset_is_registered_by_being_there(package: ModuleType) -> None:
         second=MODULE.format(name="ants"),
         third="from .first import THINGS",
     )
-    assert [dataset.name for dataset in registry.found_in(package)] == ["ants", "zebras"]
+    assert [dataset.name for dataset in registry.discover(package)] == ["ants", "zebras"]
 
 
 def test_a_dataset_comes_after_what_it_reads(package: ModuleType) -> None:
     """A chain is named for its last one: the dataset that reads the others. Its tables may be in another module."""
     modules = {name: MODULE.format(name=name) for name in ("ants", "bees", "zebras")}
     declare(package, **modules, reports=READER)
-    found = registry.found_in(package)
+    found = registry.discover(package)
     assert [dataset.name for dataset in found] == ["zebras", "ants", "bees"]
     assert [table.name for table in found[1].tables][-1] == "report_ants"
 
@@ -192,18 +192,18 @@ def test_a_dataset_comes_after_what_it_reads(package: ModuleType) -> None:
             r"things_declared.broken cannot be imported: ModuleNotFoundError: .*\(.*broken.py, line 1",
         ),
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("def", r"SyntaxError"),
+        ("def", r"SyntaxError: .*\(broken.py, line 1\)\.\n"),
     ],
 )
 def test_a_module_that_fails_is_named(package: ModuleType, text: str, words: str) -> None:
     """A command says which file it is, and what is wrong in it."""
     declare(package, broken=text, sound=MODULE.format(name="ants"))
     with pytest.raises(InvalidRequest, match=words):
-        registry.found_in(package)
+        registry.discover(package)
 
 
 def test_a_copy_with_the_old_name_is_refused(package: ModuleType) -> None:
     """The first thing that happens to a copied file: its tables would be written into those of the original."""
     declare(package, ants=MODULE.format(name="ants"), copied=MODULE.format(name="ants"))
     with pytest.raises(InvalidRequest, match="ants, bronze_ants, quarantine_ants, raw_ants"):
-        registry.found_in(package)
+        registry.discover(package)

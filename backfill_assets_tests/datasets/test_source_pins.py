@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.sales.landed import SALES
-from backfill_assets_tests.datasets.source_pins import current, differences, pinned, renewed
+from backfill_assets_tests.datasets.source_pins import current_pins, differences, read_pins, renew_pins
 from backfill_assets_tests.datasets.transform_source import logic_of, names_in
 
 
 def test_the_logic_of_every_version_is_what_it_was() -> None:
     """A version that changes under its name makes history irreproducible, and nothing would be seen as stale."""
-    found = differences(pinned(), current())
+    found = differences(read_pins(), current_pins())
     assert not found, found
 
 
@@ -28,10 +28,10 @@ def test_a_new_version_is_told_apart_from_one_that_changed() -> None:
 def test_only_new_versions_are_pinned_without_being_named() -> None:
     """A changed one must be looked at first: whoever renews it says that its rows are the same."""
     pins, now = {"a@v1": "1", "gone@v1": "2"}, {"a@v1": "9", "new@v1": "3"}
-    assert renewed(pins, now, set()) == {"a@v1": "1", "gone@v1": "2", "new@v1": "3"}
-    assert renewed(pins, now, {"a@v1"}) == {"a@v1": "9", "gone@v1": "2", "new@v1": "3"}
-    assert renewed(pins, now, {"gone@v1"}) == {"a@v1": "1", "new@v1": "3"}
-    assert renewed(pins, now, {"all"}) == now
+    assert renew_pins(pins, now, set()) == {"a@v1": "1", "gone@v1": "2", "new@v1": "3"}
+    assert renew_pins(pins, now, {"a@v1"}) == {"a@v1": "9", "gone@v1": "2", "new@v1": "3"}
+    assert renew_pins(pins, now, {"gone@v1"}) == {"a@v1": "1", "new@v1": "3"}
+    assert renew_pins(pins, now, {"all"}) == now
 
 
 def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:

@@ -32,7 +32,7 @@ from backfill_assets.model.rules import (
 BRONZE = "bronze_sea_temperatures"
 RAW = "raw_sea_temperatures"
 READS = (Reads(BRONZE),)
-SEA_DATASET = SEA.declared()
+SEA_DATASET = SEA.dataset()
 (REPORT,) = SEA_DATASET.step_of("report_sea_temperature").tables
 SOURCE = SEA.source
 REFINEMENT = SEA.refinement()

@@ -79,12 +79,12 @@ def test_raw_bronze_and_quarantine_follow() -> None:
     """Bronze has the joined key, and says what it is made of."""
     declared = visits()
     declared.row("v1", "Newest of each visit.")(Visit)
-    raw, bronze, quarantine = declared.declared().tables
+    raw, bronze, quarantine = declared.dataset().tables
     assert (raw.name, bronze.name, quarantine.name) == (declared.raw, declared.bronze, declared.quarantine)
     assert (bronze.key, declared.refinement().derived) == (("visit_id",), {"visit_id": ("patient_token", "number")})
     assert bronze.made_of["visit_id"] == ("raw_visits.patient_token", "raw_visits.number")
     assert list(bronze.contract.fields())[:6] == list(Visit.fields())
-    assert declared.declared().steps[0].source == replace(declared.source, first_day=date(2020, 1, 1))
+    assert declared.dataset().steps[0].source == replace(declared.source, first_day=date(2020, 1, 1))
 
 
 def test_a_second_row_is_another_version_of_bronze() -> None:
@@ -92,7 +92,7 @@ def test_a_second_row_is_another_version_of_bronze() -> None:
     declared = visits()
     declared.row("v1", "Newest of each visit.")(Visit)
     declared.row("v2", "Costs are positive.")(CostlyVisit)
-    step = declared.declared().step_of("bronze_visits")
+    step = declared.dataset().step_of("bronze_visits")
     assert ([version.name for version in step.versions], step.current) == (["v1", "v2"], "v2")
     old, new = (declared.refinement(name).contract for name in ("v1", "v2"))
     assert (old.fields()["cost"].nullable, new.fields()["cost"].nullable) == (True, False)
@@ -103,7 +103,7 @@ def test_identical_lines_are_numbered_as_the_last_column_of_the_key() -> None:
     """In the contract the number comes after what was landed."""
     declared = visits(numbered=True)
     declared.row("v1", "Each visit.")(Visit)
-    bronze = declared.declared().step_of("bronze_visits").tables[0]
+    bronze = declared.dataset().step_of("bronze_visits").tables[0]
     assert bronze.key == ("visit_id", "occurrence")
     assert list(bronze.contract.fields())[5:7] == ["sent_at", "occurrence"]
 
@@ -120,7 +120,7 @@ def test_a_table_and_its_versions() -> None:
 
 
 def test_a_bare_origin_is_a_column_of_the_first_table_that_is_read() -> None:
-    (table,) = with_report().declared().step_of("report_visits").tables
+    (table,) = with_report().dataset().step_of("report_visits").tables
     assert table.made_of == {
         "visits": ("bronze_visits.visit_id",),
         "cost": ("bronze_visits.cost", "bronze_rates.rate"),
@@ -174,7 +174,7 @@ def _row(*rows: type[Contract]) -> Callable[[], object]:
         declared = visits()
         for number, row in enumerate(rows, start=1):
             declared.row(f"v{number}", "Newest of each visit.")(row)
-        return declared.declared()
+        return declared.dataset()
 
     return declare
 

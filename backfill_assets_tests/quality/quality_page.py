@@ -77,7 +77,7 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def written(page: str) -> str:
+def write_tables(page: str) -> str:
     """``page`` with the tables that are declared in the place of those below its headings."""
     declared = {"## Which rules each table has": coverage(), **{f"### {HEADINGS[of]}": thresholds(of) for of in LAYERS}}
     for heading, lines in declared.items():
@@ -88,5 +88,5 @@ def written(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text()))
+    PAGE.write_text(write_tables(PAGE.read_text()))
     print(f"{PAGE.name} has the rules that are declared. It says why there are none of: {sorted(without_rules())}")

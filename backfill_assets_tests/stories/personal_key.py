@@ -44,7 +44,7 @@ class PatientVisit(Contract):
     sent_at: T.TimestampType = Field(version=True, description="When it was sent; a correction is sent later.")
 
 
-VISITS = _VISITS.declared()
+VISITS = _VISITS.dataset()
 SOURCE = _VISITS.source
 
 

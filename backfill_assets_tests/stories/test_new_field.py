@@ -48,7 +48,7 @@ def reading(moment: datetime, salinity: str | None) -> dict[str, object]:
 def declare_salinity(monkeypatch: pytest.MonkeyPatch) -> None:
     """The dataset as it would be declared with the new field, in a second version of bronze."""
     others = [each for each in registry.datasets() if each.name != "sea_temperatures"]
-    monkeypatch.setattr(registry, "_DATASETS", (*others, WITH_SALINITY.declared()))
+    monkeypatch.setattr(registry, "_DATASETS", (*others, WITH_SALINITY.dataset()))
 
 
 def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(

@@ -73,9 +73,9 @@ def _dataset(row: type[Contract], *, numbered: bool) -> LandedDataset:
     return tolls
 
 
-WITHOUT_KEY = _dataset(TollPassage, numbered=False).declared()
+WITHOUT_KEY = _dataset(TollPassage, numbered=False).dataset()
 _NUMBERED = _dataset(NumberedPassage, numbered=True)
-NUMBERED = _NUMBERED.declared()
+NUMBERED = _NUMBERED.dataset()
 SOURCE = _NUMBERED.source
 REFINEMENT = _NUMBERED.refinement()
 
