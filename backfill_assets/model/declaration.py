@@ -134,7 +134,7 @@ class DayRule:
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table partitioned by ``day``, the first day of a period; its pandera model is its contract."""
+    """A Delta table partitioned by ``day``, the first day of a period, and the contract of its rows."""
 
     name: str
     layer: Layer

@@ -1,6 +1,7 @@
 """The reports on sales: by store, by department, by store and week, by currency and month.
 
-Each sums the lines of ``fact_sales_transactions``, so that nothing is rounded twice.
+Each sums the lines of ``fact_sales_transactions``, so that nothing is rounded twice. A version is never changed: new
+logic is a new version.
 """
 
 from __future__ import annotations
