@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev connect story-fx kills storm test test-long test-all test-fast check format mutants picture screenshots bench bench-quick clean
+.PHONY: help setup demo dev connect story-fx kills storm test test-long test-all test-fast check format mutants pins picture screenshots bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -70,6 +70,10 @@ storm: setup ## processes that work on one lakehouse at once and are killed: SEC
 
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants
+
+pins: setup ## pin the logic of new versions and write the rules of docs/quality.md; RENEW="bronze_sales@v1" renews a pin
+	@$(BIN)/python -m backfill_assets_tests.quality.quality_page
+	@$(BIN)/python -m backfill_assets_tests.datasets.source_pins --renew $(RENEW)
 
 picture: setup ## draw the layers in docs/architecture.md again, from the imports
 	@$(BIN)/python -m backfill_assets_tests.import_picture

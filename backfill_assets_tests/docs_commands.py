@@ -138,7 +138,7 @@ NOT_EXECUTED: Mapping[str, NotExecuted] = {
     "make check": NotExecuted.WHOLE_SUITE,
     "make test-fast": NotExecuted.WHOLE_SUITE,
     "make format": NotExecuted.REWRITES_SOURCES,
-    ".venv/bin/python -m backfill_assets_tests.quality.quality_page": NotExecuted.REWRITES_SOURCES,
+    "make pins": NotExecuted.REWRITES_SOURCES,
     ".venv/bin/pytest backfill_assets_tests/datasets -q": NotExecuted.WHOLE_SUITE,
     "backfill spark start --profile standalone": NotExecuted.CLUSTER,
     "python -m backfill_assets.spark.jars": NotExecuted.DOWNLOADS,

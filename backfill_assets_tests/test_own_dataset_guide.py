@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "your-own-dataset.md"
 SHOWN = (
     "backfill_assets/datasets/sea_temperatures.py",
-    "backfill_assets/datasets/registry.py",
     "backfill_assets_tests/stories/test_sea_temperatures.py",
     "backfill_assets_tests/stories/landing_snippet.py",
 )

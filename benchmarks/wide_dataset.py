@@ -6,19 +6,14 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pyspark.sql import types as T
 
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Dataset, Reads, Source, Version
-from backfill_assets.model.landed import BronzeColumns, landed_steps
-from backfill_assets.model.refinement import Refinement, refined
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from backfill_assets.model.declaration import Dataset, Source
+from backfill_assets.model.landed_dataset import LandedDataset
 
 DAY = date(2024, 3, 1)
 KEY = "reading_id"
@@ -28,40 +23,17 @@ _TYPES = ("bigint", "decimal(12,2)", "timestamp", "date", "string")
 
 def wide_dataset(fields: int) -> Dataset:
     """A dataset whose source lands a key and ``fields`` other fields of all types, every other one nullable."""
-    source = wide_source(fields)
-    typed = _contract(source)
-    bronze = type(f"BronzeWide{fields}", (BronzeColumns, typed), {"__module__": __name__})
-    transform = partial(_refined, Refinement(source, bronze, key=(KEY,)))
-    return Dataset(
-        name=source.name,
+    wide = LandedDataset(
+        name=f"wide_{fields}",
         description=f"{fields} generated fields.",
         owners=("team:benchmarks",),
         first_day=DAY,
-        steps=landed_steps(
-            source,
-            bronze,
-            rows="readings",
-            key=(KEY,),
-            versions=(Version("v1", "Newest of each reading.", (Reads(f"raw_{source.name}"),), transform),),
-            current="v1",
-            most_rows=1_000_000,
-            tolerated_rejects=5,
-        ),
+        rows="readings",
+        most_rows=1_000_000,
+        tolerated_rejects=5,
     )
-
-
-def wide_source(fields: int) -> Source:
-    """The source of :func:`wide_dataset`."""
-    generated = {f"field_{n}": _TYPES[n % len(_TYPES)] for n in range(fields - 2)}
-    types = {_MOMENT: "timestamp", _SENT: "timestamp", **generated}
-    return Source(
-        name=f"wide_{fields}",
-        fields=(KEY, *types),
-        types={name: kind for name, kind in types.items() if kind != "string"},
-        key_fields=(KEY,),
-        event_day_field=_MOMENT,
-        version_field=_SENT,
-    )
+    wide.row("v1", "Newest of each reading.")(_contract(fields))
+    return wide.dataset()
 
 
 def land_wide(landing: Path, source: Source, rows: int, day: date = DAY) -> None:
@@ -93,23 +65,22 @@ def _text(kind: str, row: int, place: int) -> str:
     }[kind]
 
 
-def _contract(source: Source) -> type[Contract]:
-    columns = {name: _column(source.type_of(name), place) for place, name in enumerate(source.fields)}
+def _contract(fields: int) -> type[Contract]:
+    generated = {f"field_{n}": _TYPES[n % len(_TYPES)] for n in range(fields - 2)}
+    types = {KEY: "string", _MOMENT: "timestamp", _SENT: "timestamp", **generated}
+    columns = {name: _column(name, kind, place) for place, (name, kind) in enumerate(types.items())}
     annotations = {name: kind for name, (kind, _) in columns.items()}
-    fields = {name: field for name, (_, field) in columns.items()}
-    return type("TypedWide", (Contract,), {**fields, "__annotations__": annotations, "__module__": __name__})
+    declared = {name: field for name, (_, field) in columns.items()}
+    return type("WideReading", (Contract,), {**declared, "__annotations__": annotations, "__module__": __name__})
 
 
-def _column(kind: str, place: int) -> tuple[Any, Any]:
-    nullable = place > 2 and place % 2 == 0
+def _column(name: str, kind: str, place: int) -> tuple[Any, Any]:
+    marks: dict[str, Any] = {"nullable": place > 2 and place % 2 == 0, "key": name == KEY}
+    marks |= {"event_day": name == _MOMENT, "version": name == _SENT}
     return {
-        "bigint": (T.LongType, Field(nullable=nullable, ge=0, le=10**9, description="A count.")),
-        "decimal(12,2)": (Annotated[T.DecimalType, 12, 2], Field(nullable=nullable, ge=0, description="An amount.")),
-        "timestamp": (T.TimestampType, Field(nullable=nullable, description="A moment.")),
-        "date": (T.DateType, Field(nullable=nullable, description="A day.")),
-        "string": (T.StringType, Field(nullable=nullable, str_length={"min_value": 1}, description="A code.")),
+        "bigint": (T.LongType, Field(**marks, ge=0, le=10**9, description="A count.")),
+        "decimal(12,2)": (Annotated[T.DecimalType, 12, 2], Field(**marks, ge=0, description="An amount.")),
+        "timestamp": (T.TimestampType, Field(**marks, description="A moment.")),
+        "date": (T.DateType, Field(**marks, description="A day.")),
+        "string": (T.StringType, Field(**marks, str_length={"min_value": 1}, description="A code.")),
     }[kind]
-
-
-def _refined(refinement: Refinement, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    return refined(inputs, refinement)

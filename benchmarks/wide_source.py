@@ -53,7 +53,7 @@ def spend(spark: SparkSession, builder: Builder, dataset: Dataset, rows: int, nu
 def measure(fields: Sequence[int], rows: int, rounds: int) -> dict[int, list[list[Spent]]]:
     """By number of fields and round, what each step takes."""
     datasets = {number: wide_dataset(number) for number in fields}
-    registry._DATASETS = (*registry.datasets(), *datasets.values())  # type: ignore[assignment]
+    registry._DATASETS = (*registry.datasets(), *datasets.values())
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.at(Path(folder))
         settings.token_key_file.parent.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.model.contract import DeclaredField
-from backfill_assets.model.contract_types import declared_types
+from backfill_assets.model.contract import DeclaredField, declared_types
 from backfill_assets.model.declaration import Table
 from backfill_assets.text import format_count
 

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from dagster_shared.utils.warnings import disable_dagster_warnings
 
-from backfill_assets.datasets.chains import chains
+from backfill_assets.datasets.registry import chains
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
 from backfill_assets.defs.campaigns.launch import launch_assets

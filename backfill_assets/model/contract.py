@@ -1,8 +1,7 @@
-"""The base of every contract: the columns of a table, and what their values must fulfil, made into a pandera model.
+"""The base of every contract: the columns of a table, and what their values must fulfil.
 
-A contract is declared with :func:`Field` and becomes a pandera schema when it is first asked for. Importing pandera,
-and pandas with it, takes over two seconds: what only reads metadata (``backfill status``, ``plan``, a run that finds
-nothing to do) never needs it.
+A contract is declared as a pandera model is, and can be made into one. It is judged without pandera: importing that,
+and pandas with it, takes over two seconds, and pandera runs one Spark job for each check.
 """
 
 from __future__ import annotations
@@ -10,30 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from pandera.api.pyspark.container import DataFrameSchema
 
-ARGUMENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "ge": "greater_than_or_equal_to",
-        "gt": "greater_than",
-        "le": "less_than_or_equal_to",
-        "lt": "less_than",
-        "in_range": "in_range",
-        "eq": "equal_to",
-        "ne": "not_equal_to",
-        "isin": "isin",
-        "notin": "notin",
-        "str_matches": "str_matches",
-        "str_length": "str_length",
-    }
-)
-"""The checks that a field may have, with pandera's names of them: those that can be judged row by row."""
+CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
+"""The checks that a field may have, by pandera's names of its arguments: those that can be judged row by row."""
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,16 +31,42 @@ def once(function: Callable[P, R]) -> Callable[P, R]:
 
 @dataclass(frozen=True)
 class DeclaredField:
-    """What is asked of a column's values."""
+    """What a column is, and what is asked of its values."""
 
     nullable: bool
     description: str | None
     checks: Mapping[str, Any]
+    key: bool
+    event_day: bool
+    version: bool
+    personal: str
+    joined: tuple[str, ...]
+    made_of: tuple[str, ...]
 
 
-def Field(*, nullable: bool = False, description: str | None = None, **checks: Any) -> Any:  # noqa: N802
-    """A column of a contract, with the arguments of pandera's ``Field``; ``checks`` are those in :data:`ARGUMENTS`."""
-    return DeclaredField(nullable, description, checks)
+def Field(  # noqa: N802
+    *,
+    nullable: bool = False,
+    description: str | None = None,
+    key: bool = False,
+    event_day: bool = False,
+    version: bool = False,
+    personal: str = "",
+    joined: tuple[str, ...] = (),
+    made_of: str | tuple[str, ...] = (),
+    **checks: Any,
+) -> Any:
+    """A column of a contract; ``checks`` are those in :data:`CHECKS`, as in pandera.
+
+    ``key`` marks the columns of which a table has one row each for a day. ``made_of`` is what the column is computed
+    from, where it does not keep its name: a column of the first table that is read, or ``table.column``.
+
+    Of a landed row, ``event_day`` marks the field that says the day it belongs to, and ``version`` the one of which the
+    greater wins. ``personal`` is the landed field whose token the column keeps. A column that is ``joined`` is not
+    landed: it has the texts of other columns with a dash between, such as a key of two fields.
+    """
+    origins = (made_of,) if isinstance(made_of, str) else made_of
+    return DeclaredField(nullable, description, checks, key, event_day, version, personal, joined, origins)
 
 
 class Contract:
@@ -66,12 +77,14 @@ class Contract:
     """
 
     def __init_subclass__(cls) -> None:
-        unknown = [f"{name}: {check}" for name, field in _own(cls).items() for check in field.checks.keys() - ARGUMENTS]
+        unknown = [
+            f"{name}: {check}" for name, field in _own(cls).items() for check in field.checks.keys() - set(CHECKS)
+        ]
         unknown += [name for name in vars(cls) if name not in cls.fields() and not name.startswith("__")]
         if unknown:
             raise InvalidRequest(
                 f"The contract {cls.__name__} asks for what cannot be judged on rows: {', '.join(sorted(unknown))}.",
-                hint=f"A field may have {', '.join(ARGUMENTS)}. Whether a key is unique is checked by a gate.",
+                hint=f"A field may have {', '.join(CHECKS)}. Whether a key is unique is checked by a gate.",
             )
 
     @classmethod
@@ -84,9 +97,37 @@ class Contract:
 
     @classmethod
     def to_schema(cls) -> DataFrameSchema:
-        """The pandera schema: columns in order with their types, nullability, checks and descriptions."""
-        found: DataFrameSchema = _model(cls).to_schema()
-        return found
+        """The contract as a pandera schema: columns in order with types, nullability, checks and descriptions."""
+        import pandera.pyspark as pa
+
+        hints, fields = get_type_hints(cls, include_extras=True), cls.fields()
+        columns = {
+            name: pa.Field(nullable=field.nullable, description=field.description, **field.checks)
+            for name, field in fields.items()
+        }
+        annotated = {"__annotations__": {name: hints[name] for name in fields}, "__module__": cls.__module__}
+        model: Any = type(cls.__name__, (pa.DataFrameModel,), {**columns, **annotated, "__doc__": cls.__doc__})
+        return cast("DataFrameSchema", model.to_schema())
+
+
+@once
+def declared_types(contract: type[Contract]) -> dict[str, str]:
+    """The Spark type of each column, by the name that Spark has for it: ``decimal(6,3)``."""
+    return {name: str(kind.simpleString()) for name, kind in spark_types(contract).items()}
+
+
+@once
+def spark_types(contract: type[Contract]) -> dict[str, Any]:
+    """The Spark type of each column."""
+    annotations = get_type_hints(contract, include_extras=True)
+    return {name: _spark_type(annotations[name]) for name in contract.fields()}
+
+
+def _spark_type(annotation: Any) -> Any:
+    if get_origin(annotation) is Annotated:
+        native, *arguments = get_args(annotation)
+        return native(*arguments)
+    return annotation() if isinstance(annotation, type) else annotation
 
 
 def _own(cls: type) -> dict[str, DeclaredField]:
@@ -99,19 +140,3 @@ def _own(cls: type) -> dict[str, DeclaredField]:
             hint="from backfill_assets.model.contract import Contract, Field",
         )
     return {name: field for name, field in columns.items() if isinstance(field, DeclaredField)}
-
-
-@once
-def _model(cls: type[Contract]) -> Any:
-    """The same class, once more, as pandera declares models; its bases are those of ``cls``."""
-    import pandera.pyspark as pa
-
-    if cls is Contract:
-        return pa.DataFrameModel
-    bases = tuple(_model(base) for base in cls.__bases__ if issubclass(base, Contract))
-    columns = {
-        name: pa.Field(nullable=field.nullable, description=field.description, **field.checks)
-        for name, field in _own(cls).items()
-    }
-    told = {"__annotations__": vars(cls).get("__annotations__", {}), "__module__": cls.__module__}
-    return type(cls.__name__, bases, {**columns, **told, "__doc__": cls.__doc__})

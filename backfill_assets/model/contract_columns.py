@@ -1,97 +1,83 @@
-"""A table's pandera contract as Spark columns, so that rows are judged in the pass that computes them.
+"""A table's contract as Spark columns, so that rows are judged in the pass that computes them.
 
-Pandera itself runs one Spark job per check. A closed set of its built-in checks is translated here by name and
-statistics; a contract that uses anything else cannot be declared.
+A closed set of pandera's checks is translated here; a contract that uses anything else cannot be declared. Tests
+compare the verdicts with those of pandera, which itself runs one Spark job per check.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-if TYPE_CHECKING:
-    from backfill_assets.model.contract import Contract
+from backfill_assets.model.contract import Contract, DeclaredField, declared_types, spark_types
 
-Statistics = Mapping[str, Any]
-Translation = tuple[Column, str]
+Judge = Callable[[Column, Any], tuple[Column, str]]
 """What a sound value fulfils, and how a value that does not is described."""
 
 
-def _at_least(value: Column, s: Statistics) -> Translation:
-    return value >= F.lit(s["min_value"]), f"not greater than or equal to {s['min_value']}"
+@dataclass(frozen=True)
+class _Comparison:
+    """A value is compared with a limit."""
+
+    compare: Callable[[Any, Any], Any]
+    wrong: str
+
+    def __call__(self, value: Column, limit: Any) -> tuple[Column, str]:
+        return self.compare(value, F.lit(limit)), f"{self.wrong} {limit}"
 
 
-def _more_than(value: Column, s: Statistics) -> Translation:
-    return value > F.lit(s["min_value"]), f"not greater than {s['min_value']}"
+def _in_range(value: Column, asked: Mapping[str, Any]) -> tuple[Column, str]:
+    least, most = asked["min_value"], asked["max_value"]
+    closed_below, closed_above = asked.get("include_min", True), asked.get("include_max", True)
+    low = value >= F.lit(least) if closed_below else value > F.lit(least)
+    high = value <= F.lit(most) if closed_above else value < F.lit(most)
+    return low & high, f"not in {'[' if closed_below else '('}{least}, {most}{']' if closed_above else ')'}"
 
 
-def _at_most(value: Column, s: Statistics) -> Translation:
-    return value <= F.lit(s["max_value"]), f"not less than or equal to {s['max_value']}"
+def _one_of(value: Column, allowed: Iterable[Any]) -> tuple[Column, str]:
+    return value.isin(list(allowed)), f"not one of {', '.join(map(str, allowed))}"
 
 
-def _less_than(value: Column, s: Statistics) -> Translation:
-    return value < F.lit(s["max_value"]), f"not less than {s['max_value']}"
+def _none_of(value: Column, forbidden: Iterable[Any]) -> tuple[Column, str]:
+    return ~value.isin(list(forbidden)), f"one of {', '.join(map(str, forbidden))}"
 
 
-def _in_range(value: Column, s: Statistics) -> Translation:
-    low = value >= F.lit(s["min_value"]) if s["include_min"] else value > F.lit(s["min_value"])
-    high = value <= F.lit(s["max_value"]) if s["include_max"] else value < F.lit(s["max_value"])
-    opening, closing = "[" if s["include_min"] else "(", "]" if s["include_max"] else ")"
-    return low & high, f"not in {opening}{s['min_value']}, {s['max_value']}{closing}"
-
-
-def _equal(value: Column, s: Statistics) -> Translation:
-    return value == F.lit(s["value"]), f"not equal to {s['value']}"
-
-
-def _not_equal(value: Column, s: Statistics) -> Translation:
-    return value != F.lit(s["value"]), f"equal to {s['value']}"
-
-
-def _one_of(value: Column, s: Statistics) -> Translation:
-    allowed = list(s["allowed_values"])
-    return value.isin(allowed), f"not one of {', '.join(map(str, allowed))}"
-
-
-def _none_of(value: Column, s: Statistics) -> Translation:
-    forbidden = list(s["forbidden_values"])
-    return ~value.isin(forbidden), f"one of {', '.join(map(str, forbidden))}"
-
-
-def _matches(value: Column, s: Statistics) -> Translation:
-    given = str(getattr(s["pattern"], "pattern", s["pattern"]))
+def _matches(value: Column, asked: Any) -> tuple[Column, str]:
+    given = str(getattr(asked, "pattern", asked))
     pattern = given if given.startswith("^") else f"^{given}"
     return value.rlike(pattern), f"does not match {pattern}"
 
 
-def _long(value: Column, s: Statistics) -> Translation:
-    exact, least, most = s.get("exact_value"), s.get("min_value"), s.get("max_value")
-    least, most = (exact, exact) if exact is not None else (least, most)
+def _long(value: Column, asked: Mapping[str, Any]) -> tuple[Column, str]:
+    least, most = asked.get("min_value"), asked.get("max_value")
     bounds = [F.length(value) >= least] if least is not None else []
     bounds += [F.length(value) <= most] if most is not None else []
     return all_of(bounds), f"not {least or 0}..{'' if most is None else most} characters long"
 
 
-CHECKS: Mapping[str, Callable[[Column, Statistics], Translation]] = MappingProxyType(
+JUDGES: Mapping[str, Judge] = MappingProxyType(
     {
-        "greater_than_or_equal_to": _at_least,
-        "greater_than": _more_than,
-        "less_than_or_equal_to": _at_most,
-        "less_than": _less_than,
+        "eq": _Comparison(operator.eq, "not equal to"),
+        "ne": _Comparison(operator.ne, "equal to"),
+        "gt": _Comparison(operator.gt, "not greater than"),
+        "ge": _Comparison(operator.ge, "not greater than or equal to"),
+        "lt": _Comparison(operator.lt, "not less than"),
+        "le": _Comparison(operator.le, "not less than or equal to"),
         "in_range": _in_range,
-        "equal_to": _equal,
-        "not_equal_to": _not_equal,
         "isin": _one_of,
         "notin": _none_of,
         "str_matches": _matches,
         "str_length": _long,
     }
 )
+"""Each check that a contract may ask for, in the order in which pandera judges them."""
 
 
 def all_of(conditions: Iterable[Column]) -> Column:
@@ -111,8 +97,8 @@ def as_declared(value: Column, field: T.StructField) -> Column:
 
 def struct_type(contract: type[Contract]) -> T.StructType:
     """The Spark schema that ``contract`` declares, with its nullability and column descriptions."""
-    columns = contract.to_schema().columns.items()
-    return T.StructType([_struct_field(name, column) for name, column in columns])
+    types = spark_types(contract)
+    return T.StructType([_struct_field(name, types[name], field) for name, field in contract.fields().items()])
 
 
 def violations(
@@ -146,7 +132,7 @@ def sound(
 
     Java leaves methods of more than 8,000 bytes to its interpreter, and the words of every reason would be in it.
     """
-    declared = contract.to_schema().columns
+    declared = contract.fields()
     names = list(declared if columns is None else columns)
     return all_of(c for name in names for c in _soundness(value(name), declared[name], (texts or {}).get(name)))
 
@@ -163,41 +149,38 @@ def _all_reasons(
     columns: Iterable[str] | None = None,
     value: Callable[[str], Column] = F.col,
 ) -> list[Column]:
-    declared = contract.to_schema().columns
-    names = list(declared if columns is None else columns)
-    return [r for name in names for r in _reasons(name, value(name), declared[name], (texts or {}).get(name))]
+    declared, types = contract.fields(), declared_types(contract)
+    found: list[Column] = []
+    for name in declared if columns is None else columns:
+        found += _absence(name, value(name), declared[name], types[name], (texts or {}).get(name))
+        found += [_breach(name, value(name), *verdict) for verdict in _verdicts(value(name), declared[name])]
+    return found
 
 
-def _reasons(name: str, value: Column, column: Any, text: Column | None) -> list[Column]:
-    return [*_absence(name, value, column, text), *(_breach(name, value, check) for check in column.checks)]
+def _verdicts(value: Column, field: DeclaredField) -> list[tuple[Column, str]]:
+    return [judge(value, field.checks[check]) for check, judge in JUDGES.items() if check in field.checks]
 
 
-def _soundness(value: Column, column: Any, text: Column | None) -> list[Column]:
-    checks = [F.coalesce(CHECKS[check.name](value, check.statistics)[0], F.lit(True)) for check in column.checks]
-    if not column.nullable:
+def _soundness(value: Column, field: DeclaredField, text: Column | None) -> list[Column]:
+    checks = [F.coalesce(fulfilled, F.lit(True)) for fulfilled, _ in _verdicts(value, field)]
+    if not field.nullable:
         return [value.isNotNull(), *checks]
     return [*([] if text is None else [value.isNotNull() | text.isNull()]), *checks]
 
 
-def _absence(name: str, value: Column, column: Any, text: Column | None) -> list[Column]:
-    missing = [F.when(value.isNull(), F.lit(f"{name}: is missing"))] if not column.nullable else []
+def _absence(name: str, value: Column, field: DeclaredField, kind: str, text: Column | None) -> list[Column]:
+    missing = [F.when(value.isNull(), F.lit(f"{name}: is missing"))] if not field.nullable else []
     if text is None:
         return missing
-    unreadable = F.concat(F.lit(f"{name}: '"), text, F.lit(f"' is not a {_spark_type(column).simpleString()}"))
+    unreadable = F.concat(F.lit(f"{name}: '"), text, F.lit(f"' is not a {kind}"))
     as_landed = F.when(value.isNull() & text.isNotNull(), unreadable)
     return [F.coalesce(as_landed, *missing)]
 
 
-def _breach(name: str, value: Column, check: Any) -> Column:
-    sound, wrong = CHECKS[check.name](value, check.statistics)
-    return F.when(~sound, F.concat(F.lit(f"{name}: {wrong} (was "), value.cast("string"), F.lit(")")))
+def _breach(name: str, value: Column, fulfilled: Column, wrong: str) -> Column:
+    return F.when(~fulfilled, F.concat(F.lit(f"{name}: {wrong} (was "), value.cast("string"), F.lit(")")))
 
 
-def _struct_field(name: str, column: Any) -> T.StructField:
-    metadata = {"comment": column.description} if column.description else None
-    return T.StructField(name, _spark_type(column), bool(column.nullable), metadata)
-
-
-def _spark_type(column: Any) -> T.DataType:
-    native: T.DataType | type[T.DataType] = column.dtype.type
-    return native() if isinstance(native, type) else native
+def _struct_field(name: str, kind: T.DataType, field: DeclaredField) -> T.StructField:
+    metadata = {"comment": field.description} if field.description else None
+    return T.StructField(name, kind, field.nullable, metadata)

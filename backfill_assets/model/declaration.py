@@ -192,7 +192,7 @@ class DayRule(ABC):
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table partitioned by ``day``, the first day of a period; its pandera model is its contract."""
+    """A Delta table partitioned by ``day``, the first day of a period, and the contract of its rows."""
 
     name: str
     layer: Layer

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.canonical import require_landed_type
-from backfill_assets.model.contract import Contract
-from backfill_assets.model.contract_types import NUMBERS, declared_types
+from backfill_assets.model.contract import NUMBERS, Contract, declared_types
 from backfill_assets.model.declaration import OWN, Dataset, DayRule, Source, Step, Table, Version
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.text import suggest_or_list
@@ -97,7 +96,7 @@ def unknown_names(where: str, names: Iterable[str], known: Collection[str], what
     """One mistake for each of ``names`` that is not ``known``."""
     for name in dict.fromkeys(names):
         if name not in known:
-            numbered = "Name Occurrence (model/landed.py) among the bases of the contract, after BronzeColumns."
+            numbered = "Set numbered=True of the dataset: identical lines are then numbered."
             yield Mistake(
                 where, f"{name!r} {what}.", numbered if name == OCCURRENCE else suggest_or_list(name, known, kind)
             )

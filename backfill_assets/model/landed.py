@@ -1,13 +1,13 @@
 """What every dataset that lands files has in common: its raw, bronze and quarantine tables, from one declaration.
 
-A dataset declares its source, and what a sound row is (a typed contract). Everything else about these three tables
-follows: the columns that ingestion adds, those that account for every row, and the rules that hold for each table.
+A dataset declares what a sound row is. Everything else about these three tables follows: the columns that ingestion
+adds, those that account for every row, and the rules that hold for each table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -27,9 +27,9 @@ from backfill_assets.model.rules import (
 
 _HASH = "XXH64 over the landed fields; equal for text and typed values."
 _FILE = "The landed file, relative to the landing zone"
-ARRIVES_WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
 OCCURRENCE = "occurrence"
 """The column that numbers identical lines, and the name by which a key asks for it."""
+_WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
 _ACCOUNTING = ("deduplicated_rows", "deduplicated_hash")
 _DAY = "The event day: the day that the row belongs to."
 
@@ -68,10 +68,7 @@ class QuarantineColumns(Kept):
 
 
 class BronzeColumns(Contract):
-    """Where the winner of a key and day was landed, and an account of the rows it won over.
-
-    Name it before the typed contract, ``class BronzeSales(BronzeColumns, TypedSales)``: its columns then come last.
-    """
+    """Where the winner of a key and day was landed, and an account of the rows it won over."""
 
     content_hash: T.LongType = Field(description="As computed from the landed text.")
     source_file: T.StringType = Field(description=f"{_FILE}.")
@@ -84,12 +81,90 @@ class BronzeColumns(Contract):
 
 
 class Occurrence(Contract):
-    """The number of a row among identical lines, for sources without a key of their own.
-
-    Name it between, ``class BronzeVisits(BronzeColumns, Occurrence, TypedVisits)``, and in the key as ``occurrence``.
-    """
+    """The number of a row among identical lines, for sources without a key of their own."""
 
     occurrence: T.LongType = Field(ge=1, description="Among identical lines of the day, by file and line, from 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """What is landed, in the plural, and how much of a day may be wrong, late or there twice."""
+
+    rows: str
+    """What a row is, in the plural: it ends up in the descriptions."""
+    most_rows: int
+    """A day with more rows than that is not published."""
+    tolerated_rejects: int
+    """As many rows of a day may be rejected, however large their share is."""
+    most_rejected: Decimal = Decimal("0.2")
+    """The share of rejected rows above which a day is not published."""
+    tolerated_duplicates: int = 0
+    """As many rows of a day may give way to one of equal key and version: the source delivers lines twice."""
+    most_duplicates: Decimal = Decimal(0)
+    """The same as a share of the rows."""
+    arrives: ArrivedWithin = _WITHIN_A_WEEK
+    """How late rows may land before people are warned."""
+    totals: tuple[str, ...] = ()
+    """Columns of bronze whose sum is measured for every day."""
+    groups: tuple[str, ...] = ()
+    """Columns of bronze by which a difference is also shown."""
+
+
+def landed_steps(
+    source: Source,
+    bronze: type[Contract],
+    delivery: Delivery,
+    *,
+    key: tuple[str, ...],
+    versions: tuple[Version, ...],
+    made_of: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> tuple[Step, Step]:
+    """The steps of ``raw_<source>``, and of ``bronze_<source>`` with ``quarantine_<source>``, and all their rules.
+
+    The last of ``versions`` is the current one.
+    """
+    volume = VolumeWithin(at_most=delivery.most_rows)
+    raw = Table(
+        name=f"raw_{source.name}",
+        layer="raw",
+        description=f"All {delivery.rows} received, as text, on the day they belong to{_tokens(source)}.",
+        contract=raw_contract(source, bronze),
+        key=(),
+        # Raw ingests what arrives, however late: a late row is reported, and never kept out.
+        rules=(ContentIntact(source, "text"), volume, replace(delivery.arrives, severity="warning")),
+    )
+    quarantine = Table(
+        name=f"quarantine_{source.name}",
+        layer="quarantine",
+        description=f"Rejected {delivery.rows} as they were landed, with file, line and every reason.",
+        contract=quarantine_contract(source, bronze),
+        key=("source_file", "source_line"),
+        made_of={"reasons": tuple(f"{raw.name}.{name}" for name in (*source.columns, "unparsed_line"))},
+        rules=(ContentIntact(source, "text"),),
+    )
+    few_rejected = FewRejected(raw.name, quarantine.name, delivery.most_rejected, delivery.tolerated_rejects)
+    few_duplicates = FewDuplicates(
+        source, raw.name, quarantine.name, delivery.most_duplicates, delivery.tolerated_duplicates
+    )
+    accounted = Table(
+        name=f"bronze_{source.name}",
+        layer="bronze",
+        description=f"Typed, sound {delivery.rows}: the newest version of each {' and '.join(key)} on each day.",
+        contract=bronze,
+        key=key,
+        totals=delivery.totals,
+        groups=delivery.groups,
+        made_of={**dict.fromkeys(_computed(key), (f"{raw.name}.content_hash",)), **made_of},
+        rules=(
+            ContentIntact(source, "values"),
+            EverythingAccountedFor(raw=raw.name, quarantine=quarantine.name),
+            few_rejected,
+            few_duplicates,
+            volume,
+            delivery.arrives,
+        ),
+    )
+    return Step((raw,), source=source), Step((accounted, quarantine), versions, versions[-1].name)
 
 
 @once
@@ -104,70 +179,11 @@ def quarantine_contract(source: Source, typed: type[Contract] | None = None) -> 
     return _landed_contract("Quarantine", source, typed, QuarantineColumns)
 
 
-def landed_steps(
-    source: Source,
-    bronze: type[Contract],
-    *,
-    rows: str,
-    key: tuple[str, ...],
-    versions: tuple[Version, ...],
-    current: str,
-    most_rows: int,
-    tolerated_rejects: int,
-    most_rejected: Decimal = Decimal("0.2"),
-    made_of: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-    most_duplicates: Decimal = Decimal(0),
-    tolerated_duplicates: int = 0,
-    arrives: ArrivedWithin = ARRIVES_WITHIN_A_WEEK,
-    totals: tuple[str, ...] = (),
-    groups: tuple[str, ...] = (),
-) -> tuple[Step, Step]:
-    """The steps of ``raw_<source>``, and of ``bronze_<source>`` with ``quarantine_<source>``, and all their rules.
-
-    ``rows`` says in the plural what a row is; a day has at most ``most_rows``. A day whose share of rejected rows is
-    above ``most_rejected`` is not published, unless they are no more than ``tolerated_rejects``. The same holds for
-    rows that give way to one of equal key and version, with ``most_duplicates`` and ``tolerated_duplicates``: a source
-    that delivers lines twice declares how many. ``arrives`` says how late rows may land before people are warned.
-    ``totals`` and ``groups`` are those of bronze.
-    """
-    volume = VolumeWithin(at_most=most_rows)
-    raw = Table(
-        name=f"raw_{source.name}",
-        layer="raw",
-        description=f"All {rows} received, as text, on the day they belong to{_tokens(source)}.",
-        contract=raw_contract(source, bronze),
-        key=(),
-        # Raw ingests what arrives, however late: a late row is reported, and never kept out.
-        rules=(ContentIntact(source, "text"), volume, replace(arrives, severity="warning")),
-    )
-    quarantine = Table(
-        name=f"quarantine_{source.name}",
-        layer="quarantine",
-        description=f"Rejected {rows} as they were landed, with file, line and every reason.",
-        contract=quarantine_contract(source, bronze),
-        key=("source_file", "source_line"),
-        made_of={"reasons": tuple(f"{raw.name}.{name}" for name in (*source.columns, "unparsed_line"))},
-        rules=(ContentIntact(source, "text"),),
-    )
-    accounted = Table(
-        name=f"bronze_{source.name}",
-        layer="bronze",
-        description=f"Typed, sound {rows}: the newest version of each {' and '.join(key)} on each day.",
-        contract=bronze,
-        key=key,
-        totals=totals,
-        groups=groups,
-        made_of={**dict.fromkeys(_computed(key), (f"{raw.name}.content_hash",)), **made_of},
-        rules=(
-            ContentIntact(source, "values"),
-            EverythingAccountedFor(raw=raw.name, quarantine=quarantine.name),
-            FewRejected(raw.name, quarantine.name, at_most=most_rejected, tolerated_rows=tolerated_rejects),
-            FewDuplicates(source, raw.name, quarantine.name, most_duplicates, tolerated_duplicates),
-            volume,
-            arrives,
-        ),
-    )
-    return Step((raw,), source=source), Step((accounted, quarantine), versions, current)
+@once
+def bronze_contract(source: str, row: type[Contract], *, numbered: bool = False) -> type[Contract]:
+    """The columns of ``row``, the number of identical lines if they are ``numbered``, then :class:`BronzeColumns`."""
+    bases = (BronzeColumns, Occurrence, row) if numbered else (BronzeColumns, row)
+    return type(f"Bronze{_camel(source)}", bases, {"__doc__": row.__doc__, "__module__": row.__module__})
 
 
 def _computed(key: tuple[str, ...]) -> tuple[str, ...]:
@@ -179,7 +195,7 @@ def _landed_contract(kind: str, source: Source, typed: type[Contract] | None, ad
         name: Field(nullable=True, description=text) for name, text in _described(source, typed).items()
     }
     annotations = dict.fromkeys(fields, T.StringType)
-    name = "".join(part.capitalize() for part in source.name.split("_"))
+    name = _camel(source.name)
     landed = type(f"Landed{name}", (Contract,), {**fields, "__annotations__": annotations, "__module__": __name__})
     return type(f"{kind}{name}", (added, landed), {"__doc__": added.__doc__, "__module__": __name__})
 
@@ -187,6 +203,10 @@ def _landed_contract(kind: str, source: Source, typed: type[Contract] | None, ad
 def _described(source: Source, typed: type[Contract] | None) -> dict[str, str | None]:
     columns = typed.fields() if typed else {}
     return {name: columns[name].description if name in columns else None for name in source.columns}
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _tokens(source: Source) -> str:

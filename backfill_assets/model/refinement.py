@@ -27,7 +27,7 @@ _NEWEST = "newest"
 
 @dataclass(frozen=True)
 class Refinement:
-    """How the raw rows of a source become typed rows with one winner per ``key`` and day."""
+    """How the raw rows of a source become typed rows with one winner per ``key`` and day: the transform of bronze."""
 
     source: Source
     contract: type[Contract]
@@ -40,6 +40,12 @@ class Refinement:
 
         require_sound_refinement(self.source, self.contract, self.key, self.derived)
 
+    def __call__(self, inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+        """Both tables of the source from its raw rows: ``bronze_<source>`` and ``quarantine_<source>``."""
+        name = self.source.name
+        raw = inputs[f"raw_{name}"]
+        return {f"bronze_{name}": accepted(raw, self), f"quarantine_{name}": rejected(raw, self)}
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The landed fields, and what is derived from them."""
@@ -49,13 +55,6 @@ class Refinement:
         """The typed value of one of ``columns``, where landed texts have kept their names."""
         beside = name in self.derived or name in self.source.parsed_columns
         return F.col(_beside(name) if beside else name)
-
-
-def refined(inputs: Mapping[str, DataFrame], refinement: Refinement) -> Mapping[str, DataFrame]:
-    """Both tables of a source from its raw rows: ``bronze_<source>`` and ``quarantine_<source>``."""
-    name = refinement.source.name
-    raw = inputs[f"raw_{name}"]
-    return {f"bronze_{name}": accepted(raw, refinement), f"quarantine_{name}": rejected(raw, refinement)}
 
 
 def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:

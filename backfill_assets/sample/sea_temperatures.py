@@ -14,14 +14,14 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.sample.landing_writer import LandedCounts, landing
 
-ALL_SEA_DAYS = DayRange(date(2016, 2, 15), date(2017, 3, 22))
+ALL_DAYS = DayRange(date(2016, 2, 15), date(2017, 3, 22))
 SENSOR = "B01"
 
 
-def land_sea_temperatures(days: DayRange, root: Path) -> LandedCounts:
-    """Land each day's readings on that day; days outside :data:`ALL_SEA_DAYS` raise :class:`InvalidRequest`."""
-    if days.first not in ALL_SEA_DAYS or days.last not in ALL_SEA_DAYS:
-        raise InvalidRequest(f"There are no readings for all of {days}.", hint=f"Choose days in {ALL_SEA_DAYS}.")
+def land(days: DayRange, root: Path) -> LandedCounts:
+    """Land each day's readings on that day; days outside :data:`ALL_DAYS` raise :class:`InvalidRequest`."""
+    if days.first not in ALL_DAYS or days.last not in ALL_DAYS:
+        raise InvalidRequest(f"There are no readings for all of {days}.", hint=f"Choose days in {ALL_DAYS}.")
     lines = _lines_by_day()
     with landing(root) as writer:
         for day in days:

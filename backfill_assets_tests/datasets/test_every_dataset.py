@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.chains import chains
+from backfill_assets.datasets.registry import chains
 from backfill_assets.days import Cadence
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, Dataset, Step, Table, Version

@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.landing.ingest import raw_schema
 from backfill_assets.model.canonical import raw_content_hash
-from backfill_assets.model.refinement import Refinement, accepted
-from backfill_assets_tests.stories.toll_passages import FIRST, KEY, SECOND, SOURCE, BronzeNumberedTolls, passage
+from backfill_assets.model.refinement import accepted
+from backfill_assets_tests.stories.toll_passages import FIRST, REFINEMENT, SECOND, SOURCE, passage
 
-REFINEMENT = Refinement(SOURCE, BronzeNumberedTolls, key=KEY)
 Line = tuple[date, str, int]
 """The day a line belongs to, its file and its number of axles; few of each, so that most lines are identical."""
 

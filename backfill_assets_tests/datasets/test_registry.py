@@ -1,5 +1,13 @@
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
 from backfill_assets.datasets import registry
@@ -89,3 +97,113 @@ def test_names_that_rules_refer_to_are_tables() -> None:
                 assert getattr(rule, attribute, None) in {None, *known}, (table.name, rule.name)
             assert rule.name and rule.description
         assert len({rule.name for rule in table.rules}) == len(table.rules)
+
+
+def test_sales_rates_and_products_are_a_chain_and_sea_temperatures_are_not_in_it() -> None:
+    """The sales read the other two, which do not read each other."""
+    names = {tuple(dataset.name for dataset in chain) for chain in registry.chains(registry.datasets())}
+    assert {("fx_rates", "products", "sales"), ("sea_temperatures",)} <= names
+
+
+def test_another_beginning_in_a_chain_is_refused() -> None:
+    """Dagster would put each dataset into runs of its own, and a range into many."""
+    fx, *others = (each for each in registry.datasets() if each.name in ("fx_rates", "products", "sales"))
+    with pytest.raises(InvalidRequest, match="fx_rates on 2000-01-01, products on 2016-12-24"):
+        registry.chains([replace(fx, first_day=date(2000, 1, 1)), *others])
+
+
+MODULE = """
+from datetime import date
+from pyspark.sql import types as T
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.landed_dataset import LandedDataset
+
+THINGS = LandedDataset(
+    name="{name}", description="Things.", owners=("team:a",), first_day=date(2020, 1, 1),
+    rows="things", most_rows=10, tolerated_rejects=0,
+)
+
+@THINGS.row("v1", "Newest of each thing.")
+class Thing(Contract):
+    thing: T.StringType = Field(key=True, description="Which.")
+    made_on: T.DateType = Field(event_day=True, description="When.")
+    sent_at: T.TimestampType = Field(version=True, description="When it was sent.")
+"""
+READER = """
+from pyspark.sql import types as T
+from backfill_assets.model.contract import Contract, Field
+from things_declared.zebras import THINGS as ZEBRAS
+from things_declared.ants import THINGS as ANTS
+
+@ANTS.table("report_ants", totals=())
+class Report(Contract):
+    thing: T.StringType = Field(key=True, description="Which.")
+    day: T.DateType = Field(description="When.")
+
+@ANTS.version(Report, "v1", "Each with its zebra.", ZEBRAS.bronze)
+def report(zebras):
+    return zebras
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """An empty folder of datasets."""
+    folder = tmp_path / "things_declared"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("things_declared")
+    for name in [name for name in sys.modules if name.split(".")[0] == "things_declared"]:
+        del sys.modules[name]
+
+
+def declare(package: ModuleType, **modules: str) -> None:
+    for name, text in modules.items():
+        (Path(package.__path__[0]) / f"{name}.py").write_text(text)
+    importlib.invalidate_caches()
+
+
+def test_a_dataset_is_registered_by_being_there(package: ModuleType) -> None:
+    """By name, whatever the name of its file; a module that imports it does not declare it again."""
+    declare(
+        package,
+        first=MODULE.format(name="zebras"),
+        second=MODULE.format(name="ants"),
+        third="from .first import THINGS",
+    )
+    assert [dataset.name for dataset in registry.discover(package)] == ["ants", "zebras"]
+
+
+def test_a_dataset_comes_after_what_it_reads(package: ModuleType) -> None:
+    """A chain is named for its last one: the dataset that reads the others. Its tables may be in another module."""
+    modules = {name: MODULE.format(name=name) for name in ("ants", "bees", "zebras")}
+    declare(package, **modules, reports=READER)
+    found = registry.discover(package)
+    assert [dataset.name for dataset in found] == ["zebras", "ants", "bees"]
+    assert [table.name for table in found[1].tables][-1] == "report_ants"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "import nothing_like_it",
+            r"things_declared.broken cannot be imported: ModuleNotFoundError: .*\(.*broken.py, line 1",
+        ),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def", r"SyntaxError: .*\(broken.py, line 1\)\.\n"),
+    ],
+)
+def test_a_module_that_fails_is_named(package: ModuleType, text: str, words: str) -> None:
+    """A command says which file it is, and what is wrong in it."""
+    declare(package, broken=text, sound=MODULE.format(name="ants"))
+    with pytest.raises(InvalidRequest, match=words):
+        registry.discover(package)
+
+
+def test_a_copy_with_the_old_name_is_refused(package: ModuleType) -> None:
+    """The first thing that happens to a copied file: its tables would be written into those of the original."""
+    declare(package, ants=MODULE.format(name="ants"), copied=MODULE.format(name="ants"))
+    with pytest.raises(InvalidRequest, match="ants, bronze_ants, quarantine_ants, raw_ants"):
+        registry.discover(package)

@@ -1,77 +1,67 @@
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Set
-from pathlib import Path
+from dataclasses import replace
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales import v1 as sales_v1
-from backfill_assets.datasets.sales import v2 as sales_v2
+from backfill_assets.datasets.sales.landed import SALES
+from backfill_assets_tests.datasets.source_pins import current_pins, differences, read_pins, renew_pins
 from backfill_assets_tests.datasets.transform_source import logic_of, names_in
-
-PINS = Path(__file__).with_name("source_pins.json")
 
 
 def test_the_logic_of_every_version_is_what_it_was() -> None:
     """A version that changes under its name makes history irreproducible, and nothing would be seen as stale."""
-    current = {
-        f"{step.name}@{version.name}": logic_of(version.transform)
-        for step in registry.steps()
-        for version in step.versions
-    }
-    told = differences(json.loads(PINS.read_text()), current)
-    assert not told, told
-
-
-def differences(pinned: Mapping[str, str], current: Mapping[str, str]) -> str:
-    """What a person does about versions that are new, changed or gone; no text if there are none."""
-    new = _lines(current, current.keys() - pinned.keys())
-    changed = _lines(current, {name for name in current.keys() & pinned.keys() if current[name] != pinned[name]})
-    gone = _lines(pinned, pinned.keys() - current.keys())
-    told = []
-    if new:
-        told.append(f"New: add these lines to {PINS.name}:\n{new}")
-    if changed:
-        told.append(
-            "Changed: leave the version as it was, add a new version beside it and make that the current one. Only if "
-            f"it computes the same rows, renew its line:\n{changed}"
-        )
-    if gone:
-        told.append(f"Gone: put the version back, its days could not be computed again; or take out its line:\n{gone}")
-    return "\n".join(told)
-
-
-def _lines(pins: Mapping[str, str], names: Set[str]) -> str:
-    return "\n".join(f'  "{name}": "{pins[name]}",' for name in sorted(names))
+    found = differences(read_pins(), current_pins())
+    assert not found, found
 
 
 def test_a_new_version_is_told_apart_from_one_that_changed() -> None:
     """The first is what everybody sees who adds a dataset; the second is what the pins are for."""
     pins = {"a@v1": "1", "b@v1": "2"}
     assert differences(pins, pins) == ""
-    assert differences(pins, {**pins, "c@v1": "3"}) == 'New: add these lines to source_pins.json:\n  "c@v1": "3",'
+    assert differences(pins, {**pins, "c@v1": "3"}) == "New: `make pins` pins\n  c@v1"
     changed = differences(pins, {**pins, "a@v1": "9"})
-    assert changed.startswith("Changed: leave the version") and changed.endswith('\n  "a@v1": "9",')
+    assert changed.startswith("Changed: leave the version") and changed.endswith("\n  a@v1")
     assert "New:" not in changed
     assert differences(pins, {"a@v1": "1"}).startswith("Gone: put the version back")
 
 
+def test_only_new_versions_are_pinned_without_being_named() -> None:
+    """A changed one must be looked at first: whoever renews it says that its rows are the same."""
+    pins, now = {"a@v1": "1", "gone@v1": "2"}, {"a@v1": "9", "new@v1": "3"}
+    assert renew_pins(pins, now, set()) == {"a@v1": "1", "gone@v1": "2", "new@v1": "3"}
+    assert renew_pins(pins, now, {"a@v1"}) == {"a@v1": "9", "gone@v1": "2", "new@v1": "3"}
+    assert renew_pins(pins, now, {"gone@v1"}) == {"a@v1": "1", "new@v1": "3"}
+    assert renew_pins(pins, now, {"all"}) == now
+
+
 def test_a_fingerprint_covers_what_a_transform_calls_and_refers_to() -> None:
     """Logic sits in shared functions, in contracts and in the source's declaration as much as in the transform."""
-    used = names_in(sales_v1.bronze)
+    used = names_in(SALES.refinement())
     for name in (
         "model.refinement._winners",
         "model.canonical.parsed",
         "model.canonical._PATTERNS",
-        "model.contract_columns._at_least",
-        "datasets.sales.contracts.BronzeSales",
-        "datasets.sales.contracts.TypedSales",
-        "datasets.sales.v1.REFINEMENT",
+        "model.contract_columns._Comparison",
+        "model.contract_columns.JUDGES",
+        "model.refinement.Refinement",
+        "datasets.sales.landed.BronzeSales",
+        "datasets.sales.landed.SalesLine",
     ):
         assert f"backfill_assets.{name}" in used, name
-    assert "backfill_assets.datasets.sales.conversion.LONGEST_GAP_DAYS" in names_in(sales_v2.transactions)
+    used = names_in(registry.step("fact_sales_transactions").version("v2").transform)
+    assert "backfill_assets.datasets.sales.transactions.LONGEST_GAP_DAYS" in used
+    assert "backfill_assets.datasets.sales.transactions.FactSalesTransactions" in used
+    assert "backfill_assets.model.table_transform.with_completeness" in used
 
 
 def test_versions_that_differ_have_different_fingerprints() -> None:
     """Both call the same functions and differ in one argument."""
-    assert logic_of(sales_v1.transactions) != logic_of(sales_v2.transactions)
+    one, other = (registry.step("fact_sales_transactions").version(name).transform for name in ("v1", "v2"))
+    assert logic_of(one) != logic_of(other)
+
+
+def test_what_is_said_of_a_table_is_no_logic() -> None:
+    """A description, a rule or a name for people may change: the rows are the same."""
+    step = registry.step("report_sea_temperature")
+    ruled = replace(step, tables=(replace(step.tables[0], description="Other words.", rules=()),))
+    assert logic_of(ruled.version().transform) == logic_of(step.version().transform)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from backfill_assets.datasets.fx_source import FX_RATES
-from backfill_assets.datasets.sales.source import SALES
+from backfill_assets.datasets.fx_rates import FX_RATES
+from backfill_assets.datasets.sales.landed import SALES
 from backfill_assets.landing.ingest import raw_rows, raw_schema
 from backfill_assets_tests.strategies.landed_sales import land, land_key, sale
 
@@ -23,7 +23,7 @@ def _tokenised(household: str) -> str:
 
 
 def _raw(spark: SparkSession, root: Path, files: list[str]) -> DataFrame:
-    return raw_rows(spark, replace(SALES, first_day=date(2016, 12, 24)), files, land_key(root, KEY))
+    return raw_rows(spark, replace(SALES.source, first_day=date(2016, 12, 24)), files, land_key(root, KEY))
 
 
 def _only(spark: SparkSession, root: Path, line: str | dict[str, str | None]) -> Row:
@@ -43,7 +43,7 @@ def test_a_landed_line_becomes_text_with_its_provenance(spark: SparkSession, tmp
 
 def test_the_schema_is_the_declared_one_with_and_without_files(spark: SparkSession, tmp_path: Path) -> None:
     """A day on which nothing landed must stage the same columns as any other."""
-    names_and_types = [(field.name, field.dataType) for field in raw_schema(SALES).fields]
+    names_and_types = [(field.name, field.dataType) for field in raw_schema(SALES.source).fields]
     full = _raw(spark, tmp_path, [land(tmp_path, "sales", "2017-03-02", "one", [sale()])])
     for rows in (full, _raw(spark, tmp_path, [])):
         assert [(field.name, field.dataType) for field in rows.schema.fields] == names_and_types
@@ -94,7 +94,7 @@ def test_a_line_that_is_not_one_object_is_kept_whole(spark: SparkSession, tmp_pa
     Of a source with personal fields the line is withheld: the landed file has it, at the line that raw names.
     """
     file = land(tmp_path, "fx_rates", "2017-03-02", "one", [line])
-    [row] = raw_rows(spark, FX_RATES, [file], str(tmp_path / "no.key")).collect()
+    [row] = raw_rows(spark, FX_RATES.source, [file], str(tmp_path / "no.key")).collect()
     assert row.unparsed_line == line
     row = _only(spark, tmp_path, line)
     assert row.unparsed_line == f"withheld: {len(line)} characters, HMAC-SHA-256 {_tokenised(line)}"
@@ -193,5 +193,5 @@ def test_a_source_without_personal_fields_needs_no_key(spark: SparkSession, tmp_
     """Rates can be read where no key is."""
     rate = {"currency": "USD", "rate_day": "2017-03-01", "rate": "1.0533", "updated_at": "2017-03-01T15:00:00Z"}
     file = land(tmp_path, "fx_rates", "2017-03-01", "rates", [rate])
-    [row] = raw_rows(spark, FX_RATES, [file], str(tmp_path / "no.key")).collect()
+    [row] = raw_rows(spark, FX_RATES.source, [file], str(tmp_path / "no.key")).collect()
     assert (row.currency, row.rate, row.day) == ("USD", "1.0533", date(2017, 3, 1))

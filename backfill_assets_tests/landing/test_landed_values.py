@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from backfill_assets.datasets.sea_temperatures import SEA_TEMPERATURES
+from backfill_assets.datasets.sea_temperatures import SEA
 from backfill_assets.landing.landed_values import overtakes
 
 
@@ -24,4 +24,4 @@ from backfill_assets.landing.landed_values import overtakes
 def test_a_landed_row_wins_by_version_and_then_by_content_hash(sent_at: str, content_hash: int, wins: bool) -> None:
     """The order in which bronze lets rows win; moments are compared, not their text."""
     winner = {"sent_at": datetime(2016, 2, 16, tzinfo=UTC), "content_hash": 5}
-    assert overtakes(SEA_TEMPERATURES, {"sent_at": sent_at, "content_hash": content_hash}, winner) is wins
+    assert overtakes(SEA.source, {"sent_at": sent_at, "content_hash": content_hash}, winner) is wins

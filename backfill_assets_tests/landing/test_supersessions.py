@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.datasets.fx_source import FX_RATES
-from backfill_assets.datasets.sales.source import SALES
+from backfill_assets.datasets.fx_rates import FX_RATES
+from backfill_assets.datasets.sales.landed import SALES
 from backfill_assets.landing.ingest import raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets_tests.strategies.raw_sales import raw_sales
@@ -26,7 +26,7 @@ def _on(day: int, second: int, **changes: Any) -> dict[str, Any]:
 
 
 def _markers(spark: SparkSession, arrived: list[dict[str, Any]], existing: list[dict[str, Any]]) -> list[Any]:
-    return supersessions(SALES, raw_sales(spark, arrived), raw_sales(spark, existing)).collect()
+    return supersessions(SALES.source, raw_sales(spark, arrived), raw_sales(spark, existing)).collect()
 
 
 def _moves(markers: list[Any]) -> set[tuple[int, int, str]]:
@@ -78,17 +78,17 @@ def test_what_is_there_is_looked_at_only_where_a_readable_version_of_its_key_arr
 
 def test_a_marker_is_written_once(spark: SparkSession) -> None:
     """A duplicate of the newer version, or of the older one, that arrives later changes nothing."""
-    first = supersessions(SALES, raw_sales(spark, [_on(4, 2)]), raw_sales(spark, [_on(1, 1)]))
+    first = supersessions(SALES.source, raw_sales(spark, [_on(4, 2)]), raw_sales(spark, [_on(1, 1)]))
     existing = raw_sales(spark, [_on(1, 1), _on(4, 2)]).unionByName(first)
     again = raw_sales(spark, [_on(4, 2, source_line=999), _on(1, 1, source_line=998)])
-    assert supersessions(SALES, again, existing).collect() == []
+    assert supersessions(SALES.source, again, existing).collect() == []
 
 
 def test_a_source_whose_day_is_part_of_its_key_has_none(spark: SparkSession) -> None:
     """A rate of another day is another rate; and nothing is read to find that out."""
-    empty = spark.createDataFrame([], raw_schema(FX_RATES))
-    markers = supersessions(FX_RATES, empty, empty)
-    assert markers.columns == raw_schema(FX_RATES).names
+    empty = spark.createDataFrame([], raw_schema(FX_RATES.source))
+    markers = supersessions(FX_RATES.source, empty, empty)
+    assert markers.columns == raw_schema(FX_RATES.source).names
     assert markers.collect() == []
 
 
@@ -117,12 +117,12 @@ def test_markers_do_not_depend_on_order_or_chunks(
 
 
 def _ingested(spark: SparkSession, chunks: list[list[dict[str, Any]]]) -> set[tuple[Any, ...]]:
-    raw: DataFrame = spark.createDataFrame([], raw_schema(SALES))
+    raw: DataFrame = spark.createDataFrame([], raw_schema(SALES.source))
     markers: list[Any] = []
     for chunk in chunks:
         arrived = raw_sales(spark, chunk)
-        found = supersessions(SALES, arrived, raw).collect()
+        found = supersessions(SALES.source, arrived, raw).collect()
         markers += found
-        raw = raw.unionByName(arrived).unionByName(spark.createDataFrame(found, raw_schema(SALES)))
+        raw = raw.unionByName(arrived).unionByName(spark.createDataFrame(found, raw_schema(SALES.source)))
     assert len(markers) == len(set(markers))
     return {tuple(row) for row in markers}

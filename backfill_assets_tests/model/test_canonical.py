@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.sales.source import SALES
-from backfill_assets.datasets.sales.v1 import REFINEMENT
+from backfill_assets.datasets.sales.landed import SALES
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.canonical import (
     all_well_written,
@@ -19,6 +18,9 @@ from backfill_assets.model.canonical import (
 from backfill_assets.model.refinement import accepted
 from backfill_assets_tests.strategies.raw_sales import TOKEN, raw_sales
 from backfill_assets_tests.strategies.xxh64 import chained, xxh64
+
+SOURCE = SALES.source
+REFINEMENT = SALES.refinement()
 
 
 @pytest.mark.parametrize(
@@ -71,12 +73,12 @@ def test_all_fields_are_well_written_or_each_is_looked_at(
 ) -> None:
     """One look at all of them must never let through what a look at each would not."""
     raw = raw_sales(spark, [changed])
-    each = [parsed(F.col(name), SALES.type_of(name)).cast("string") for name in SALES.parsed_columns]
+    each = [parsed(F.col(name), SOURCE.type_of(name)).cast("string") for name in SOURCE.parsed_columns]
     beside = [
-        parsed(F.col(name), SALES.type_of(name), all_well_written(SALES)).cast("string")
-        for name in SALES.parsed_columns
+        parsed(F.col(name), SOURCE.type_of(name), all_well_written(SOURCE)).cast("string")
+        for name in SOURCE.parsed_columns
     ]
-    row = raw.select(all_well_written(SALES), F.array(*each), F.array(*beside)).first()
+    row = raw.select(all_well_written(SOURCE), F.array(*each), F.array(*beside)).first()
     assert row is not None and row[0] is well_written
     assert row[1] == row[2]
 
@@ -133,7 +135,7 @@ def test_typed_rows_repeat_the_hash_of_their_text(spark: SparkSession) -> None:
         {"basket_id": "4", "rescued": '{"till":"7"}'},
     ]
     typed = accepted(raw_sales(spark, variants), REFINEMENT)
-    found = typed.select("content_hash", content_hash_of_values(SALES).alias("again")).collect()
+    found = typed.select("content_hash", content_hash_of_values(SOURCE).alias("again")).collect()
     assert len(found) == 4
     assert all(row.content_hash == row.again for row in found)
 
@@ -153,4 +155,4 @@ def test_swapped_and_moved_values_change_the_hash(spark: SparkSession) -> None:
             {"unparsed_line": "b"},
         ],
     )
-    assert rows.select(raw_content_hash(SALES)).distinct().count() == 8
+    assert rows.select(raw_content_hash(SOURCE)).distinct().count() == 8

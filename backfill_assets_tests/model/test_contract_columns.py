@@ -13,8 +13,8 @@ from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.model.contract import ARGUMENTS, Contract, Field
-from backfill_assets.model.contract_columns import CHECKS, sound, struct_type, violations
+from backfill_assets.model.contract import CHECKS, Contract, Field, declared_types
+from backfill_assets.model.contract_columns import JUDGES, sound, struct_type, violations
 
 
 class EveryCheck(Contract):
@@ -74,6 +74,18 @@ BREACHES: list[tuple[str, Any, str]] = [
 ]
 
 
+PANDERA: Mapping[str, str] = {
+    "eq": "equal_to",
+    "ne": "not_equal_to",
+    "gt": "greater_than",
+    "ge": "greater_than_or_equal_to",
+    "lt": "less_than",
+    "le": "less_than_or_equal_to",
+    **{name: name for name in ("in_range", "isin", "notin", "str_matches", "str_length")},
+}
+"""The names that pandera gives to the checks of its arguments."""
+
+
 def _columns_that_pandera_rejects(spark: SparkSession, row: Mapping[str, Any]) -> set[str]:
     """Pandera runs a job for every check, and says which columns of a frame are broken, not which rows."""
     frame = spark.createDataFrame([tuple(row.values())], struct_type_without_nullability())
@@ -97,8 +109,8 @@ def test_a_breach_is_told_in_words_with_the_value(spark: SparkSession) -> None:
     """The known answer for every check that is translated; none is left out."""
     found = _reasons(spark, [{**SOUND, column: value} for column, value, _ in BREACHES])
     assert found == [[reason] for _, _, reason in BREACHES]
-    used = {check.name for column in EveryCheck.to_schema().columns.values() for check in column.checks}
-    assert used == set(CHECKS) == set(ARGUMENTS.values())
+    used = {check for field in EveryCheck.fields().values() for check in field.checks}
+    assert used == set(CHECKS) and tuple(JUDGES) == CHECKS == tuple(PANDERA)
 
 
 def test_verdicts_are_those_of_pandera(spark: SparkSession) -> None:
@@ -189,11 +201,16 @@ def test_every_contract_is_the_pandera_model_it_declares() -> None:
     """What is read without pandera and what pandera makes of it are one: columns, order, nullability, words, checks."""
     for table in registry.tables():
         made, declared = table.contract.to_schema().columns, table.contract.fields()
+        types = declared_types(table.contract)
         assert list(made) == list(declared), table.name
         for name, field in declared.items():
             column = made[name]
             assert (column.nullable, column.description) == (field.nullable, field.description)
-            assert {check.name for check in column.checks} == {ARGUMENTS[check] for check in field.checks}
+            assert [check.name for check in column.checks] == [
+                PANDERA[check] for check in CHECKS if check in field.checks
+            ]
+            native = column.dtype.type
+            assert (native() if isinstance(native, type) else native).simpleString() == types[name]
 
 
 def test_every_declared_table_has_a_day_and_its_key_in_the_contract() -> None:

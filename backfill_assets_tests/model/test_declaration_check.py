@@ -11,20 +11,13 @@ import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.sea_temperatures import (
-    REPORT,
-    SEA_TEMPERATURES,
-    SEA_TEMPERATURES_DATASET,
-    BronzeSeaTemperatures,
-    TypedSeaTemperatures,
-    bronze,
-)
+from backfill_assets.datasets.sea_temperatures import SEA, SeaReading
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Dataset, DayRule, Reads, Source, Step, Table, Version
 from backfill_assets.model.declaration_check import require_sound
-from backfill_assets.model.landed import BronzeColumns, Occurrence, landed_steps
+from backfill_assets.model.landed import BronzeColumns, Delivery, bronze_contract, landed_steps
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.rules import (
     ConvertedExactly,
@@ -39,6 +32,12 @@ from backfill_assets.model.rules import (
 BRONZE = "bronze_sea_temperatures"
 RAW = "raw_sea_temperatures"
 READS = (Reads(BRONZE),)
+SEA_DATASET = SEA.dataset()
+(REPORT,) = SEA_DATASET.step_of("report_sea_temperature").tables
+SOURCE = SEA.source
+REFINEMENT = SEA.refinement()
+NUMBERED = bronze_contract("sea_temperatures", SeaReading, numbered=True)
+"""Identical readings are rows of their own."""
 
 
 class WithoutDay(Contract):
@@ -47,30 +46,31 @@ class WithoutDay(Contract):
     readings: T.LongType = Field(ge=1)
 
 
-class RoundedTypes(BronzeSeaTemperatures):
+class RoundedTypes(BronzeColumns, SeaReading):
     """The type of a landed field was changed in the contract only."""
 
     celsius: T.DoubleType = Field()  # type: ignore[assignment]
 
 
-class BronzeNumbered(BronzeColumns, Occurrence, TypedSeaTemperatures):
-    """Identical readings are rows of their own."""
+def landed(
+    source: Source = SOURCE,
+    contract: type[Contract] = REFINEMENT.contract,
+    *,
+    key: tuple[str, ...] = ("sensor_id", "measured_at"),
+    versions: tuple[Version, ...] = (Version("v1", "Newest.", (Reads(RAW),), REFINEMENT),),
+    totals: tuple[str, ...] = (),
+) -> tuple[Step, Step]:
+    delivery = Delivery(rows="readings", most_rows=1_000, tolerated_rejects=5, totals=totals)
+    return landed_steps(source, contract, delivery, key=key, versions=versions)
 
 
-def landed(source: Source = SEA_TEMPERATURES, contract: type[Contract] = BronzeSeaTemperatures, **more: Any) -> Any:
-    arguments: dict[str, Any] = {
-        "rows": "readings",
-        "key": ("sensor_id", "measured_at"),
-        "versions": (Version("v1", "Newest.", (Reads(RAW),), bronze),),
-        "current": "v1",
-        "most_rows": 1_000,
-        "tolerated_rejects": 5,
-    }
-    return landed_steps(source, contract, **{**arguments, **more})
+def landed_with_current(version: str) -> tuple[Step, Step]:
+    raw, bronze = landed()
+    return raw, replace(bronze, current=version)
 
 
 def declared(*steps: Step, landed_as: tuple[Step, Step] | None = None) -> Dataset:
-    return replace(SEA_TEMPERATURES_DATASET, steps=(*(landed_as or landed()), *steps))
+    return replace(SEA_DATASET, steps=(*(landed_as or landed()), *steps))
 
 
 def report(*reads: Reads, cadence: Cadence = Cadence.DAILY, **changes: Any) -> Step:
@@ -82,7 +82,7 @@ def ruled(*rules: DayRule) -> Dataset:
 
 
 def source(**changes: Any) -> Dataset:
-    changed = replace(SEA_TEMPERATURES, **changes)
+    changed = replace(SOURCE, **changes)
     return declared(landed_as=landed(changed))
 
 
@@ -176,7 +176,7 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         r"bronze_sea_temperatures: 'celsius' is a double in its contract and a decimal\(6,3\) in its source",
     ),
     "a landed field that bronze does not have": (
-        lambda: source(fields=(*SEA_TEMPERATURES.fields, "salinity")),
+        lambda: source(fields=(*SOURCE.fields, "salinity")),
         "bronze_sea_temperatures: 'salinity' is a field of its source and no column of its contract",
     ),
     "the event day": (
@@ -200,28 +200,28 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         "personal_fields: 'sensorid' is no landed field.*Did you mean sensor_id",
     ),
     "a typed field": (
-        lambda: source(types={**SEA_TEMPERATURES.types, "celcius": "decimal(6,3)"}),
+        lambda: source(types={**SOURCE.types, "celcius": "decimal(6,3)"}),
         "types: 'celcius' is no landed field.*Did you mean celsius",
     ),
     "a type": (
-        lambda: source(types={**SEA_TEMPERATURES.types, "celsius": "double"}),
+        lambda: source(types={**SOURCE.types, "celsius": "double"}),
         "types: 'celsius': Landed text cannot be typed as double.*decimal",
     ),
     "a field twice": (
-        lambda: source(fields=(*SEA_TEMPERATURES.fields, "celsius")),
+        lambda: source(fields=(*SOURCE.fields, "celsius")),
         "fields: 'celsius' is there twice",
     ),
     "a field with the name of a column of raw": (
-        lambda: source(fields=(*SEA_TEMPERATURES.fields, "source_file")),
+        lambda: source(fields=(*SOURCE.fields, "source_file")),
         "fields: 'source_file' is a column that ingestion adds",
     ),
     "the name of a source": (lambda: source(name="Sea-Temperatures"), "'Sea-Temperatures' is no name of a folder"),
     "the current version": (
-        lambda: declared(landed_as=landed(current="v2")),
+        lambda: declared(landed_as=landed_with_current("v2")),
         "bronze_sea_temperatures: it has no version 'v2'.*Versions: v1",
     ),
     "two versions of one name": (
-        lambda: declared(landed_as=landed(versions=2 * (Version("v1", "", (Reads(RAW),), bronze),))),
+        lambda: declared(landed_as=landed(versions=2 * (Version("v1", "", (Reads(RAW),), REFINEMENT),))),
         "bronze_sea_temperatures: it has two versions v1",
     ),
     "a table that is read": (
@@ -229,7 +229,7 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         "version v1: there is no table 'bronze_sea_temperature'.*Did you mean bronze_sea_temperatures",
     ),
     "a table that is built later": (
-        lambda: replace(SEA_TEMPERATURES_DATASET, steps=(report(), *landed())),
+        lambda: replace(SEA_DATASET, steps=(report(), *landed())),
         "version v1: bronze_sea_temperatures is built after report_sea_temperature",
     ),
     "a report of another cadence that is read": (
@@ -244,20 +244,18 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         "version v1: report_sea_temperature is daily: it cannot read bronze_sea_temperatures in part",
     ),
     "bronze that does not read its raw": (
-        lambda: declared(landed_as=landed(versions=(Version("v1", "", (), bronze),))),
+        lambda: declared(landed_as=landed(versions=(Version("v1", "", (), REFINEMENT),))),
         "quarantine_sea_temperatures: v1 reads no raw table",
     ),
     "identical lines that move to another day": (
         lambda: declared(
-            landed_as=landed(
-                replace(SEA_TEMPERATURES, supersession_window_days=7), BronzeNumbered, key=("sensor_id", "occurrence")
-            )
+            landed_as=landed(replace(SOURCE, supersession_window_days=7), NUMBERED, key=("sensor_id", "occurrence"))
         ),
         "bronze_sea_temperatures, key: identical lines are numbered within a day",
     ),
     "identical lines without their number": (
         lambda: declared(landed_as=landed(key=("sensor_id", "occurrence"))),
-        "key: 'occurrence' is no column of bronze_sea_temperatures.*Name Occurrence",
+        "key: 'occurrence' is no column of bronze_sea_temperatures.*numbered=True",
     ),
     "two tables of one name": (lambda: declared(report(), report()), "there are two tables report_sea_temperature"),
 }
@@ -316,7 +314,7 @@ def test_landed_steps_take_totals() -> None:
 def test_a_refinement_is_judged_when_it_is_made(arguments: dict[str, Any], words: str) -> None:
     """Its key is inside a transform, where nothing else would look for it."""
     with pytest.raises(InvalidRequest, match=f"(?s){words}"):
-        Refinement(SEA_TEMPERATURES, BronzeSeaTemperatures, **{"key": ("sensor_id", "measured_at"), **arguments})
+        Refinement(SOURCE, REFINEMENT.contract, **{"key": ("sensor_id", "measured_at"), **arguments})
 
 
 def test_tables_are_described_by_their_rules() -> None:

@@ -43,4 +43,4 @@ def test_no_group_is_personal() -> None:
     """Groups are shown by their values."""
     for table in registry.tables():
         assert not personal_columns(table.name, registry.step) & set(table.groups)
-        assert set(table.groups) <= set(table.contract.to_schema().columns)
+        assert set(table.groups) <= set(table.contract.fields())

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.sea_temperatures import SEA_TEMPERATURES_DATASET
+from backfill_assets.datasets.sea_temperatures import SEA
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY, Placement, both
 
@@ -21,9 +21,9 @@ AHEAD = {ON_ARRIVAL_DAY: 0, AHEAD_OF_ARRIVAL: 2}
 def _source(first_day: date, earliest_day: date | None = None) -> Source:
     steps = [
         replace(step, source=replace(step.source, earliest_day=earliest_day)) if step.source else step
-        for step in SEA_TEMPERATURES_DATASET.steps
+        for step in SEA.dataset().steps
     ]
-    found = replace(SEA_TEMPERATURES_DATASET, first_day=first_day, steps=tuple(steps)).steps[0].source
+    found = replace(SEA.dataset(), first_day=first_day, steps=tuple(steps)).steps[0].source
     assert found is not None
     return found
 
@@ -39,12 +39,12 @@ def test_the_earliest_day_is_the_first_day_of_the_dataset() -> None:
 
 
 def test_what_is_declared_is_in_the_code_version_of_raw() -> None:
-    raw = SEA_TEMPERATURES_DATASET.steps[0]
+    raw = SEA.dataset().steps[0]
     assert raw.source is not None
     assert raw.code_version == "v1 from 2016-02-15, 1 ahead"
     later = replace(raw, source=replace(raw.source, days_ahead=3))
     assert later.code_version == "v1 from 2016-02-15, 3 ahead"
-    assert SEA_TEMPERATURES_DATASET.steps[1].code_version == "v1"
+    assert SEA.dataset().steps[1].code_version == "v1"
 
 
 @pytest.mark.parametrize(

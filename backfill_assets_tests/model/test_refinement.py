@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.datasets.sales.contracts import BronzeSales
-from backfill_assets.datasets.sales.source import SALES
-from backfill_assets.datasets.sales.v1 import REFINEMENT, bronze
+from backfill_assets.datasets.sales.landed import SALES
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.refinement import accepted, rejected
 from backfill_assets_tests.strategies.landed_sales import versions
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
+
+REFINEMENT = SALES.refinement()
 
 OTHER_DAY = date(2017, 3, 4)
 
@@ -34,8 +34,11 @@ def test_a_sound_row_is_typed_and_keeps_its_provenance(spark: SparkSession) -> N
 
 def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkSession) -> None:
     """A schema that drifts from the contract is refused at publication, for every day at once."""
-    outputs = bronze({"raw_sales": raw_sales(spark, [{}])})
-    for name, contract in (("bronze_sales", BronzeSales), ("quarantine_sales", quarantine_contract(SALES))):
+    outputs = REFINEMENT({"raw_sales": raw_sales(spark, [{}])})
+    for name, contract in (
+        ("bronze_sales", REFINEMENT.contract),
+        ("quarantine_sales", quarantine_contract(SALES.source)),
+    ):
         expected = [(field.name, field.dataType) for field in struct_type(contract).fields]
         assert [(field.name, field.dataType) for field in outputs[name].schema.fields] == expected
 

@@ -1,10 +1,12 @@
-"""The tables of ``docs/quality.md`` as the registry declares them; a test compares the page with these."""
+"""The tables of ``docs/quality.md`` as the registry declares them: ``make pins`` writes them, a test compares them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import fields
 from itertools import groupby
+from pathlib import Path
 from typing import get_args
 
 from backfill_assets.datasets import registry
@@ -14,6 +16,8 @@ from backfill_assets.quality.gates import gates_of
 from backfill_assets.quality.summary import DIMENSIONS
 
 LAYERS: tuple[Layer, ...] = get_args(Layer)
+HEADINGS = dict(zip(LAYERS, ("Raw", "Bronze", "Quarantine", "Facts", "Reports"), strict=True))
+PAGE = Path(__file__).parents[2] / "docs" / "quality.md"
 NONE = "-"
 
 
@@ -74,8 +78,16 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def write_tables(page: str) -> str:
+    """``page`` with the tables that are declared in the place of those below its headings."""
+    declared = {"## Which rules each table has": coverage(), **{f"### {HEADINGS[of]}": thresholds(of) for of in LAYERS}}
+    for heading, lines in declared.items():
+        before, after = page.split(f"\n{heading}\n", 1)
+        text, _, rest = re.split(r"((?:^\|.*\n)+)", after, maxsplit=1, flags=re.MULTILINE)
+        page = "\n".join([before, heading, text + "\n".join(lines), rest])
+    return page
+
+
 if __name__ == "__main__":
-    print("\n".join(coverage()))
-    for layer in LAYERS:
-        print(f"\n{layer}\n" + "\n".join(thresholds(layer)))
-    print(sorted(without_rules()))
+    PAGE.write_text(write_tables(PAGE.read_text()))
+    print(f"{PAGE.name} has the rules that are declared. It says why there are none of: {sorted(without_rules())}")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales.conversion import half_up_quotient
+from backfill_assets.datasets.sales.transactions import half_up_quotient
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, Table
 from backfill_assets.quality.gates import judge

@@ -16,7 +16,7 @@ from backfill_assets.quality.summary import DIMENSIONS
 from backfill_assets_tests.quality.quality_page import LAYERS, coverage, rule_classes, thresholds, without_rules
 
 PAGE = (Path(__file__).parents[2] / "docs" / "quality.md").read_text()
-REPRINT = "`python -m backfill_assets_tests.quality.quality_page` prints what belongs there."
+REPRINT = "`make pins` writes what belongs there."
 UNDECLARED = {"contract_holds", "key_is_unique"}
 
 

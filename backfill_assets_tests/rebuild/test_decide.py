@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.datasets.sales.contracts import FactDailyRevenue
+from backfill_assets.datasets.sales.reports import FactDailyRevenue
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Expected

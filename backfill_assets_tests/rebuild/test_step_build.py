@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from backfill_assets.datasets.sales.contracts import FactDailyRevenue
+from backfill_assets.datasets.sales.reports import FactDailyRevenue
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import pytest
 from pyspark.sql import types as T
@@ -12,65 +11,41 @@ from pyspark.sql import types as T
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Dataset, Reads, Source, Version
-from backfill_assets.model.landed import BronzeColumns, landed_steps
-from backfill_assets.model.refinement import Refinement, refined
+from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 DAYS = DayRange.parse("2010-05-19..2010-05-21")
 FIRST, SECOND, THIRD = DAYS
 PATIENT = "patient-0001"
 KEY = ("patient_token", "visit")
-SOURCE = Source(
-    name="visits",
-    fields=("patient_id", "visit", "measured_at", "glucose", "sent_at"),
-    types={"measured_at": "timestamp", "glucose": "decimal(5,1)", "sent_at": "timestamp"},
-    key_fields=("patient_id", "visit"),
-    event_day_field="measured_at",
-    version_field="sent_at",
-    personal_fields={"patient_id": "patient_token"},
-    supersession_window_days=7,
-)
-
-
-class TypedVisits(Contract):
-    """A sound measurement."""
-
-    patient_token: T.StringType = Field(str_matches="^[0-9a-f]{64}$", description="Whose it is.")
-    visit: T.StringType = Field(description="Which visit of the patient.")
-    measured_at: T.TimestampType = Field(description="When it was measured, in UTC.")
-    glucose: Annotated[T.DecimalType, 5, 1] = Field(ge=20, le=600, description="In mg/dL.")
-    sent_at: T.TimestampType = Field(description="When it was sent; a correction is sent later.")
-
-
-class BronzeVisits(BronzeColumns, TypedVisits):
-    """One measurement per patient and visit."""
-
-
-def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    return refined(inputs, Refinement(SOURCE, BronzeVisits, key=KEY))
-
-
-VISITS = Dataset(
+_VISITS = LandedDataset(
     name="visits",
     description="Measurements of patients.",
     owners=("team:diabetes-data",),
     first_day=date(2010, 3, 24),
-    steps=landed_steps(
-        SOURCE,
-        BronzeVisits,
-        rows="measurements",
-        key=KEY,
-        versions=(Version("v1", "Newest of each visit.", (Reads("raw_visits"),), bronze),),
-        current="v1",
-        most_rows=1_000,
-        tolerated_rejects=5,
-    ),
+    rows="measurements",
+    most_rows=1_000,
+    tolerated_rejects=5,
+    supersession_window_days=7,
 )
+
+
+@_VISITS.row("v1", "Newest of each visit.")
+class PatientVisit(Contract):
+    """A sound measurement, one per patient and visit."""
+
+    patient_token: T.StringType = Field(
+        key=True, personal="patient_id", str_matches="^[0-9a-f]{64}$", description="Whose it is."
+    )
+    visit: T.StringType = Field(key=True, description="Which visit of the patient.")
+    measured_at: T.TimestampType = Field(event_day=True, description="When it was measured, in UTC.")
+    glucose: Annotated[T.DecimalType, 5, 1] = Field(ge=20, le=600, description="In mg/dL.")
+    sent_at: T.TimestampType = Field(version=True, description="When it was sent; a correction is sent later.")
+
+
+VISITS = _VISITS.dataset()
+SOURCE = _VISITS.source
 
 
 def declare_visits(monkeypatch: pytest.MonkeyPatch) -> None:

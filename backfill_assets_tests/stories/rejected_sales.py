@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales.contracts import BronzeSales, FactSalesTransactions
-from backfill_assets.datasets.sales.v1 import REFINEMENT
+from backfill_assets.datasets.sales.landed import SALES, SalesLine
+from backfill_assets.datasets.sales.transactions import FactSalesTransactions
 from backfill_assets.days import DayRange
 from backfill_assets.model.contract import Field
 from backfill_assets.model.declaration import Dataset, Step, Version
-from backfill_assets.model.refinement import accepted, rejected
+from backfill_assets.model.landed import bronze_contract
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 DAYS = DayRange.parse("2017-03-01..2017-03-02")
 FIRST, SECOND = DAYS
@@ -34,7 +31,7 @@ QUANTITY = "quantity: is not a bigint"
 AMOUNT = "sales_value: is not a decimal(18,2)"
 
 
-class GenerousSales(BronzeSales):
+class GenerousSales(SalesLine):
     """A discount may be a surcharge."""
 
     retail_disc: Annotated[T.DecimalType, 18, 2] = Field(ge=-10)
@@ -75,12 +72,6 @@ def on(day: date, **changes: str) -> dict[str, str | None]:
     return sale(transaction_timestamp=f"{day}T10:00:00Z", updated_at=f"{day}T20:00:00Z", **changes)
 
 
-def _generous(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    refinement = replace(REFINEMENT, contract=GenerousSales)
-    raw = inputs["raw_sales"]
-    return {"bronze_sales": accepted(raw, refinement), "quarantine_sales": rejected(raw, refinement)}
-
-
 def mend_contract(monkeypatch: pytest.MonkeyPatch, *, facts: bool = True) -> None:
     """Declare a version ``v9`` of bronze that accepts surcharges; ``facts`` says whether facts may have them, too."""
 
@@ -98,8 +89,10 @@ def _same(step: Step) -> Step:
 
 
 def _mended_bronze(step: Step) -> Step:
-    version = Version("v9", "Accepts surcharges.", step.version().reads, _generous)
-    tables = (replace(step.tables[0], contract=GenerousSales), *step.tables[1:])
+    contract = bronze_contract("sales", GenerousSales)
+    generous = replace(SALES.refinement(), contract=contract)
+    version = Version("v9", "Accepts surcharges.", step.version().reads, generous)
+    tables = (replace(step.tables[0], contract=contract), *step.tables[1:])
     return replace(step, tables=tables, versions=(*step.versions, version), current="v9")
 
 

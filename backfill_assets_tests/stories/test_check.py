@@ -14,7 +14,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.landing import check
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset
-from backfill_assets.sample.sea_temperatures import land_sea_temperatures
+from backfill_assets.sample.sea_temperatures import land as land_sea_temperatures
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.toll_passages import FIRST, NUMBERED, SOURCE, WITHOUT_KEY, declare, passage
 from backfill_assets_tests.strategies.landed_sales import land

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.landing.quarantine import general
-from backfill_assets.model.contract_columns import CHECKS, struct_type
+from backfill_assets.model.contract import DeclaredField
+from backfill_assets.model.contract_columns import JUDGES, struct_type
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.landed import BronzeColumns
 from backfill_assets.sample.sales_line import line
@@ -32,8 +33,8 @@ CANNOT_BE_LANDED = {"household_token: does not match ^[0-9a-f]{64}$"}
 
 # For each check of the contract, a value that a source might send and that breaks it.
 BREACHES: Mapping[str, str] = {
-    "greater_than_or_equal_to": "-1",
-    "less_than_or_equal_to": "100000000.01",
+    "ge": "-1",
+    "le": "100000000.01",
     "str_matches": "usd",
     "str_length": "",
 }
@@ -56,11 +57,10 @@ def source() -> Source:
     return found
 
 
-def judged_columns() -> dict[str, Any]:
+def judged_columns() -> dict[str, DeclaredField]:
     """The columns of the contract that are judged against what landed, with their checks."""
-    added = set(BronzeColumns.to_schema().columns)
-    columns = registry.table("bronze_sales").contract.to_schema().columns
-    return {name: column for name, column in columns.items() if name not in added}
+    columns = registry.table("bronze_sales").contract.fields()
+    return {name: column for name, column in columns.items() if name not in BronzeColumns.fields()}
 
 
 def every_reason(spark: SparkSession) -> set[str]:
@@ -72,7 +72,7 @@ def every_reason(spark: SparkSession) -> set[str]:
     for name, column in judged_columns().items():
         found |= set() if column.nullable else {f"{name}: is missing"}
         found |= {f"{name}: is not a {types[name]}"} if types[name] != "string" else set()
-        found |= {f"{name}: {CHECKS[check.name](F.lit(1), check.statistics)[1]}" for check in column.checks}
+        found |= {f"{name}: {JUDGES[check](F.lit(1), asked)[1]}" for check, asked in column.checks.items()}
     return found - CANNOT_BE_LANDED
 
 
@@ -85,7 +85,7 @@ def lines_that_break() -> list[str]:
         if name in source().columns:
             changes.append({field: ABSENT})
             changes += [{field: UNREADABLE[source().type_of(name)]}] if source().type_of(name) != "string" else []
-            changes += [{field: BREACHES[check.name]} for check in column.checks if name not in landed]
+            changes += [{field: BREACHES[check]} for check in column.checks if name not in landed]
     lines = [_without_absent(sale(**{"basket_id": f"b{number}", **change})) for number, change in enumerate(changes)]
     return [*lines, *(text for texts in WHOLE_LINES.values() for text in texts)]
 

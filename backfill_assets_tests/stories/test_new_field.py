@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -10,40 +9,24 @@ from typing import Annotated
 
 import pandas as pd
 import pytest
-from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry, sea_temperatures
 from backfill_assets.days import DayRange
 from backfill_assets.model.contract import Field
-from backfill_assets.model.declaration import Reads, Version
-from backfill_assets.model.landed import BronzeColumns, landed_steps
-from backfill_assets.model.refinement import Refinement, refined
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
 DAYS = DayRange.parse("2016-03-01..2016-03-02")
 RAW, BRONZE, QUARANTINE = "raw_sea_temperatures", "bronze_sea_temperatures", "quarantine_sea_temperatures"
-KEY = ("sensor_id", "measured_at")
-SOURCE = replace(
-    sea_temperatures.SEA_TEMPERATURES,
-    fields=("sensor_id", "measured_at", "celsius", "salinity", "sent_at"),
-    types={**sea_temperatures.SEA_TEMPERATURES.types, "salinity": "decimal(6,3)"},
-)
+WITH_SALINITY = replace(sea_temperatures.SEA, most_rows=100)
 
 
-class TypedWithSalinity(sea_temperatures.TypedSeaTemperatures):
+@WITH_SALINITY.row("v2", "With salinity.")
+class SaltyReading(sea_temperatures.SeaReading):
     """A reading that may say how salty the water was."""
 
     salinity: Annotated[T.DecimalType, 6, 3] = Field(nullable=True, ge=0, description="Grams of salt a kilogram.")
-
-
-class BronzeWithSalinity(BronzeColumns, TypedWithSalinity):
-    """One reading per sensor and moment."""
-
-
-def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    return refined(inputs, Refinement(SOURCE, BronzeWithSalinity, key=KEY))
 
 
 def land(workshop: Workshop, day: date, *salinities: str | None) -> None:
@@ -64,19 +47,8 @@ def reading(moment: datetime, salinity: str | None) -> dict[str, object]:
 
 def declare_salinity(monkeypatch: pytest.MonkeyPatch) -> None:
     """The dataset as it would be declared with the new field, in a second version of bronze."""
-    steps = landed_steps(
-        SOURCE,
-        BronzeWithSalinity,
-        rows="sea temperature readings",
-        key=KEY,
-        versions=(Version("v2", "With salinity.", (Reads(RAW),), bronze),),
-        current="v2",
-        most_rows=100,
-        tolerated_rejects=5,
-    )
     others = [each for each in registry.datasets() if each.name != "sea_temperatures"]
-    changed = replace(sea_temperatures.SEA_TEMPERATURES_DATASET, steps=steps)
-    monkeypatch.setattr(registry, "_DATASETS", (*others, changed))
+    monkeypatch.setattr(registry, "_DATASETS", (*others, WITH_SALINITY.dataset()))
 
 
 def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,8 @@ from pyspark.sql import types as T
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Dataset, Reads, Source, Step, Table, Version
-from backfill_assets.model.landed import BronzeColumns, Occurrence, landed_steps
-from backfill_assets.model.refinement import Refinement, refined
+from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.model.rules import TotalAgrees
 
 if TYPE_CHECKING:
@@ -23,101 +21,63 @@ if TYPE_CHECKING:
 
 DAYS = DayRange.parse("2020-05-30..2020-05-31")
 FIRST, SECOND = DAYS
-SOURCE = Source(
-    name="tolls",
-    fields=("gate", "passed_at", "axles", "sent_at"),
-    types={"passed_at": "timestamp", "axles": "bigint", "sent_at": "timestamp"},
-    key_fields=("gate", "passed_at"),
-    event_day_field="passed_at",
-    version_field="sent_at",
-)
-NO_KEY = ("gate", "passed_at")
-KEY = ("gate", "passed_at", "axles", "occurrence")
 
 
-class TypedTolls(Contract):
-    """A sound passage."""
+class TollPassage(Contract):
+    """A sound passage: one a gate and second, which is wrong."""
 
-    gate: T.StringType = Field(description="Which gate.")
-    passed_at: T.TimestampType = Field(description="When, to the second, in UTC.")
+    gate: T.StringType = Field(key=True, description="Which gate.")
+    passed_at: T.TimestampType = Field(key=True, event_day=True, description="When, to the second, in UTC.")
     axles: T.LongType = Field(ge=2, description="Of the vehicle.")
-    sent_at: T.TimestampType = Field(description="When the gate sent it.")
+    sent_at: T.TimestampType = Field(version=True, description="When the gate sent it.")
 
 
-class BronzeTolls(BronzeColumns, TypedTolls):
-    """One passage a gate and second, which is wrong."""
-
-
-class BronzeNumberedTolls(BronzeColumns, Occurrence, TypedTolls):
+class NumberedPassage(TollPassage):
     """Every passage; identical lines are numbered."""
+
+    axles: T.LongType = Field(key=True, ge=2, description="Of the vehicle.")
 
 
 class ReportTolls(Contract):
-    """The passages of a month, all gates together."""
+    """The passages of each month."""
 
-    passages: T.LongType = Field(ge=1, description="Vehicles.")
+    passages: T.LongType = Field(ge=1, made_of="gate", description="Vehicles.")
     axles: T.LongType = Field(ge=2, description="Of all of them.")
-    day: T.DateType = Field(description="The first day of the month.")
+    day: T.DateType = Field(key=True, description="The first day of the month.")
 
 
-def bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    return refined(inputs, Refinement(SOURCE, BronzeTolls, key=NO_KEY))
-
-
-def numbered_bronze(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
-    return refined(inputs, Refinement(SOURCE, BronzeNumberedTolls, key=KEY))
-
-
-def monthly(inputs: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+def monthly(passages: DataFrame) -> DataFrame:
     month = F.trunc("day", "month").alias("day")
-    sums = inputs["bronze_tolls"].groupBy(month).agg(F.count("*").alias("passages"), F.sum("axles").alias("axles"))
-    return {"report_tolls": sums.select("passages", "axles", "day").repartition("day")}
+    return passages.groupBy(month).agg(F.count("*").alias("passages"), F.sum("axles").alias("axles"))
 
 
-def _dataset(*, numbered: bool) -> Dataset:
-    transform = numbered_bronze if numbered else bronze
-    report = Table(
-        name="report_tolls",
-        layer="report",
-        description="The passages of each month.",
-        contract=ReportTolls,
-        key=("day",),
-        rules=(
-            TotalAgrees("passages", fact="bronze_tolls", fact_total="rows"),
-            TotalAgrees("axles", fact="bronze_tolls", fact_total="axles"),
-        ),
-        totals=("passages", "axles"),
-        made_of={"passages": ("bronze_tolls.gate",)},
-    )
-    return Dataset(
+def _dataset(row: type[Contract], *, numbered: bool) -> LandedDataset:
+    tolls = LandedDataset(
         name="tolls",
         description="Passages of toll gates.",
         owners=("team:roads",),
         first_day=date(2020, 5, 1),
-        steps=(
-            *landed_steps(
-                SOURCE,
-                BronzeNumberedTolls if numbered else BronzeTolls,
-                rows="passages",
-                key=KEY if numbered else NO_KEY,
-                versions=(Version("v1", "Passages.", (Reads("raw_tolls"),), transform),),
-                current="v1",
-                most_rows=1_000,
-                tolerated_rejects=5,
-                totals=("axles",),
-            ),
-            Step(
-                (report,),
-                (Version("v1", "Sums by month.", (Reads("bronze_tolls", partial=True),), monthly),),
-                "v1",
-                cadence=Cadence.MONTHLY,
-            ),
-        ),
+        rows="passages",
+        most_rows=1_000,
+        tolerated_rejects=5,
+        totals=("axles",),
+        numbered=numbered,
     )
+    tolls.row("v1", "Passages.")(row)
+    rules = (
+        TotalAgrees("passages", fact=tolls.bronze, fact_total="rows"),
+        TotalAgrees("axles", fact=tolls.bronze, fact_total="axles"),
+    )
+    tolls.table("report_tolls", cadence=Cadence.MONTHLY, rules=rules, totals=("passages", "axles"))(ReportTolls)
+    tolls.version(ReportTolls, "v1", "Sums by month.", tolls.bronze)(monthly)
+    return tolls
 
 
-WITHOUT_KEY = _dataset(numbered=False)
-NUMBERED = _dataset(numbered=True)
+WITHOUT_KEY = _dataset(TollPassage, numbered=False).dataset()
+_NUMBERED = _dataset(NumberedPassage, numbered=True)
+NUMBERED = _NUMBERED.dataset()
+SOURCE = _NUMBERED.source
+REFINEMENT = _NUMBERED.refinement()
 
 
 def declare(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,17 @@ import json
 import secrets
 from collections.abc import Callable
 from datetime import date, timedelta
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from backfill_assets import datasets
+from backfill_assets import sample as samples
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.sample.landing_writer import LandedCounts
@@ -29,7 +34,13 @@ Examples:
   backfill sample --dataset sea_temperatures --days 2016-02-15..2016-05-14
 """
 
-DATASETS = ("sales", "sea_temperatures")
+
+def _modules(package: ModuleType) -> set[str]:
+    return {module.name for module in iter_modules(package.__path__)}
+
+
+DATASETS = ("sales", *sorted(_modules(datasets) & _modules(samples)))
+"""Sales, and each dataset that has a module of its name in ``sample/``, with its ``ALL_DAYS`` and what can ``land``."""
 
 
 @click.command(epilog=_EPILOG)
@@ -145,13 +156,12 @@ def _land_real(dataset: str, days: str | None, landing: Path, as_json: bool) -> 
 
 def _real(dataset: str) -> tuple[DayRange, Callable[[DayRange, Path], LandedCounts]]:
     """All days that there are real data of, and what lands some of them."""
-    if dataset == "sea_temperatures":
-        from backfill_assets.sample.sea_temperatures import ALL_SEA_DAYS, land_sea_temperatures
+    if dataset == "sales":
+        from backfill_assets.sample.real import ALL_DAYS, land_real
 
-        return ALL_SEA_DAYS, land_sea_temperatures
-    from backfill_assets.sample.real import ALL_DAYS, land_real
-
-    return ALL_DAYS, land_real
+        return ALL_DAYS, land_real
+    module = import_module(f"{samples.__name__}.{dataset}")
+    return module.ALL_DAYS, module.land
 
 
 def _synthetic_days(text: str) -> DayRange:

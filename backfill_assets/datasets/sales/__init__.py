@@ -1,1 +1,1 @@
-"""Sales: from landed receipts to daily revenue in euros, and the reports on it."""
+"""The dataset ``sales``, from landed receipts to revenue in euros: read ``landed``, ``transactions``, ``reports``."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import dagster as dg
 
-from backfill_assets.datasets.chains import chains
+from backfill_assets.datasets.registry import chains
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_tables, ever_targeted

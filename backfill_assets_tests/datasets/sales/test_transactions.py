@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
-from backfill_assets.datasets.sales import v1, v2
-from backfill_assets.datasets.sales.contracts import FactSalesTransactions
-from backfill_assets.datasets.sales.conversion import half_up_quotient, rates_as_of
-from backfill_assets.datasets.sales.v1 import REFINEMENT
+from backfill_assets.datasets.sales.landed import SALES
+from backfill_assets.datasets.sales.transactions import FactSalesTransactions, half_up_quotient, rates_as_of
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Version
 from backfill_assets.model.refinement import accepted
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
+
+REFINEMENT = SALES.refinement()
 
 
 def _rates(spark: SparkSession, *rates: tuple[str, date, str]) -> DataFrame:
@@ -96,8 +96,8 @@ def test_the_fact_has_the_columns_and_types_of_its_contract(spark: SparkSession)
     """In both versions, or a cut-over from one to the other would be refused."""
     inputs = {"bronze_sales": accepted(raw_sales(spark, [{}]), REFINEMENT), "bronze_fx_rates": _rates(spark)}
     expected = [(field.name, field.dataType) for field in struct_type(FactSalesTransactions).fields]
-    for version in (v1, v2):
-        fact = version.transactions(inputs)["fact_sales_transactions"]
+    for version in (V1, V2):
+        fact = version.transform(inputs)["fact_sales_transactions"]
         assert [(field.name, field.dataType) for field in fact.schema.fields] == expected
 
 
@@ -130,7 +130,8 @@ def test_daily_revenue_adds_up_lines_baskets_and_pieces(spark: SparkSession) -> 
         },
     ]
     inputs = {"bronze_sales": accepted(raw_sales(spark, sales), REFINEMENT), "bronze_fx_rates": _rates(spark)}
-    rows = v1.daily_revenue(v2.transactions(inputs))["fact_daily_revenue"].collect()
+    revenue = registry.step("fact_daily_revenue").version("v1")
+    rows = revenue.transform(V2.transform(inputs))["fact_daily_revenue"].collect()
     assert {(row.store_id, row.revenue_eur, row.lines, row.baskets, row.quantity, row.day) for row in rows} == {
         ("1", Decimal("3.3000"), 2, 1, 5, DAY),
         ("2", Decimal("4.0000"), 1, 1, 1, DAY),

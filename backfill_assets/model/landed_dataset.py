@@ -1,0 +1,247 @@
+"""A dataset that is declared from the class of its landed rows on: source, contracts, steps and versions follow.
+
+The class of a row says everything about a column in one place: its type, what its values must fulfil, and whether it is
+of the key, the event day or the version. A table that is made of these rows is a class, too; a version is a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
+
+from backfill_assets.days import Cadence
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.contract import Contract, declared_types
+from backfill_assets.model.declaration import Dataset, DayRule, Layer, Reads, Source, Step, Table, Version
+from backfill_assets.model.landed import OCCURRENCE, Delivery, bronze_contract, landed_steps
+from backfill_assets.model.refinement import Refinement
+from backfill_assets.model.table_transform import TableTransform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+C = TypeVar("C", bound=type[Contract])
+F = TypeVar("F", bound="Callable[..., DataFrame]")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What a sound row is, in one version."""
+
+    version: str
+    description: str
+    contract: type[Contract]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LandedDataset(Delivery):
+    """A dataset with one source, which has its name. :meth:`row` declares the landed rows, :meth:`table` what is made
+    of them, and :meth:`version` how; :meth:`dataset` is all that was declared so far.
+    """
+
+    name: str
+    description: str
+    owners: tuple[str, ...]
+    first_day: date
+    """The first day that can have data; datasets that read each other have the same."""
+    numbered: bool = False
+    """Identical lines of a day are rows of their own: ``occurrence``, the last column of the key, numbers them."""
+    supersession_window_days: int = 0
+    earliest_day: date | None = None
+    days_ahead: int = 1
+    _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
+    _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
+
+    # ------------------------------------------------------------- to declare
+
+    def row(self, version: str, description: str) -> Callable[[C], C]:
+        """Declare the class of a sound landed row. A second class is another version of bronze: the current one."""
+
+        def declare(contract: C) -> C:
+            self._rows.append(_Row(version, description, contract))
+            return contract
+
+        return declare
+
+    def table(
+        self,
+        name: str,
+        *,
+        layer: Layer | None = None,
+        cadence: Cadence = Cadence.DAILY,
+        rules: tuple[DayRule, ...] = (),
+        totals: tuple[str, ...] = (),
+        groups: tuple[str, ...] = (),
+    ) -> Callable[[C], C]:
+        """Declare a table by its contract, whose docstring describes it. Its layer is the first word of its name."""
+
+        def declare(contract: C) -> C:
+            table = Table(
+                name=name,
+                layer=layer or _layer_of(name),
+                description=" ".join((contract.__doc__ or "").split()),
+                contract=contract,
+                key=_columns_with(contract, "key"),
+                rules=rules,
+                totals=totals,
+                groups=groups,
+            )
+            self._steps[contract] = Step((table,), cadence=cadence)
+            return contract
+
+        return declare
+
+    def version(
+        self,
+        contract: type[Contract],
+        name: str,
+        description: str,
+        *reads: Reads | str,
+        clustered: bool = False,
+        current: bool = True,
+    ) -> Callable[[F], F]:
+        """Declare a way to compute the table of ``contract``: a function of the frames that it ``reads``, in order.
+
+        A table that is read by its name alone is read for the same day, or for the published days of the period. The
+        function gives the columns of the contract, in any order and among others. ``clustered`` says that its rows lie
+        by day already, as those of a table that it adds columns to: they are not shuffled. The version is the current
+        one unless it says otherwise, or a later one is.
+        """
+
+        def declare(function: F) -> F:
+            step = self._step_of(contract)
+            partial = step.cadence is not Cadence.DAILY
+            known = tuple(Reads(each, partial=partial) if isinstance(each, str) else each for each in reads)
+            transform = TableTransform(step.name, contract, function, known, step.cadence, clustered)
+            versions = (*step.versions, Version(name, description, known, transform))
+            self._steps[contract] = replace(step, versions=versions, current=name if current else step.current)
+            return function
+
+        return declare
+
+    # ------------------------------------------------------- what was declared
+
+    @property
+    def raw(self) -> str:
+        """The name of the table of everything received."""
+        return f"raw_{self.name}"
+
+    @property
+    def bronze(self) -> str:
+        """The name of the table of sound rows."""
+        return f"bronze_{self.name}"
+
+    @property
+    def quarantine(self) -> str:
+        """The name of the table of rejected rows."""
+        return f"quarantine_{self.name}"
+
+    @property
+    def source(self) -> Source:
+        """What is landed, as the current class of a row says."""
+        return self._source(self._current_row().contract)
+
+    def refinement(self, version: str | None = None) -> Refinement:
+        """How raw becomes bronze, in ``version`` or the current one."""
+        row = next((row for row in self._rows if row.version == version), None) or self._current_row()
+        contract = row.contract
+        key = (*_columns_with(contract, "key"), *([OCCURRENCE] if self.numbered else []))
+        bronze = bronze_contract(self.name, contract, numbered=self.numbered)
+        joined = {name: each.joined for name, each in contract.fields().items() if each.joined}
+        return Refinement(self._source(contract), bronze, key, joined)
+
+    def dataset(self) -> Dataset:
+        """The dataset with all its steps; raises :class:`InvalidRequest` for a wrong declaration."""
+        current = self.refinement()
+        for row in self._rows:
+            if self._source(row.contract) != current.source:
+                raise InvalidRequest(
+                    f"The rows of {self.name} in version {row.version} have other landed fields than the current ones.",
+                    hint="Take out the older class: what it computes needs other raw rows.",
+                )
+        landed = landed_steps(
+            current.source,
+            current.contract,
+            self,
+            key=current.key,
+            versions=tuple(
+                Version(row.version, row.description, (Reads(self.raw),), self.refinement(row.version))
+                for row in self._rows
+            ),
+            made_of={name: tuple(f"{self.raw}.{part}" for part in parts) for name, parts in current.derived.items()},
+        )
+        steps = (*landed, *(_with_origins(step) for step in self._steps.values()))
+        return Dataset(self.name, self.description, self.owners, steps, self.first_day)
+
+    def _source(self, row: type[Contract]) -> Source:
+        landed = {name: each for name, each in row.fields().items() if not each.joined}
+        names = {name: each.personal or name for name, each in landed.items()}
+        key = [part for name in _columns_with(row, "key") for part in row.fields()[name].joined or (name,)]
+        types = declared_types(row)
+        return Source(
+            name=self.name,
+            event_day_field=names[self._only(row, "event_day")],
+            key_fields=tuple(dict.fromkeys(names.get(part, part) for part in key)),
+            version_field=names[self._only(row, "version")],
+            fields=tuple(names.values()),
+            types={name: types[name] for name in landed if types[name] != "string"},
+            personal_fields={each.personal: name for name, each in landed.items() if each.personal},
+            supersession_window_days=self.supersession_window_days,
+            earliest_day=self.earliest_day,
+            days_ahead=self.days_ahead,
+        )
+
+    def _only(self, row: type[Contract], mark: str) -> str:
+        found = [name for name in _columns_with(row, mark) if not row.fields()[name].joined]
+        if len(found) != 1:
+            raise InvalidRequest(
+                f"The dataset {self.name} is declared wrong: {len(found)} fields of {row.__name__} are its {mark}.",
+                hint=f"Mark one landed field: Field({mark}=True, ...).",
+            )
+        return found[0]
+
+    def _current_row(self) -> _Row:
+        if not self._rows:
+            raise InvalidRequest(
+                f"The dataset {self.name} declares no row.",
+                hint='Put @DATASET.row("v1", "Newest of each row.") above the class of its rows.',
+            )
+        return self._rows[-1]
+
+    def _step_of(self, contract: type[Contract]) -> Step:
+        if contract not in self._steps:
+            raise InvalidRequest(
+                f"{contract.__name__} is no table of {self.name}.",
+                hint='Put @DATASET.table("report_name", ...) above the class.',
+            )
+        return self._steps[contract]
+
+
+def _layer_of(table: str) -> Layer:
+    word = table.partition("_")[0]
+    if word not in get_args(Layer):
+        raise InvalidRequest(
+            f"The name of the table {table} does not begin with its layer.",
+            hint=f"Begin it with fact_ or report_, or say the layer: one of {', '.join(get_args(Layer))}.",
+        )
+    return cast("Layer", word)
+
+
+def _columns_with(contract: type[Contract], mark: str) -> tuple[str, ...]:
+    return tuple(name for name, each in contract.fields().items() if getattr(each, mark))
+
+
+def _with_origins(step: Step) -> Step:
+    """``step`` with what its columns are made of: a bare name is a column of the first table that is read."""
+    current = next((version for version in step.versions if version.name == step.current), None)
+    if current is None or not current.reads:
+        return step
+    first, [table] = current.reads[0].table, step.tables
+    made_of = {
+        name: tuple(origin if "." in origin else f"{first}.{origin}" for origin in each.made_of)
+        for name, each in table.contract.fields().items()
+        if each.made_of
+    }
+    return replace(step, tables=(replace(table, made_of=made_of),))

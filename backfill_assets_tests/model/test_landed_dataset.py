@@ -1,0 +1,196 @@
+"""What follows from the class of a landed row, and which declarations are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from typing import Annotated, Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from backfill_assets.days import Cadence
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Reads
+from backfill_assets.model.landed_dataset import LandedDataset
+
+
+def visits(**more: Any) -> LandedDataset:
+    arguments: dict[str, Any] = {
+        "name": "visits",
+        "description": "Visits of patients.",
+        "owners": ("team:a",),
+        "first_day": date(2020, 1, 1),
+        "rows": "visits",
+        "most_rows": 10,
+        "tolerated_rejects": 0,
+    }
+    return LandedDataset(**{**arguments, **more})
+
+
+class Visit(Contract):
+    """A sound visit."""
+
+    visit_id: T.StringType = Field(key=True, joined=("patient_token", "number"), description="Patient and number.")
+    patient_token: T.StringType = Field(personal="patient_id", description="Whose.")
+    number: T.LongType = Field(ge=1, description="Of the patient.")
+    seen_at: T.TimestampType = Field(event_day=True, description="When.")
+    cost: Annotated[T.DecimalType, 9, 2] = Field(nullable=True, description="In euros.")
+    sent_at: T.TimestampType = Field(version=True, description="When it was sent.")
+
+
+class CostlyVisit(Visit):
+    """A visit that costs something."""
+
+    cost: Annotated[T.DecimalType, 9, 2] = Field(gt=0, description="In euros.")
+
+
+class ReportVisits(Contract):
+    """Visits and their cost,
+    of each day.
+    """
+
+    visits: T.LongType = Field(made_of="visit_id", description="How many.")
+    cost: Annotated[T.DecimalType, 9, 2] = Field(made_of=("cost", "bronze_rates.rate"), description="In euros.")
+    day: T.DateType = Field(key=True, description="The day.")
+
+
+def test_the_source_is_what_the_row_says() -> None:
+    """Landed names, also where they are personal and in the key; a joined column is not landed."""
+    declared = visits(supersession_window_days=7, days_ahead=3)
+    declared.row("v1", "Newest of each visit.")(Visit)
+    source = declared.source
+    assert source.fields == ("patient_id", "number", "seen_at", "cost", "sent_at")
+    assert source.types == {
+        "number": "bigint",
+        "seen_at": "timestamp",
+        "cost": "decimal(9,2)",
+        "sent_at": "timestamp",
+    }
+    assert (source.key_fields, source.event_day_field) == (("patient_id", "number"), "seen_at")
+    assert (source.version_field, source.personal_fields) == ("sent_at", {"patient_id": "patient_token"})
+    assert (source.supersession_window_days, source.days_ahead, source.earliest_day) == (7, 3, None)
+
+
+def test_raw_bronze_and_quarantine_follow() -> None:
+    """Bronze has the joined key, and says what it is made of."""
+    declared = visits()
+    declared.row("v1", "Newest of each visit.")(Visit)
+    raw, bronze, quarantine = declared.dataset().tables
+    assert (raw.name, bronze.name, quarantine.name) == (declared.raw, declared.bronze, declared.quarantine)
+    assert (bronze.key, declared.refinement().derived) == (("visit_id",), {"visit_id": ("patient_token", "number")})
+    assert bronze.made_of["visit_id"] == ("raw_visits.patient_token", "raw_visits.number")
+    assert list(bronze.contract.fields())[:6] == list(Visit.fields())
+    assert declared.dataset().steps[0].source == replace(declared.source, first_day=date(2020, 1, 1))
+
+
+def test_a_second_row_is_another_version_of_bronze() -> None:
+    """The last one is the current one; what the first one computed can be computed again."""
+    declared = visits()
+    declared.row("v1", "Newest of each visit.")(Visit)
+    declared.row("v2", "Costs are positive.")(CostlyVisit)
+    step = declared.dataset().step_of("bronze_visits")
+    assert ([version.name for version in step.versions], step.current) == (["v1", "v2"], "v2")
+    old, new = (declared.refinement(name).contract for name in ("v1", "v2"))
+    assert (old.fields()["cost"].nullable, new.fields()["cost"].nullable) == (True, False)
+    assert step.tables[0].contract is new
+
+
+def test_identical_lines_are_numbered_as_the_last_column_of_the_key() -> None:
+    """In the contract the number comes after what was landed."""
+    declared = visits(numbered=True)
+    declared.row("v1", "Each visit.")(Visit)
+    bronze = declared.dataset().step_of("bronze_visits").tables[0]
+    assert bronze.key == ("visit_id", "occurrence")
+    assert list(bronze.contract.fields())[5:7] == ["sent_at", "occurrence"]
+
+
+def test_a_table_and_its_versions() -> None:
+    """Its docstring is its description; a name alone is read for the same day; the last version is the current one."""
+    declared = with_report()
+    declared.version(ReportVisits, "v3", "Not yet.", "bronze_visits", current=False)(nothing)
+    step = declared._steps[ReportVisits]
+    (table,) = step.tables
+    assert (table.description, table.layer, table.key) == ("Visits and their cost, of each day.", "report", ("day",))
+    assert ([version.name for version in step.versions], step.current) == (["v1", "v2", "v3"], "v2")
+    assert step.version().reads == (Reads("bronze_visits"), Reads("bronze_rates", -7, 0))
+
+
+def test_a_bare_origin_is_a_column_of_the_first_table_that_is_read() -> None:
+    (table,) = with_report().dataset().step_of("report_visits").tables
+    assert table.made_of == {
+        "visits": ("bronze_visits.visit_id",),
+        "cost": ("bronze_visits.cost", "bronze_rates.rate"),
+    }
+
+
+def test_a_month_reads_its_published_days() -> None:
+    """Named alone, a table is read in part: a month does not wait for its last day."""
+    declared = visits()
+    declared.table("report_visits", cadence=Cadence.MONTHLY)(ReportVisits)
+    declared.version(ReportVisits, "v1", "Sums.", "bronze_visits", Reads("bronze_rates"))(nothing)
+    assert declared._steps[ReportVisits].version().reads == (
+        Reads("bronze_visits", partial=True),
+        Reads("bronze_rates"),
+    )
+
+
+def nothing(*frames: DataFrame) -> DataFrame:
+    return frames[0]
+
+
+def with_report() -> LandedDataset:
+    declared = visits()
+    declared.row("v1", "Newest of each visit.")(Visit)
+    declared.table("report_visits")(ReportVisits)
+    declared.version(ReportVisits, "v1", "Sums.", "bronze_visits")(nothing)
+    declared.version(ReportVisits, "v2", "In euros.", "bronze_visits", Reads("bronze_rates", -7, 0))(nothing)
+    return declared
+
+
+class TwoDays(Visit):
+    """Two fields say the day."""
+
+    sent_at: T.TimestampType = Field(version=True, event_day=True, description="When it was sent.")
+
+
+class WithoutVersion(Visit):
+    """Nothing says which row is newer."""
+
+    sent_at: T.TimestampType = Field(description="When it was sent.")
+
+
+class LongerVisit(Visit):
+    """A visit with a field more."""
+
+    minutes: T.LongType = Field(nullable=True, description="How long.")
+
+
+def _row(*rows: type[Contract]) -> Callable[[], object]:
+    def declare() -> object:
+        declared = visits()
+        for number, row in enumerate(rows, start=1):
+            declared.row(f"v{number}", "Newest of each visit.")(row)
+        return declared.dataset()
+
+    return declare
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (_row(), "visits declares no row"),
+        (_row(TwoDays), "2 fields of TwoDays are its event_day"),
+        (_row(WithoutVersion), "0 fields of WithoutVersion are its version"),
+        (_row(Visit, LongerVisit), "rows of visits in version v1 have other landed fields"),
+        (lambda: visits().version(Visit, "v1", "Sums.", "bronze_visits")(nothing), "Visit is no table of visits"),
+        (lambda: visits().table("visits_a_day")(ReportVisits), "visits_a_day does not begin with its layer"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(declare: Callable[[], object], words: str) -> None:
+    """In words, and with the line that is missing."""
+    with pytest.raises(InvalidRequest, match=words):
+        declare()
