@@ -84,7 +84,7 @@ class CampaignRun:
     """What the last wave or shadow step of this process found."""
     read: FiguresRead = field(default_factory=dict)
     """Figures that were read from rows because they had not been measured."""
-    known_entries: Sequence[JournalEntry] = ()
+    known_entries: Mapping[int, JournalEntry] = field(default_factory=dict)
     """The journal, as far as it was read."""
     clock: Callable[[], float] = time.monotonic
     spark_seconds: float = 0.0
@@ -317,9 +317,10 @@ class CampaignRun:
         staged, published = self.figures(done)
         return judge(limits, seen(done, staged, published, seconds, money))
 
-    def entries(self) -> Sequence[JournalEntry]:
-        self.known_entries = journal.entries(self.builder.lake.storage, self.campaign, self.known_entries)
-        return self.known_entries
+    def entries(self) -> list[JournalEntry]:
+        storage = self.builder.lake.storage
+        self.known_entries = journal.numbered_entries(storage, self.campaign, self.known_entries)
+        return list(self.known_entries.values())
 
     def published(self) -> dict[str, dict[date, DayContent | None]]:
         """What is published of the plan's tables, as far as it was measured; None for a foreign write."""
