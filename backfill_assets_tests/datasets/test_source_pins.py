@@ -65,3 +65,11 @@ def test_what_is_said_of_a_table_is_no_logic() -> None:
     step = registry.step("report_sea_temperature")
     ruled = replace(step, tables=(replace(step.tables[0], description="Other words.", rules=()),))
     assert logic_of(ruled.version().transform) == logic_of(step.version().transform)
+
+
+def test_what_a_dataset_is_declared_with_is_no_logic() -> None:
+    """Its rules, limits and owners may change without a new pin, although versions are declared by its methods."""
+    versions = [version for step in registry.steps() for version in step.versions]
+    used = {name.rpartition(".")[2] for version in versions for name in names_in(version.transform)}
+    assert "FactDailyRevenue" in used
+    assert not {"SEA", "SALES", "PRODUCTS", "FX_RATES"} & used

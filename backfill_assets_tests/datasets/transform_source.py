@@ -117,5 +117,6 @@ def _bare(tree: ast.AST, namespace: Mapping[str, Any]) -> ast.AST:
 
 
 def _declares(decorator: ast.AST, namespace: Mapping[str, Any]) -> bool:
+    """A decorator that is a method of a dataset: what it is given (rules, owners) is no logic."""
     names = (node.id for node in ast.walk(decorator) if isinstance(node, ast.Name))
-    return isinstance(namespace.get(next(names, "")), LandedDataset)
+    return any(isinstance(namespace.get(name), LandedDataset) for name in names)
