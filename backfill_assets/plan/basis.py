@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.model.graph import step_by_table
 from backfill_assets.plan.records import Fingerprints, Plan, PlanFingerprint, PlannedStep, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
 
@@ -79,7 +80,7 @@ def basis_of(
         if step.name in built
         for table in step.tables
     }
-    known = {table.name: each for each in situation.steps for table in each.tables}
+    known = step_by_table(situation.steps)
     return PlanFingerprint(
         sequence=situation.observed.sequence,
         versions={

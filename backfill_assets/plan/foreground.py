@@ -11,11 +11,11 @@ from types import MappingProxyType
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.graph import published_days, reading_as_published
+from backfill_assets.model.graph import steps_of, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import Rollbacks
-from backfill_assets.rebuild.decide import rolled_back
+from backfill_assets.rebuild.decide import published_days, reading_as_published, rolled_back
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def planned(
     the landed files that are to be ingested, by raw table and arrival day.
     """
     runs = []
-    for step in _building(steps, tables):
+    for step in steps_of(steps, tables):
         more, before = (frozenset((each or {}).get(step.name, ())) for each in (later, earlier))
         found = _worst(step, step.cadence.starts(days), statuses) | _worst(
             step, more | before, as_published or statuses
@@ -97,16 +97,16 @@ def later_days(
 
     With them come those that are computed from them.
     """
-    published = published_days(observed)
-    built: dict[str, set[date]] = {}
+    building, published = steps_of(steps, tables), published_days(observed.states)
+    asked = {step.name: set(step.cadence.starts(days)) for step in building}
     found: dict[str, set[date]] = {}
-    for step in _building(steps, tables):
-        asked = set(step.cadence.starts(days))
-        around = reading_as_published(step, built, observed) - asked
-        later = {day for day in around if (step.name, day.isoformat()) in published}
-        built |= dict.fromkeys(_names(step), asked | later)
-        if later:
+
+    def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
+        if later := (readers - own).intersection(published.get(step.name, ())):
             found[step.name] = later
+        return own | later
+
+    walk_downstream(building, asked, visit, lambda step, built: reading_as_published(step, built, observed.states))
     return found
 
 
@@ -121,27 +121,9 @@ def with_rolled_back(
     to_build = [(table.name, day) for each in plan for table in each.step.tables for day in each.to_build]
     found = {key: Rollback(by, known().at(by)) for key, by in rolled_back(to_build, states, known).items()}
     return [
-        replace(each, rolled_back={day: by for (table, day), by in found.items() if table in _names(each.step)})
+        replace(each, rolled_back={day: by for (table, day), by in found.items() if table in each.step.table_names})
         for each in plan
     ]
-
-
-def around(
-    steps: Sequence[Step], tables: Collection[str], *, upstream: bool = False, downstream: bool = False
-) -> list[str]:
-    """``tables``, with all that they are computed from and all that is computed from them if that is asked for."""
-    wanted = set(tables)
-    if upstream:
-        for step in reversed(steps):
-            if _names(step) & wanted:
-                wanted |= _names(step) | _reads(step)
-    if downstream:
-        reached = set(tables)
-        for step in steps:
-            if _reads(step) & reached:
-                reached |= _names(step)
-        wanted |= reached
-    return [table.name for step in steps for table in step.tables if table.name in wanted]
 
 
 def require_ended(days: Collection[date], today: date) -> None:
@@ -153,18 +135,6 @@ def require_ended(days: Collection[date], today: date) -> None:
         )
 
 
-def _building(steps: Sequence[Step], tables: Collection[str]) -> list[Step]:
-    return [step for step in steps if any(table.name in tables for table in step.tables)]
-
-
 def _worst(step: Step, starts: Collection[date], statuses: Statuses) -> dict[date, DayStatus]:
     order = list(DayStatus)
     return {start: max((statuses[table.name][start] for table in step.tables), key=order.index) for start in starts}
-
-
-def _names(step: Step) -> set[str]:
-    return {table.name for table in step.tables}
-
-
-def _reads(step: Step) -> set[str]:
-    return set() if step.source else {read.table for read in step.version().reads}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import build_order
 from backfill_assets.plan.basis import basis_of
 from backfill_assets.plan.cost import Volumes, cost, estimate
 from backfill_assets.plan.durations import estimate_times
@@ -13,7 +14,7 @@ from backfill_assets.plan.expectations import Expectation, require_known
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.preflight import Preflight
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Ranges, Why, as_ranges
-from backfill_assets.plan.scope import Reasons, RebuildScope, build_order, choose, recommend
+from backfill_assets.plan.scope import Reasons, RebuildScope, choose, recommend
 from backfill_assets.plan.situation import PlanContext
 
 
@@ -23,7 +24,8 @@ def make_plan(asked: PlanRequest, situation: PlanContext, expectations: Sequence
     Raises :class:`InvalidRequest` for a table that is not there, for days that cannot be read, and for an expectation
     of something that the rebuilt tables do not have.
     """
-    ordered = replace(situation, steps=build_order(situation.steps)).with_version(asked.target, asked.version)
+    steps_by_name = sorted(situation.steps, key=lambda step: step.name)
+    ordered = replace(situation, steps=build_order(steps_by_name)).with_version(asked.target, asked.version)
     chosen = choose(asked, ordered)
     inputs = inputs_of(chosen, ordered)
     volumes = Volumes(ordered)
@@ -54,7 +56,7 @@ def _require_rebuilt(expectations: Sequence[Expectation], steps: Sequence[Planne
 def _planned(step: Step, chosen: RebuildScope, situation: PlanContext, volumes: Volumes) -> PlannedStep:
     reasons = chosen.reasons[step.name]
     return PlannedStep(
-        tables=tuple(table.name for table in step.tables),
+        tables=step.table_names,
         version="" if step.source else step.version().name,
         cadence=step.cadence,
         kind="take in" if step.source else "rebuild",

@@ -12,35 +12,20 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.plan.foreground import (
     Rollback,
-    around,
     later_days,
     planned,
     require_ended,
     with_rolled_back,
 )
-from backfill_assets.plan.status import DayStatus, day_statuses
+from backfill_assets.plan.status import DayStatus, day_statuses, stale_later_days
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
 from backfill_assets_tests.upkeep.test_repair import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 
 DAYS = DayRange.parse("2017-03-01..2017-03-07")
 STEPS = registry.steps()
+FACT = [step for step in TWO_VERSIONS if step.name == "fact"]
 LAST = NEXT_WEEK + timedelta(days=1)
-
-
-def test_downstream_reaches_every_report_and_upstream_every_source() -> None:
-    """In build order, so that each is built after what it reads; other datasets stay out."""
-    assert around(STEPS, ["fact_sales_transactions"], downstream=True) == [
-        "fact_sales_transactions",
-        "fact_daily_revenue",
-        "report_department_revenue",
-        "report_store_ranking",
-        "report_monthly_close",
-    ]
-    upstream = around(STEPS, ["report_department_revenue"], upstream=True)
-    assert {"raw_sales", "raw_fx_rates", "raw_products", "bronze_products"} < set(upstream)
-    assert not {"fact_daily_revenue", "raw_sea_temperatures"} & set(upstream)
-    assert around(STEPS, ["bronze_sales"]) == ["bronze_sales"]
 
 
 def test_weeks_and_months_follow_from_the_days() -> None:
@@ -73,6 +58,17 @@ def test_downstream_reaches_the_later_days_that_look_back() -> None:
     assert found == {"fact": days, "revenue": days, "weekly": {NEXT_WEEK}}
     assert later_days(TWO_VERSIONS, ("rates", "revenue"), [WEEK.last], observed) == {}
     assert later_days(TWO_VERSIONS, chosen, [LAST], observed) == {}, "no later day is published"
+
+
+def test_the_days_that_a_run_leaves_stale_are_those_whose_own_version_reads_what_changed() -> None:
+    """The rates of Sunday changed: Sunday's fact is of the old logic, which does not read them."""
+    world = two_version_world()
+    assert stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, {}) == {}
+    world.publish("rates", WEEK.last, checksum="8")
+    stale = stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, {})
+    assert stale == {"fact": [NEXT_WEEK, LAST]}
+    built = {"fact": [WEEK.last, NEXT_WEEK]}
+    assert stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, built) == {"fact": [LAST]}
 
 
 def test_a_later_day_is_unchanged_by_the_version_that_it_was_published_with() -> None:

@@ -194,23 +194,23 @@ def _plan(
     version: str | None,
 ) -> list[StepRun]:
     from backfill_assets.datasets import registry
-    from backfill_assets.plan.foreground import around, later_days, planned, require_ended, with_rolled_back
-    from backfill_assets.plan.graph import earlier_days, published_days
+    from backfill_assets.model.graph import earlier_days, expand_tables, steps_of
+    from backfill_assets.plan.foreground import later_days, planned, require_ended, with_rolled_back
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
     from backfill_assets.published.rolled_back import rollbacks
-    from backfill_assets.rebuild.decide import AS_PUBLISHED
+    from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days
 
     require_ended(days, datetime.now(UTC).date())
     for table in tables:
         registry.table(table)
     steps = registry.steps()
-    chosen = around(steps, tables, upstream=upstream, downstream=downstream)
+    chosen = expand_tables(steps, tables, upstream=upstream, downstream=downstream)
     storage = open_storage(settings)
     observed = observe(storage, [table.name for table in registry.tables()])
     later = later_days(steps, chosen, days, observed) if downstream else {}
-    building = [step for step in steps if step.name in chosen]
-    there = published_days(observed)
+    building = steps_of(steps, chosen)
+    there = published_days(observed.states)
     earlier = earlier_days(steps, chosen, days, there, landed_on(settings, building)) if upstream else {}
     beyond = [*days, *(day for each in (earlier, later) for found in each.values() for day in found)]
     reached = DayRange(min(beyond), max(beyond))

@@ -47,10 +47,10 @@ class NotTakenIn:
 def not_taken_in(settings: Settings, plan: Sequence[StepRun], days: Sequence[date]) -> list[NotTakenIn]:
     """For each raw table that ``plan`` builds or reads from; by names alone, no file is opened."""
     from backfill_assets.datasets import registry
-    from backfill_assets.plan.foreground import around
+    from backfill_assets.model.graph import expand_tables
 
     chosen = [each.step.tables[0].name for each in plan]
-    above = around(registry.steps(), chosen, upstream=True)
+    above = expand_tables(registry.steps(), chosen, upstream=True)
     raw = [step for step in registry.steps() if step.name in above and step.source is not None]
     found = [_waiting(settings, step.name, step.source, step.name in chosen, days) for step in raw if step.source]
     return [each for each in found if each.files or each.problem]
