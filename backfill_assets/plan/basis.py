@@ -73,7 +73,7 @@ def basis_of(
     steps: Sequence[PlannedStep], read: Mapping[str, Iterable[date]], situation: PlanContext
 ) -> PlanFingerprint:
     """The state of all days that the plan writes and reads, as fingerprints."""
-    built = {step.name: _all_days(step) for step in steps if step.kind == "rebuild"}
+    built = {step.name: step.all_days for step in steps if step.kind == "rebuild"}
     written = {
         table: {str(day): _written(table, day, situation) for day in built[step.name]}
         for step in steps
@@ -99,10 +99,6 @@ def basis_of(
     )
 
 
-def _all_days(step: PlannedStep) -> list[date]:
-    return sorted([*step.days, *days_of(step.skipped)])
-
-
 def _written(table: str, day: date, situation: PlanContext) -> str:
     content = situation.content(table, day)
     made_of = f"{content.code_version} {content.parameters} {content.inputs}" if content else ""
@@ -111,7 +107,7 @@ def _written(table: str, day: date, situation: PlanContext) -> str:
 
 def _landed(step: PlannedStep, situation: PlanContext) -> dict[str, str]:
     landed = situation.landed.get(step.name, {})
-    waiting = {day: landed[day].waiting if day in landed else () for day in _all_days(step)}
+    waiting = {day: landed[day].waiting if day in landed else () for day in step.all_days}
     return {str(day): _short("\n".join(files)) for day, files in waiting.items()}
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from backfill_assets.days import DayRange
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, read_by, reading, upstream, walk_downstream
-from backfill_assets.plan.records import PlanRequest, Recommended, Scope, Why
+from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope, Why, as_ranges
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.text import format_ranges
@@ -24,6 +24,7 @@ _WHY = {
     DayStatus.FOREIGN_WRITE: Why.FOREIGN_WRITE,
 }
 _ORDER = list(DayStatus)
+_NOT_ESTIMATED = Estimate()
 
 
 @dataclass(frozen=True)
@@ -131,19 +132,10 @@ class _Reasoning:
             return {}
         if step.source:
             return {day: self.waiting(step, day) for day in days}
-        worst = {day: self.worst(step, day) for day in days}
-        fresh = {day for day, status in worst.items() if status is DayStatus.FRESH}
-        again = reading(step, self.rebuilt) if fresh else set()
+        worst = {day: worst_status(step, day, self.statuses) for day in days}
+        again = reading(step, self.rebuilt) if DayStatus.FRESH in worst.values() else set()
         otherwise = Why.ASKED_FOR if self.asked.force else None
-        return {
-            day: _WHY[status] if day not in fresh else (Why.INPUT_REBUILT if day in again else otherwise)
-            for day, status in worst.items()
-        }
-
-    def worst(self, step: Step, day: date) -> DayStatus:
-        """Tables that are built together are as stale as the worst of them."""
-        found = [self.statuses[table.name].get(day, DayStatus.MISSING) for table in step.tables]
-        return found[0] if len(found) == 1 else max(found, key=_ORDER.index)
+        return {day: why_of(status, Why.INPUT_REBUILT if day in again else otherwise) for day, status in worst.items()}
 
     def waiting(self, step: Step, day: date) -> Why | None:
         """Why a raw day has something to ingest; None otherwise: raw is appended to, never rebuilt."""
@@ -151,6 +143,38 @@ class _Reasoning:
         if landed and landed.waiting:
             return Why.LANDED
         return Why.MISSING if self.situation.content(step.name, day) is None else None
+
+
+def worst_status(step: Step, day: date, statuses: Statuses) -> DayStatus:
+    """Tables that are built together are as stale as the worst of them."""
+    found = [statuses[name].get(day, DayStatus.MISSING) for name in step.table_names]
+    return found[0] if len(found) == 1 else max(found, key=_ORDER.index)
+
+
+def why_of(status: DayStatus, fresh: Why | None = None) -> Why | None:
+    """Why a day of that status is rebuilt; ``fresh`` is the reason to rebuild one that is right already."""
+    return fresh if status is DayStatus.FRESH else _WHY[status]
+
+
+def status_of(why: Why | None) -> DayStatus:
+    """The status of a day that is rebuilt for that reason."""
+    return next((status for status, reason in _WHY.items() if reason is why), DayStatus.FRESH)
+
+
+def planned_step(step: Step, reasons: Reasons, estimate: Estimate = _NOT_ESTIMATED) -> PlannedStep:
+    """The days of ``step`` by why they are rebuilt."""
+    by_reason: dict[Why | None, list[date]] = {}
+    for day, why in reasons.items():
+        by_reason.setdefault(why, []).append(day)
+    return PlannedStep(
+        tables=step.table_names,
+        version=step.current,
+        cadence=step.cadence,
+        kind="take in" if step.source else "rebuild",
+        rebuild={why: as_ranges(by_reason[why]) for why in Why if why in by_reason},
+        skipped=as_ranges(by_reason.get(None, ())),
+        estimate=estimate,
+    )
 
 
 _FINE = (DayStatus.FRESH, DayStatus.MISSING)
