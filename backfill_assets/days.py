@@ -8,20 +8,41 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import lru_cache
+from typing import NamedTuple
 
 from backfill_assets.errors import InvalidRequest
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
+@lru_cache(maxsize=65_536)
+def day_or_none(text: str) -> date | None:
+    """The day that ``text`` writes as ``YYYY-MM-DD``; None for any other text.
+
+    Logs name the same days in many tables: a day that is parsed once is one object, which also keeps its hash.
+    """
+    try:
+        return date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
 def parse_day(text: str) -> date:
     """Parse ``YYYY-MM-DD``; anything else, also a day that does not exist, raises :class:`InvalidRequest`."""
-    try:
-        if _DAY.fullmatch(text):
-            return date.fromisoformat(text)
-    except ValueError:
-        pass
+    if (day := day_or_none(text)) is not None:
+        return day
     raise InvalidRequest(f"{text!r} is not a day.", hint="Write days as YYYY-MM-DD, for example 2017-03-01.")
+
+
+class TableDay(NamedTuple):
+    """One day of one table: the unit that is published, judged and compared. Of a week or month, its first day."""
+
+    table: str
+    day: date
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.day}"
 
 
 @dataclass(frozen=True, order=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.status import stale_later_days
@@ -32,7 +33,7 @@ def later_days_text(table: str, readers: Mapping[str, int]) -> str:
 
 def later_days_metadata(
     lakehouse: str, readers: Sequence[Step], built: Iterable[BuiltDay], built_too: Mapping[str, Collection[date]]
-) -> dict[tuple[str, date], str]:
+) -> dict[TableDay, str]:
     """By table and day of ``built``, which days of ``readers`` use its rows and are stale now; reads logs only."""
     changed: dict[str, set[date]] = {}
     for each in built:
@@ -44,13 +45,14 @@ def later_days_metadata(
     reads = {read.table for step in readers for version in step.versions for read in version.reads}
     observed = observe(Storage(lakehouse), sorted(tables | reads))
     stale = stale_later_days(readers, observed, changed, built_too)
-    told: dict[tuple[str, date], str] = {}
+    told: dict[TableDay, str] = {}
     for step in (step for step in readers if step.name in stale):
         for table, days in changed.items():
             for day in sorted(days):
                 found = reading_as_published(step, {table: [day]}, observed.states) & set(stale[step.name])
                 if found:
-                    told[table, day] = f"{told.get((table, day), '')} {_stale_text(step.name, found)}".strip()
+                    key = TableDay(table, day)
+                    told[key] = f"{told.get(key, '')} {_stale_text(step.name, found)}".strip()
     return told
 
 

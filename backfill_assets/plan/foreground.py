@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 
-from backfill_assets.days import DayRange, contiguous
+from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.landed_days import LandedSource
@@ -161,14 +161,14 @@ def _earlier_days(tables: Collection[str], days: Collection[date], seen: RunCont
 
 
 def with_rolled_back(
-    plan: Sequence[PlannedStep], states: Mapping[tuple[str, str], DayState], rollbacks: Callable[[], Rollbacks]
+    plan: Sequence[PlannedStep], states: Mapping[TableDay, DayState], rollbacks: Callable[[], Rollbacks]
 ) -> list[PlannedStep]:
     """``plan`` with the days that a person rolled back named in it, of those that would be built again.
 
     ``rollbacks`` reads the log; it is called once, and only if it matters.
     """
     known = cache(rollbacks)
-    to_build = [(table, day) for each in plan for table in each.tables for day in each.days]
+    to_build = [TableDay(table, day) for each in plan for table in each.tables for day in each.days]
     found = {
         key: Rollback(publication=by, at=known().at(by)) for key, by in rolled_back(to_build, states, known).items()
     }

@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import Field, Schema
 from deltalake.schema import PrimitiveType
 
+from backfill_assets.days import parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, Outcome, Prepared, Publication
 
@@ -89,7 +90,7 @@ def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterato
     ):
         staged_ms = metrics.pop(_STAGED_MS, None)
         known = None if count is None else DayContent(count, checksum, code, parameters, inputs, metrics, staged_ms)
-        yield DayState(table, day, publication, sequence, physical, known)
+        yield DayState(table, parse_day(day), publication, sequence, physical, known)
 
 
 def newest_days(parts: Sequence[pa.Table]) -> pa.Table:
@@ -170,7 +171,7 @@ def _day_row(prepared: Prepared, table: str, day: DayChange) -> Row:
     return {
         **_common(prepared.publication),
         "table": table,
-        "day": day.day,
+        "day": str(day.day),
         "physical": fingerprints.physical(prepared.target_of(table, day)),
         "replaces": prepared.before[table][day.day].publication,
     }

@@ -65,7 +65,7 @@ def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> l
 def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[date]:
     """The days that have quarantined rows, from the log alone."""
     found = (
-        date.fromisoformat(day)
+        day
         for (table, day), state in lake.states(rejects.step).items()
         if table == rejects.table and state.content is not None and state.content.rows
     )
@@ -107,7 +107,7 @@ def rebuild(
 
 def _pinned(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
     reads = decide.read_days(rejects.step, rejects.step.version(), days)
-    return lake.publisher.pin(writes={}, reads={**reads, rejects.table: [str(day) for day in days]})
+    return lake.publisher.pin(writes={}, reads={**reads, rejects.table: list(days)})
 
 
 def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) -> DataFrame:

@@ -71,8 +71,8 @@ def test_the_rates_of_friday_are_built_with_a_range_that_begins_on_a_sunday(
 
 def test_days_that_are_published_are_left_alone(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> None:
     lakehouse = SmallLakehouse(tmp_path / "lakehouse")
-    publish_chain(lakehouse, "p", [str(FRIDAY)])
-    lakehouse.publish("q", {"raw_fx_rates": {str(SATURDAY): [1]}})
+    publish_chain(lakehouse, "p", [FRIDAY])
+    lakehouse.publish("q", {"raw_fx_rates": {SATURDAY: [1]}})
     assert earlier(ran(tmp_path, dagster_instance, *TABLES)) == {"bronze_fx_rates": {SATURDAY}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -18,7 +19,7 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 pytestmark = pytest.mark.story
 
 RATES, FACT = "bronze_fx_rates", "fact_sales_transactions"
-DAY, LAST = "2017-03-04", "2017-03-06"
+DAY, LAST = date(2017, 3, 4), date(2017, 3, 6)
 
 
 class Rated(FakeBackfill):
@@ -34,7 +35,7 @@ class Rated(FakeBackfill):
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
     """Three days of everything."""
     found = SmallLakehouse(tmp_path)
-    publish_chain(found, "p", [DAY, "2017-03-05", LAST])
+    publish_chain(found, "p", [DAY, date(2017, 3, 5), LAST])
     return found
 
 
@@ -47,7 +48,7 @@ def ran(defs: dg.Definitions, instance: dg.DagsterInstance, *tables: str) -> dg.
     """The fake builder says that it has built DAY; what is published was published before."""
     return defs.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        tags={ASSET_PARTITION_RANGE_START_TAG: DAY, ASSET_PARTITION_RANGE_END_TAG: DAY},
+        tags={ASSET_PARTITION_RANGE_START_TAG: str(DAY), ASSET_PARTITION_RANGE_END_TAG: str(DAY)},
         asset_selection=[dg.AssetKey(table) for table in tables],
     )
 

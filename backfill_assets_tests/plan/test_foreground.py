@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from backfill_assets.datasets import registry
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.landed_days import LandedDay, LandedSource
@@ -115,7 +115,7 @@ def test_a_raw_day_with_a_pending_file_is_not_unchanged() -> None:
 
 
 def _published_by(publication: str, day: date) -> DayState:
-    return DayState("fact_daily_revenue", str(day), publication, 1, "", None)
+    return DayState("fact_daily_revenue", day, publication, 1, "", None)
 
 
 def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again() -> None:
@@ -124,7 +124,7 @@ def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again()
     reasons = {back: Why.MISSING, kept: None, again: Why.INPUT_CHANGED}
     plan = [planned_step(registry.step("fact_daily_revenue"), reasons)]
     of = {back: "undo", kept: "undo", again: "p2"}
-    states = {("fact_daily_revenue", str(day)): _published_by(name, day) for day, name in of.items()}
+    states = {TableDay("fact_daily_revenue", day): _published_by(name, day) for day, name in of.items()}
     at = datetime(2017, 6, 1, 12, tzinfo=UTC)
     (step,) = with_rolled_back(plan, states, lambda: Rollbacks({"undo": FileMove("rollback", at)}))
     assert step.rolled_back == {back: Rollback(publication="undo", at=at)}
