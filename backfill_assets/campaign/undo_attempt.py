@@ -22,6 +22,7 @@ from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayChange, InputRead, Prepared, Provenance, Publication, TableChange
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.graph import missing_inputs
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.publication.rollback import FindPrepared, main_schema, undoing
 from backfill_assets.rebuild import decide
@@ -238,8 +239,7 @@ def _wanted(part: VersionDays, pin: Pin) -> dict[date, InputFingerprint]:
     """What the logic from before would be given now, of the days whose inputs are all published."""
     if part.version is None:
         return {}
-    published = {key for key, state in pin.states.items() if state.content is not None}
-    without = decide.without_inputs(part.step, part.version, part.days, published)
+    without = missing_inputs(part.step, part.version, part.days, decide.published_days(pin.states))
     logicals = {name: read.days for name, read in pin.inputs.items()}
     wanted = decide.wanted(part.step, part.version, part.days, logicals)
     return {day: found for day, found in wanted.items() if day not in without}

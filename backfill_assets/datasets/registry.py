@@ -11,13 +11,13 @@ import pkgutil
 import traceback
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from graphlib import TopologicalSorter
 from types import ModuleType
 
 from backfill_assets import datasets as folder
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.model.declaration_check import require_sound
+from backfill_assets.model.graph import build_order, step_by_table
 from backfill_assets.model.landed_dataset import LandedDataset
 from backfill_assets.text import suggest_or_list
 
@@ -134,9 +134,7 @@ def dataset_named(name: str) -> Dataset:
 
 def steps() -> tuple[Step, ...]:
     """Every step of every dataset, each after all it reads in any of its versions."""
-    by_table = {table.name: step for dataset in _DATASETS for step in dataset.steps for table in step.tables}
-    upstream = {step.name: _upstream(step, by_table) for step in by_table.values()}
-    return tuple(by_table[name] for name in TopologicalSorter(upstream).static_order())
+    return tuple(build_order([step for dataset in _DATASETS for step in dataset.steps]))
 
 
 def steps_with(dataset: str) -> tuple[Step, ...]:
@@ -162,7 +160,7 @@ def table(name: str) -> Table:
 
 def step(name: str) -> Step:
     """The step that builds the table ``name``; a typo raises :class:`InvalidRequest` with the nearest name."""
-    found = {table.name: step for step in steps() for table in step.tables}
+    found = step_by_table(steps())
     if name not in found:
         raise _unknown("table", name, found)
     return found[name]
@@ -170,7 +168,3 @@ def step(name: str) -> Step:
 
 def _unknown(kind: str, name: str, known: Collection[str]) -> InvalidRequest:
     return InvalidRequest(f"There is no {kind} {name!r}.", hint=suggest_or_list(name, known, f"{kind.capitalize()}s"))
-
-
-def _upstream(step: Step, by_table: dict[str, Step]) -> set[str]:
-    return {by_table[reads.table].name for version in step.versions for reads in version.reads}

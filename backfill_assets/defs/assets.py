@@ -32,7 +32,7 @@ from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset, Step, Table
-from backfill_assets.plan.graph import later_readers, looks_back_to
+from backfill_assets.model.graph import later_readers, looks_back_to
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
 from backfill_assets.text import format_ranges
 
@@ -95,7 +95,7 @@ def step_assets(
     in build order: some of them look back to the tables of ``step``. Runs in one ``pool`` share its limit.
     """
     lineage = lineage_metadata(step, table_named)
-    readers = [each for each in steps if looks_back_to(each, [table.name for table in step.tables])]
+    readers = [each for each in steps if looks_back_to(each, step.table_names)]
 
     @dg.multi_asset(
         name=step.name,

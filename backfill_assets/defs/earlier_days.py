@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
 
-from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
-from backfill_assets.model.declaration import Reads, Step
-from backfill_assets.plan.graph import earlier_days, later_readers, published_days
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import earlier_days, later_readers, steps_of
 from backfill_assets.published.observed import observe
+from backfill_assets.rebuild.decide import published_days
 
 
 def missing_earlier_days(
@@ -28,11 +28,11 @@ def missing_earlier_days(
     """
     if not later_readers(steps).get(step.name, {}).keys() & set(tables):
         return []
-    building = [each for each in steps if any(table.name in tables for table in each.tables)]
-    names = sorted({*_tables(building), *(read.table for each in building for read in _reads(each))})
-    published = published_days(observe(Storage(lakehouse), names))
+    building = steps_of(steps, tables)
+    names = {name for each in building for name in (*each.table_names, *(read.table for read in each.reads))}
+    published = published_days(observe(Storage(lakehouse), sorted(names)).states)
     found = earlier_days(steps, tables, days, published, _landed(zone, building)).get(step.name, set())
-    return sorted(day for day in found if TableDay(step.name, day) not in published)
+    return sorted(found.difference(published.get(step.name, ())))
 
 
 def _landed(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
@@ -42,11 +42,3 @@ def _landed(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
         for step in steps
         if step.source
     }
-
-
-def _tables(steps: Iterable[Step]) -> Iterable[str]:
-    return (table.name for step in steps for table in step.tables)
-
-
-def _reads(step: Step) -> Iterable[Reads]:
-    return () if step.source else step.version().reads

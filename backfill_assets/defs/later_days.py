@@ -11,9 +11,9 @@ from datetime import date
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.graph import reading_as_published, stale_later_days
+from backfill_assets.plan.status import stale_later_days
 from backfill_assets.published.observed import observe
-from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.decide import AS_PUBLISHED, reading_as_published
 from backfill_assets.rebuild.outcome import BuiltDay
 from backfill_assets.text import days_options, format_ranges
 
@@ -41,7 +41,7 @@ def later_days_metadata(
             changed.setdefault(each.table, set()).add(each.day)
     if not changed or not readers:
         return {}
-    tables = {table.name for step in readers for table in step.tables}
+    tables = {name for step in readers for name in step.table_names}
     reads = {read.table for step in readers for version in step.versions for read in version.reads}
     observed = observe(Storage(lakehouse), sorted(tables | reads))
     stale = stale_later_days(readers, observed, changed, built_too)
@@ -49,7 +49,7 @@ def later_days_metadata(
     for step in (step for step in readers if step.name in stale):
         for table, days in changed.items():
             for day in sorted(days):
-                found = reading_as_published(step, {table: [day]}, observed) & set(stale[step.name])
+                found = reading_as_published(step, {table: [day]}, observed.states) & set(stale[step.name])
                 if found:
                     key = TableDay(table, day)
                     told[key] = f"{told.get(key, '')} {_stale_text(step.name, found)}".strip()

@@ -19,9 +19,10 @@ from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.schedules import daily_job, daily_schedule
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.partition_statuses import partition_status_sensor
-from backfill_assets.defs.sensors.repairs import in_build_order, repair_sensor
+from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.model.declaration import Dataset
+from backfill_assets.model.graph import build_order
 
 
 def code_location(
@@ -72,7 +73,7 @@ def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | N
     tables = {table.name: table for dataset in datasets for table in dataset.tables}
     names = {dataset.name: _name(chain) for chain in chains(datasets) for dataset in chain}
     chain_of = {dataset.name: Chain(dataset.first_day, days_per_run, names[dataset.name]) for dataset in datasets}
-    steps = in_build_order(datasets)
+    steps = build_order([step for dataset in datasets for step in dataset.steps])
     # Partitioned checks are in preview in this Dagster; its version is pinned, and the tests are the guard.
     with disable_dagster_warnings():
         return [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 
+from backfill_assets.errors import SourceUnreadable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone, position_id
@@ -20,17 +21,40 @@ class LandedDay:
     bytes: int = 0
 
 
+@dataclass(frozen=True)
+class LandedSource:
+    """What has landed for a raw table, by arrival day; ``problem`` says why it is not known."""
+
+    days: Mapping[date, LandedDay] = field(default_factory=dict)
+    problem: str = ""
+
+    def waiting(self, days: Collection[date]) -> dict[date, int]:
+        """The number of files that wait to be ingested, of those of ``days`` that have any."""
+        return {day: len(found.waiting) for day, found in self.days.items() if day in days and found.waiting}
+
+
+def landed_source(zone: LandingZone, storage: Storage, source: str, table: str) -> LandedSource:
+    """Everything that ``source`` has landed; ``table`` is the raw table that takes it in."""
+    try:
+        return LandedSource(_by_day(zone, storage, source, table))
+    except SourceUnreadable as error:
+        return LandedSource(problem=str(error))
+
+
 def landed_days(
     zone: LandingZone, storage: Storage, source: str, table: str, days: Collection[date]
 ) -> dict[date, LandedDay]:
-    """Those of ``days`` that have a folder of ``source``; ``table`` is the raw table that takes them in."""
+    """Those of ``days`` that have a folder of ``source``, with the size of what waits there."""
+    return {
+        day: replace(found, bytes=sum((zone.root / path).stat().st_size for path in found.waiting))
+        for day, found in _by_day(zone, storage, source, table).items()
+        if day in days
+    }
+
+
+def _by_day(zone: LandingZone, storage: Storage, source: str, table: str) -> dict[date, LandedDay]:
     listed, taken = zone.paths(source), files_taken_in(storage, source, table)
-    found = {}
-    for day in listed.keys() & set(days):
-        files = listed[day]
-        waiting = tuple(path for path in files if path not in taken)
-        found[day] = LandedDay(files, waiting, sum((zone.root / path).stat().st_size for path in waiting))
-    return found
+    return {day: LandedDay(files, tuple(path for path in files if path not in taken)) for day, files in listed.items()}
 
 
 def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:

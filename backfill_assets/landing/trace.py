@@ -102,9 +102,7 @@ def _origins(table: str | None) -> tuple[Rejects, ...]:
 
 
 def _upstream(table: str) -> set[str]:
-    step = registry.step(table)
-    reads = () if step.source is not None else step.version().reads
-    return {table}.union(*(_upstream(read.table) for read in reads))
+    return {table}.union(*(_upstream(read.table) for read in registry.step(table).reads))
 
 
 def _trail(snapshot: Snapshot, origin: Rejects, key: str, day: date | None) -> Trail | None:

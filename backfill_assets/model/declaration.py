@@ -303,6 +303,15 @@ class Step:
         return self.tables[0].name
 
     @property
+    def table_names(self) -> tuple[str, ...]:
+        return tuple(table.name for table in self.tables)
+
+    @property
+    def reads(self) -> tuple[Reads, ...]:
+        """What the current version reads; a step with a source reads no table."""
+        return () if self.source else self.version().reads
+
+    @property
     def code_version(self) -> str:
         """The name of the current version; of a step with a source, the ingestion and its placement."""
         return self.source.placement.code_version if self.source else self.current

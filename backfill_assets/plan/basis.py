@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.model.graph import step_by_table
 from backfill_assets.plan.records import Fingerprints, Plan, PlanFingerprint, PlannedStep, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
 
@@ -72,14 +73,14 @@ def basis_of(
     steps: Sequence[PlannedStep], read: Mapping[str, Iterable[date]], situation: PlanContext
 ) -> PlanFingerprint:
     """The state of all days that the plan writes and reads, as fingerprints."""
-    built = {step.name: _all_days(step) for step in steps if step.kind == "rebuild"}
+    built = {step.name: step.all_days for step in steps if step.kind == "rebuild"}
     written = {
         table: {str(day): _written(table, day, situation) for day in built[step.name]}
         for step in steps
         if step.name in built
         for table in step.tables
     }
-    known = {table.name: each for each in situation.steps for table in each.tables}
+    known = step_by_table(situation.steps)
     return PlanFingerprint(
         sequence=situation.observed.sequence,
         versions={
@@ -98,10 +99,6 @@ def basis_of(
     )
 
 
-def _all_days(step: PlannedStep) -> list[date]:
-    return sorted([*step.days, *days_of(step.skipped)])
-
-
 def _written(table: str, day: date, situation: PlanContext) -> str:
     content = situation.content(table, day)
     made_of = f"{content.code_version} {content.parameters} {content.inputs}" if content else ""
@@ -110,7 +107,7 @@ def _written(table: str, day: date, situation: PlanContext) -> str:
 
 def _landed(step: PlannedStep, situation: PlanContext) -> dict[str, str]:
     landed = situation.landed.get(step.name, {})
-    waiting = {day: landed[day].waiting if day in landed else () for day in _all_days(step)}
+    waiting = {day: landed[day].waiting if day in landed else () for day in step.all_days}
     return {str(day): _short("\n".join(files)) for day, files in waiting.items()}
 
 

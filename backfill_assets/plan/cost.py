@@ -139,8 +139,7 @@ def _seconds(step: Step, days: Sequence[date], samples: Mapping[date, float], vo
 
 def _bytes_read(step: Step, days: Iterable[date], volumes: Volumes) -> Iterator[int]:
     """The bytes that each day reads, by itself."""
-    reads = () if step.source else step.version().reads
-    windows = [(volumes.bytes_between(read.table), read.first, read.last + 1) for read in reads]
+    windows = [(volumes.bytes_between(read.table), read.first, read.last + 1) for read in step.reads]
     for day in days:
         first = day.toordinal()
         last = first if step.cadence is Cadence.DAILY else step.cadence.period(day).last.toordinal()

@@ -2,93 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import cache
-from types import MappingProxyType
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
+from backfill_assets.landing.landed_days import LandedSource
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.graph import published_days, reading_as_published
-from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.model.graph import earlier_days, expand_tables, steps_of, walk_downstream
+from backfill_assets.plan.records import PlannedStep, Rollback, Why, as_ranges
+from backfill_assets.plan.scope import planned_step, why_of, worst_status
+from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import Rollbacks
-from backfill_assets.rebuild.decide import rolled_back
+from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, reading_as_published, rolled_back
+from backfill_assets.text import days_options, format_range
+
+LATEST_DAYS = 35
+"""Files that land more days than this after the days of a run are no news about them."""
+_MOST_RANGES = 3
 
 
 @dataclass(frozen=True)
-class Rollback:
-    """The publication by which a person put days back, and when."""
+class RunRequest:
+    """The days of tables that a person asks for; ``version`` may be :data:`AS_PUBLISHED`."""
 
-    publication: str
-    at: datetime
-
-
-@dataclass(frozen=True)
-class StepRun:
-    """The days of one step, by why they are in the run; for weeks and months their first days."""
-
-    step: Step
-    statuses: Mapping[date, DayStatus]
+    tables: Sequence[str]
+    days: Collection[date]
+    upstream: bool = False
+    downstream: bool = False
+    version: str | None = None
     force: bool = False
-    later: frozenset[date] = frozenset()
-    """Days that were not asked for, and look back to those that were: each is built as it was published."""
-    earlier: frozenset[date] = frozenset()
-    """Days that were not asked for, and that others look back to: each is built as it was published, if it was."""
-    pending: Mapping[date, int] = field(default_factory=dict)
-    """Of a step with a source: how many landed files are to be ingested, by arrival day."""
-    rolled_back: Mapping[date, Rollback] = field(default_factory=dict)
-    """Days that would be built again although a person rolled them back."""
-
-    @property
-    def days(self) -> list[date]:
-        return sorted(self.statuses)
-
-    @property
-    def unchanged(self) -> list[date]:
-        """Days that will be found published from the same inputs by the same code, as things stand now."""
-        return [day for day in self.days if not self._would_be_built(day)]
-
-    @property
-    def to_build(self) -> list[date]:
-        return [day for day in self.days if self._would_be_built(day)]
-
-    def _would_be_built(self, day: date) -> bool:
-        forced = self.force and day not in self.later | self.earlier
-        return forced or self.statuses[day] is not DayStatus.FRESH or day in self.pending
 
 
-def planned(
-    steps: Sequence[Step],
-    tables: Collection[str],
-    days: Collection[date],
-    statuses: Statuses,
-    *,
-    force: bool = False,
-    later: Mapping[str, Collection[date]] | None = None,
-    earlier: Mapping[str, Collection[date]] | None = None,
-    as_published: Statuses | None = None,
-    pending: Mapping[str, Mapping[date, int]] = MappingProxyType({}),
-) -> list[StepRun]:
-    """The steps that build ``tables``, in build order, each with the periods that ``days`` touch.
+@dataclass(frozen=True)
+class RunContext:
+    """All that a run is decided from. ``steps`` are those of all datasets, in build order."""
 
-    ``statuses`` are those of every table and at least these days. A step's day is in the state of its worst table.
-    ``later`` and ``earlier`` days of a step come along, in the state that they have ``as_published``. ``pending`` has
-    the landed files that are to be ingested, by raw table and arrival day.
-    """
-    runs = []
-    for step in _building(steps, tables):
-        more, before = (frozenset((each or {}).get(step.name, ())) for each in (later, earlier))
-        found = _worst(step, step.cadence.starts(days), statuses) | _worst(
-            step, more | before, as_published or statuses
+    steps: Sequence[Step]
+    observed: LogView
+    today: date
+    landed: Callable[[str], LandedSource] = lambda _: LandedSource()
+    """What has landed for a raw table; only asked for when the run builds the table or reads from it."""
+    rollbacks: Callable[[], Rollbacks] = Rollbacks
+    """Which days a person has rolled back; only asked for when a day would be built that was published."""
+
+
+@dataclass(frozen=True)
+class NotTakenIn:
+    """Files that the raw table ``table`` has not ingested, by arrival day; ``problem`` says why they are not known."""
+
+    table: str
+    in_run: bool
+    files: Mapping[date, int]
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"{self.table}: {self.problem}"
+        days, ranges = days_options(self.files, _MOST_RANGES), [format_range(each) for each in contiguous(self.files)]
+        landed = ", ".join(ranges[:_MOST_RANGES]) + (" and later" if ranges[_MOST_RANGES:] else "")
+        add = f"add {days}" if self.in_run else f"first backfill run {self.table} {days}"
+        return (
+            f"{self.table}: landed on {landed} and not ingested: {sum(self.files.values())} file(s). "
+            f"If they may have rows of these days, {add}"
         )
-        files = {day: count for day, count in pending.get(step.name, {}).items() if day in found}
-        # Raw is only ever appended to: there is nothing of it to force.
-        runs.append(StepRun(step, found, force and step.source is None, more, before, files))
-    return runs
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What is built, in build order, and the landed files beside it that the run does not ingest.
+
+    A dry run prints it, and a run carries this very object out.
+    """
+
+    asked: RunRequest
+    steps: tuple[PlannedStep, ...]
+    not_taken_in: tuple[NotTakenIn, ...] = ()
+
+
+def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
+    """The days of the tables asked for, with what comes along upstream and downstream, and why each day is built.
+
+    Raises :class:`InvalidRequest` for days that are not over and for a version that a table does not have.
+    """
+    _require_ended(asked.days, seen.today)
+    tables = expand_tables(seen.steps, asked.tables, upstream=asked.upstream, downstream=asked.downstream)
+    later = later_days(seen.steps, tables, asked.days, seen.observed) if asked.downstream else {}
+    earlier = _earlier_days(tables, asked.days, seen) if asked.upstream else {}
+    every = {*asked.days, *(day for each in (earlier, later) for days in each.values() for day in days)}
+    reached = DayRange(min(every), max(every))
+    current = day_statuses(seen.steps, seen.observed, reached, as_published=asked.version == AS_PUBLISHED)
+    published = day_statuses(seen.steps, seen.observed, reached, as_published=True) if later or earlier else current
+    planned = []
+    for step in steps_of(seen.steps, tables):
+        after, before = (set(days.get(step.name, ())) for days in (later, earlier))
+        own = {day: worst_status(step, day, current) for day in step.cadence.starts(asked.days)}
+        along = {day: worst_status(step, day, published) for day in after | before}
+        update = {"later": as_ranges(after), "earlier": as_ranges(before)}
+        planned.append(_planned(step, asked, seen, own, along).model_copy(update=update))
+    steps = with_rolled_back(planned, seen.observed.states, seen.rollbacks)
+    return RunPlan(asked, tuple(steps), tuple(_not_taken_in(seen, tables, asked.days)))
+
+
+def _planned(
+    step: Step, asked: RunRequest, seen: RunContext, own: Mapping[date, DayStatus], along: Mapping[date, DayStatus]
+) -> PlannedStep:
+    """The step's ``own`` days and those that come ``along``, by the state that they are in.
+
+    Only days that were asked for are forced; raw is only ever appended to, and there is nothing of it to force.
+    """
+    files = seen.landed(step.name).waiting({*own, *along}) if step.source else {}
+    forced = own.keys() if asked.force and not step.source else set()
+    reasons = {}
+    for day, status in (own | along).items():
+        reasons[day] = why_of(status, Why.LANDED if day in files else Why.ASKED_FOR if day in forced else None)
+    return planned_step(step, reasons).model_copy(update={"version": _version(step, asked), "to_ingest": files})
+
+
+def _version(step: Step, asked: RunRequest) -> str:
+    if asked.version == AS_PUBLISHED:
+        return AS_PUBLISHED
+    if asked.version is not None and not set(asked.tables).isdisjoint(step.table_names):
+        return step.version(asked.version).name
+    return step.current
 
 
 def later_days(
@@ -98,74 +138,61 @@ def later_days(
 
     With them come those that are computed from them.
     """
-    published = published_days(observed)
-    built: dict[str, set[date]] = {}
+    building, published = steps_of(steps, tables), published_days(observed.states)
+    asked = {step.name: set(step.cadence.starts(days)) for step in building}
     found: dict[str, set[date]] = {}
-    for step in _building(steps, tables):
-        asked = set(step.cadence.starts(days))
-        around = reading_as_published(step, built, observed) - asked
-        later = {day for day in around if TableDay(step.name, day) in published}
-        built |= dict.fromkeys(_names(step), asked | later)
-        if later:
+
+    def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
+        if later := (readers - own).intersection(published.get(step.name, ())):
             found[step.name] = later
+        return own | later
+
+    walk_downstream(building, asked, visit, lambda step, built: reading_as_published(step, built, observed.states))
     return found
 
 
+def _earlier_days(tables: Collection[str], days: Collection[date], seen: RunContext) -> dict[str, set[date]]:
+    landed = {
+        step.name: {day for day, found in seen.landed(step.name).days.items() if found.files and day < seen.today}
+        for step in steps_of(seen.steps, tables)
+        if step.source
+    }
+    return earlier_days(seen.steps, tables, days, published_days(seen.observed.states), landed)
+
+
 def with_rolled_back(
-    plan: Sequence[StepRun], states: Mapping[TableDay, DayState], rollbacks: Callable[[], Rollbacks]
-) -> list[StepRun]:
+    plan: Sequence[PlannedStep], states: Mapping[TableDay, DayState], rollbacks: Callable[[], Rollbacks]
+) -> list[PlannedStep]:
     """``plan`` with the days that a person rolled back named in it, of those that would be built again.
 
     ``rollbacks`` reads the log; it is called once, and only if it matters.
     """
     known = cache(rollbacks)
-    to_build = [TableDay(table.name, day) for each in plan for table in each.step.tables for day in each.to_build]
-    found = {key: Rollback(by, known().at(by)) for key, by in rolled_back(to_build, states, known).items()}
+    to_build = [TableDay(table, day) for each in plan for table in each.tables for day in each.days]
+    found = {
+        key: Rollback(publication=by, at=known().at(by)) for key, by in rolled_back(to_build, states, known).items()
+    }
     return [
-        replace(each, rolled_back={day: by for (table, day), by in found.items() if table in _names(each.step)})
+        each.model_copy(update={"rolled_back": {day: by for (table, day), by in found.items() if table in each.tables}})
         for each in plan
     ]
 
 
-def around(
-    steps: Sequence[Step], tables: Collection[str], *, upstream: bool = False, downstream: bool = False
-) -> list[str]:
-    """``tables``, with all that they are computed from and all that is computed from them if that is asked for."""
-    wanted = set(tables)
-    if upstream:
-        for step in reversed(steps):
-            if _names(step) & wanted:
-                wanted |= _names(step) | _reads(step)
-    if downstream:
-        reached = set(tables)
-        for step in steps:
-            if _reads(step) & reached:
-                reached |= _names(step)
-        wanted |= reached
-    return [table.name for step in steps for table in step.tables if table.name in wanted]
+def _not_taken_in(seen: RunContext, tables: Collection[str], days: Collection[date]) -> Iterator[NotTakenIn]:
+    """For each raw table that ``tables`` are or are computed from, ended days on which rows of ``days`` may arrive."""
+    above = expand_tables(seen.steps, tables, upstream=True)
+    ended = seen.today - timedelta(days=1)
+    around = {day for day in DayRange(min(days), max(days)).widened(after=LATEST_DAYS) if day <= ended}
+    for step in (step for step in steps_of(seen.steps, above) if step.source):
+        landed, in_run = seen.landed(step.name), step.name in tables
+        files = landed.waiting(around.difference(days if in_run else ()))
+        if files or landed.problem:
+            yield NotTakenIn(step.name, in_run, files, landed.problem)
 
 
-def require_ended(days: Collection[date], today: date) -> None:
-    """Raise :class:`InvalidRequest` for days that are not over."""
+def _require_ended(days: Collection[date], today: date) -> None:
     if max(days) >= today:
         raise InvalidRequest(
             f"The days end with {max(days)}, which is not over; today is {today} in UTC.",
             hint="End them with yesterday at the latest: what arrives today is not complete.",
         )
-
-
-def _building(steps: Sequence[Step], tables: Collection[str]) -> list[Step]:
-    return [step for step in steps if any(table.name in tables for table in step.tables)]
-
-
-def _worst(step: Step, starts: Collection[date], statuses: Statuses) -> dict[date, DayStatus]:
-    order = list(DayStatus)
-    return {start: max((statuses[table.name][start] for table in step.tables), key=order.index) for start in starts}
-
-
-def _names(step: Step) -> set[str]:
-    return {table.name for table in step.tables}
-
-
-def _reads(step: Step) -> set[str]:
-    return set() if step.source else {read.table for read in step.version().reads}

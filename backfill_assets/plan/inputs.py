@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.plan.graph import upstream
 from backfill_assets.plan.records import Lookback, Pinned, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
@@ -16,14 +15,13 @@ from backfill_assets.plan.status import DayStatus
 
 @dataclass(frozen=True)
 class PlanInputs:
-    """``days`` are read and not rebuilt, by table; ``source_days`` are the raw days behind the target's."""
+    """``days`` are read and not rebuilt, by table."""
 
     days: Mapping[str, set[date]] = field(default_factory=dict)
     pinned: tuple[Pinned, ...] = ()
     as_of: tuple[Lookback, ...] = ()
     unsound: Mapping[str, Mapping[DayStatus, list[date]]] = field(default_factory=dict)
     """Input days that are stale or have a foreign write, by table and status."""
-    source_days: Mapping[str, set[date]] = field(default_factory=dict)
 
 
 def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
@@ -38,7 +36,6 @@ def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
         pinned=tuple(_pinned(table, found, situation) for table, found in days.items()),
         as_of=tuple(_looking_back(chosen, situation)),
         unsound=_unsound(days, chosen, situation),
-        source_days=upstream(situation.steps, chosen.target, chosen.periods, exactly=True),
     )
 
 
@@ -53,7 +50,7 @@ def _pinned(table: str, days: set[date], situation: PlanContext) -> Pinned:
 
 def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Lookback]:
     for step in situation.steps:
-        for read in () if step.source or not chosen.rebuilt(step) else step.version().reads:
+        for read in step.reads if chosen.rebuilt(step) else ():
             if read.first < 0:
                 back = chosen.reads(step)[read.table]
                 built = set(chosen.rebuilt(situation.step_of(read.table)))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import build_order
 from backfill_assets.plan.basis import basis_of
 from backfill_assets.plan.cost import Volumes, cost, estimate
 from backfill_assets.plan.durations import estimate_times
 from backfill_assets.plan.expectations import Expectation, require_known
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.preflight import Preflight
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Ranges, Why, as_ranges
-from backfill_assets.plan.scope import Reasons, RebuildScope, build_order, choose, recommend
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
+from backfill_assets.plan.scope import choose, planned_step, recommend
 from backfill_assets.plan.situation import PlanContext
 
 
@@ -23,11 +23,16 @@ def make_plan(asked: PlanRequest, situation: PlanContext, expectations: Sequence
     Raises :class:`InvalidRequest` for a table that is not there, for days that cannot be read, and for an expectation
     of something that the rebuilt tables do not have.
     """
-    ordered = replace(situation, steps=build_order(situation.steps)).with_version(asked.target, asked.version)
+    steps_by_name = sorted(situation.steps, key=lambda step: step.name)
+    ordered = replace(situation, steps=build_order(steps_by_name)).with_version(asked.target, asked.version)
     chosen = choose(asked, ordered)
     inputs = inputs_of(chosen, ordered)
     volumes = Volumes(ordered)
-    steps = tuple(_planned(step, chosen, ordered, volumes) for step in ordered.steps if step.name in chosen.reasons)
+    steps = tuple(
+        planned_step(step, chosen.reasons[step.name], estimate(step, chosen, ordered, volumes))
+        for step in ordered.steps
+        if step.name in chosen.reasons
+    )
     _require_rebuilt(expectations, steps, ordered)
     costs = cost(steps, ordered.machine)
     return Plan(
@@ -49,20 +54,3 @@ def make_plan(asked: PlanRequest, situation: PlanContext, expectations: Sequence
 def _require_rebuilt(expectations: Sequence[Expectation], steps: Sequence[PlannedStep], situation: PlanContext) -> None:
     rebuilt = {name for step in steps if step.rebuild and step.kind == "rebuild" for name in step.tables}
     require_known(expectations, [table for step in situation.steps for table in step.tables if table.name in rebuilt])
-
-
-def _planned(step: Step, chosen: RebuildScope, situation: PlanContext, volumes: Volumes) -> PlannedStep:
-    reasons = chosen.reasons[step.name]
-    return PlannedStep(
-        tables=tuple(table.name for table in step.tables),
-        version="" if step.source else step.version().name,
-        cadence=step.cadence,
-        kind="take in" if step.source else "rebuild",
-        rebuild={why: found for why in Why if (found := _ranges(reasons, why))},
-        skipped=_ranges(reasons, None),
-        estimate=estimate(step, chosen, situation, volumes),
-    )
-
-
-def _ranges(reasons: Reasons, why: Why | None) -> Ranges:
-    return as_ranges(day for day, found in reasons.items() if found is why)

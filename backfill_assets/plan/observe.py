@@ -16,7 +16,7 @@ from backfill_assets.landing.landed_days import LandedDay, landed_days
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Dataset, Step
-from backfill_assets.plan.graph import upstream
+from backfill_assets.model.graph import upstream
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.published.standing import files_may_go, free_bytes, observe_tables

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
 
-from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.main_table import schema_problems
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.graph import reading
+from backfill_assets.model.graph import missing_inputs, reading
 from backfill_assets.plan.inputs import PlanInputs
 from backfill_assets.plan.records import PlanFinding, PlannedStep, PlanRequest, Scope, Why, as_ranges
 from backfill_assets.plan.scope import RebuildScope
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.rebuild import decide
 from backfill_assets.text import format_ranges
 
 _SOON = timedelta(days=7)
@@ -85,7 +84,7 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
         landed = seen.situation.landed.get(step.name, {})
         planned = seen.chosen.reasons.get(step.name, {})
         absent = [day for day, why in planned.items() if why is not None and not getattr(landed.get(day), "files", ())]
-        waiting = [day for day in seen.inputs.source_days.get(step.name, ()) if day in landed and landed[day].waiting]
+        waiting = [day for day in seen.chosen.demanded.get(step.name, ()) if day in landed and landed[day].waiting]
         if absent:
             message = f"Nothing has landed for {step.source.name} on {_named(absent)}."
             hint = "Wait for the delivery, or land an empty file if a day really has no rows."
@@ -97,20 +96,13 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
-    there: dict[str, set[TableDay]] = {}
-    for key in seen.situation.published():
-        there.setdefault(key.table, set()).add(key)
+    there = seen.situation.published()
     for step, days in seen.planned():
-        for each in step.tables:
-            there.setdefault(each.name, set()).update(TableDay(each.name, day) for day in days)
-        read = seen.chosen.reads(step)
-        known = {table: there.get(table, set()) for table in read}
-        absent = {
-            table: [day for day in found if TableDay(table, day) not in known[table]] for table, found in read.items()
-        }
-        suspects = sorted(reading(step, absent) & set(days))
-        published = set().union(*known.values()) if suspects else set()
-        if suspects and (held := decide.without_inputs(step, step.version(), suspects, published)):
+        for name in step.table_names:
+            there.setdefault(name, set()).update(days)
+        absent = {table: found - there.get(table, set()) for table, found in seen.chosen.reads(step).items()}
+        suspects = sorted(reading(step, absent).intersection(days))
+        if held := missing_inputs(step, step.version(), suspects, there) if suspects else {}:
             needed = next(iter(held.values()))[0]
             message = f"{step.name} cannot be built on {_named(held)}: {needed} was never published."
             hint = "Build the input days first, or plan with --source-too."
@@ -161,7 +153,7 @@ def _disk_space(seen: Preflight) -> Iterator[PlanFinding]:
 
 def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
     """Publications and plans under way for the same tables. No rows are lost, but the plan's basis will have moved."""
-    touched = {table.name for step, _ in seen.planned() for table in step.tables} | seen.inputs.days.keys()
+    touched = {name for step, _ in seen.planned() for name in step.table_names} | seen.inputs.days.keys()
     for name, writes in seen.situation.observed.writing.items():
         if common := sorted(writes & touched):
             message = f"The publication {name} is under way on {', '.join(common)}."

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from operator import not_
 from typing import Any, Literal
 
 from pydantic import Field
@@ -73,8 +74,18 @@ class Estimate(Record):
     """Published days whose staging was timed: ``seconds`` is computed from them."""
 
 
+class Rollback(Record):
+    """The publication by which a person put days back, and when."""
+
+    publication: str
+    at: datetime
+
+
 class PlannedStep(Record):
-    """The days of tables that are built together. ``kind`` is ``take in`` for raw: rows are appended, not replaced."""
+    """The days of tables that are built together. ``kind`` is ``take in`` for raw: rows are appended, not replaced.
+
+    The last fields are of a run in the foreground; without them a step is what it was before there were any.
+    """
 
     tables: tuple[str, ...]
     version: str
@@ -84,6 +95,14 @@ class PlannedStep(Record):
     skipped: Ranges = ()
     """Fresh, and nothing they are computed from is rebuilt."""
     estimate: Estimate = Estimate()
+    later: Ranges = Field(default=(), exclude_if=not_)
+    """Days that were not asked for, and look back to those that were: each is built as it was published."""
+    earlier: Ranges = Field(default=(), exclude_if=not_)
+    """Days that were not asked for, and that others look back to: each is built as it was published, if it was."""
+    to_ingest: Mapping[date, int] = Field(default_factory=dict, exclude_if=not_)
+    """Of a raw table: how many landed files are to be ingested, by arrival day."""
+    rolled_back: Mapping[date, Rollback] = Field(default_factory=dict, exclude_if=not_)
+    """Days that would be built again although a person rolled them back."""
 
     @property
     def name(self) -> str:
@@ -98,6 +117,11 @@ class PlannedStep(Record):
     @property
     def days(self) -> tuple[date, ...]:
         return tuple(self.why)
+
+    @property
+    def all_days(self) -> list[date]:
+        """Those to rebuild and those that are skipped, ascending."""
+        return sorted([*self.why, *days_of(self.skipped)])
 
 
 class Pinned(Record):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from functools import cached_property
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import DayRange
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.graph import obtainable, read_by, reading, upstream
-from backfill_assets.plan.records import PlanRequest, Recommended, Scope, Why
+from backfill_assets.model.graph import Days, Presence, read_by, reading, upstream, walk_downstream
+from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope, Why, as_ranges
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.text import format_ranges
@@ -24,6 +24,7 @@ _WHY = {
     DayStatus.FOREIGN_WRITE: Why.FOREIGN_WRITE,
 }
 _ORDER = list(DayStatus)
+_NOT_ESTIMATED = Estimate()
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class RebuildScope:
     """By step."""
     statuses: Statuses
     """Of every day that is rebuilt, skipped or read."""
+    needed: Days
+    """By step, all days that the target's periods are computed from."""
+    demanded: Days
+    """Those of them that may not be absent, as days of a look back may."""
     _reads: dict[str, dict[str, set[date]]] = field(default_factory=dict)
 
     @cached_property
@@ -58,93 +63,68 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     """``situation`` already has the version that was asked for as the target's current one."""
     target = situation.step_of(asked.target)
     periods = frozenset(target.cadence.starts(DayRange.parse(asked.days)))
-    given = _given(asked, situation, target, periods)
+    needed = upstream(situation.steps, target, periods)
+    demanded = upstream(situation.steps, target, periods, exactly=True)
+    given = {target.name: set(periods)}
+    if asked.scope is Scope.WHOLE:
+        given |= _obtainable(situation, needed, demanded)
     statuses = situation.statuses(_reach(situation, given))
-    reasons = _DownstreamWalk(asked, situation, target, given, statuses).walk()
-    return RebuildScope(target, periods, {name: found for name, found in reasons.items() if found}, statuses)
+    reasons = _Reasoning(asked, situation, target, given, statuses).by_step()
+    reasons = {name: found for name, found in reasons.items() if found}
+    return RebuildScope(target, periods, reasons, statuses, needed, demanded)
 
 
-def _reach(situation: PlanContext, given: Mapping[str, set[date]]) -> DayRange:
+def _reach(situation: PlanContext, given: Days) -> DayRange:
     """From the first to the last day that could be built or read; computed from the ends of ranges alone."""
-    ends: dict[str, tuple[date, date]] = {}
-    read_ends: list[date] = []
-    for step in situation.steps:
-        reads = () if step.source else step.version().reads
-        days = list(given.get(step.name, ()))
-        for read in reads:
-            if read.table in ends:
-                first, last = ends[read.table]
-                days += [first - timedelta(days=read.last), last - timedelta(days=read.first)]
-        if days:
-            built = step.cadence.start(min(days)), step.cadence.period(max(days)).last
-            ends |= dict.fromkeys((table.name for table in step.tables), built)
-            read_ends += [built[0] + timedelta(days=read.first) for read in reads]
-    everything = [*read_ends, *(day for pair in ends.values() for day in pair)]
+
+    def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
+        days = own | readers
+        return {step.cadence.start(min(days)), step.cadence.period(max(days)).last} if days else set()
+
+    ends = walk_downstream(situation.steps, given, visit)
+    built = [(step, ends[step.name]) for step in situation.steps if step.name in ends]
+    read = (day for step, days in built for found in read_by(step, days).values() for day in found)
+    everything = {day for _, days in built for day in days}.union(read)
     return DayRange(min(everything), max(everything))
 
 
-def build_order(steps: Sequence[Step]) -> list[Step]:
-    """Each step after all that it reads; steps that could change places come by name."""
-    by_table = {table.name: step for step in steps for table in step.tables}
-    depth: dict[str, int] = {}
-    for step in steps:
-        reads = () if step.source else step.version().reads
-        depth[step.name] = 1 + max((depth[by_table[read.table].name] for read in reads), default=-1)
-    return sorted(steps, key=lambda step: (depth[step.name], step.name))
-
-
-def _given(asked: PlanRequest, situation: PlanContext, target: Step, periods: frozenset[date]) -> dict[str, set[date]]:
-    """The days that the plan starts from: the target's and, for the whole pipeline, those that they are computed from.
-
-    Of a look back, only days that are published or can be built.
-    """
-    given = {target.name: set(periods)}
-    if asked.scope is not Scope.WHOLE:
-        return given
-    needed = upstream(situation.steps, target, periods)
-    demanded = upstream(situation.steps, target, periods, exactly=True)
-    published = situation.published()
+def _obtainable(situation: PlanContext, needed: Days, demanded: Days) -> dict[str, set[date]]:
+    """The demanded days, and of the other needed ones those that are published, have landed or can be built."""
+    there, found = Presence(situation.published()), {}
     for step in situation.steps:
-        days = needed.get(step.name, set())
-        if step.source:
-            landed = situation.landed.get(step.name, {})
-            there = {day for day in days if day in landed or TableDay(step.name, day) in published}
-        else:
-            there = obtainable(step, days, published)
-        given.setdefault(step.name, set()).update(there | demanded.get(step.name, set()))
-        published |= {TableDay(table.name, day) for table in step.tables for day in given[step.name]}
-    return given
+        days = set(needed.get(step.name, ()))
+        landed = days.intersection(situation.landed.get(step.name, ())) if step.source else set()
+        if days:
+            found[step.name] = landed.union(there.obtainable(step, days), demanded.get(step.name, ()))
+            there.add(step, found[step.name])
+    return found
 
 
-@dataclass
-class _DownstreamWalk:
-    """Walks downstream step by step, from the days that are rebuilt to those computed from them."""
+@dataclass(frozen=True)
+class _Reasoning:
+    """Why each day is rebuilt, step by step from the days that are asked for to those computed from them."""
 
     asked: PlanRequest
     situation: PlanContext
     target: Step
-    given: Mapping[str, set[date]]
+    given: Days
     statuses: Statuses
-    spread: dict[str, set[date]] = field(default_factory=dict)
-    """The days that the closure goes on from: the target's and what is computed from them, and what is rebuilt."""
     rebuilt: dict[str, set[date]] = field(default_factory=dict)
 
-    def walk(self) -> dict[str, Reasons]:
-        published = self.situation.published()
+    def by_step(self) -> dict[str, Reasons]:
+        there = Presence(self.situation.published())
         found: dict[str, Reasons] = {}
-        for step in self.situation.steps:
-            given = self.given.get(step.name, set())
-            around = self.situation.begun(step, reading(step, self.spread))
-            reached = obtainable(step, around, published) if around else set()
-            if not given | reached:
-                continue
-            published |= {TableDay(table.name, day) for table in step.tables for day in given | reached}
-            reasons = self.reasons(step, given | reached)
-            found[step.name] = reasons
-            again = {day for day, why in reasons.items() if why is not None}
-            spread = (given if step is self.target else set()) | reached | again
-            self.rebuilt |= {table.name: again for table in step.tables}
-            self.spread |= {table.name: spread for table in step.tables}
+
+        def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
+            """The walk goes on from the target's days and what is computed from them, and from what is rebuilt."""
+            reached = there.obtainable(step, self.situation.begun(step, readers))
+            there.add(step, own | reached)
+            found[step.name] = self.reasons(step, own | reached)
+            again = {day for day, why in found[step.name].items() if why is not None}
+            self.rebuilt.update(dict.fromkeys(step.table_names, again))
+            return reached | again | (own if step is self.target else set())
+
+        walk_downstream(self.situation.steps, self.given, visit)
         return found
 
     def reasons(self, step: Step, days: set[date]) -> Reasons:
@@ -152,19 +132,10 @@ class _DownstreamWalk:
             return {}
         if step.source:
             return {day: self.waiting(step, day) for day in days}
-        worst = {day: self.worst(step, day) for day in days}
-        fresh = {day for day, status in worst.items() if status is DayStatus.FRESH}
-        again = reading(step, self.rebuilt) if fresh else set()
+        worst = {day: worst_status(step, day, self.statuses) for day in days}
+        again = reading(step, self.rebuilt) if DayStatus.FRESH in worst.values() else set()
         otherwise = Why.ASKED_FOR if self.asked.force else None
-        return {
-            day: _WHY[status] if day not in fresh else (Why.INPUT_REBUILT if day in again else otherwise)
-            for day, status in worst.items()
-        }
-
-    def worst(self, step: Step, day: date) -> DayStatus:
-        """Tables that are built together are as stale as the worst of them."""
-        found = [self.statuses[table.name].get(day, DayStatus.MISSING) for table in step.tables]
-        return found[0] if len(found) == 1 else max(found, key=_ORDER.index)
+        return {day: why_of(status, Why.INPUT_REBUILT if day in again else otherwise) for day, status in worst.items()}
 
     def waiting(self, step: Step, day: date) -> Why | None:
         """Why a raw day has something to ingest; None otherwise: raw is appended to, never rebuilt."""
@@ -174,44 +145,71 @@ class _DownstreamWalk:
         return Why.MISSING if self.situation.content(step.name, day) is None else None
 
 
+def worst_status(step: Step, day: date, statuses: Statuses) -> DayStatus:
+    """Tables that are built together are as stale as the worst of them."""
+    found = [statuses[name].get(day, DayStatus.MISSING) for name in step.table_names]
+    return found[0] if len(found) == 1 else max(found, key=_ORDER.index)
+
+
+def why_of(status: DayStatus, fresh: Why | None = None) -> Why | None:
+    """Why a day of that status is rebuilt; ``fresh`` is the reason to rebuild one that is right already."""
+    return fresh if status is DayStatus.FRESH else _WHY[status]
+
+
+def status_of(why: Why | None) -> DayStatus:
+    """The status of a day that is rebuilt for that reason."""
+    return next((status for status, reason in _WHY.items() if reason is why), DayStatus.FRESH)
+
+
+def planned_step(step: Step, reasons: Reasons, estimate: Estimate = _NOT_ESTIMATED) -> PlannedStep:
+    """The days of ``step`` by why they are rebuilt."""
+    by_reason: dict[Why | None, list[date]] = {}
+    for day, why in reasons.items():
+        by_reason.setdefault(why, []).append(day)
+    return PlannedStep(
+        tables=step.table_names,
+        version=step.current,
+        cadence=step.cadence,
+        kind="take in" if step.source else "rebuild",
+        rebuild={why: as_ranges(by_reason[why]) for why in Why if why in by_reason},
+        skipped=as_ranges(by_reason.get(None, ())),
+        estimate=estimate,
+    )
+
+
 _FINE = (DayStatus.FRESH, DayStatus.MISSING)
 
 
 def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | None:
     """The scope that fits the changes; None without any. A gap in a look back is no change: reference data has gaps."""
-    needed = upstream(situation.steps, chosen.target, chosen.periods)
-    demanded = upstream(situation.steps, chosen.target, chosen.periods, exactly=True)
     for step in situation.steps:
-        changed = _changed(step, needed.get(step.name, ()), demanded.get(step.name, set()), chosen, situation)
+        needed, demanded = (days.get(step.name, ()) for days in (chosen.needed, chosen.demanded))
+        changed = _changed(step, needed, demanded, chosen, situation)
         if changed:
             return Recommended(scope=Scope.WHOLE, because=_because(step, changed))
-    own = _changed(chosen.target, chosen.periods, set(chosen.periods), chosen, situation)
+    own = _changed(chosen.target, chosen.periods, chosen.periods, chosen, situation)
     if own:
         return Recommended(scope=Scope.ONWARDS, because=_because(chosen.target, own))
     for step in situation.steps:
-        below = [] if step is chosen.target else chosen.rebuilt(step)
-        stale = _changed(step, below, set(below), chosen, situation)
+        below = set() if step is chosen.target else set(chosen.rebuilt(step))
+        stale = _changed(step, below, below, chosen, situation)
         if stale:
             return Recommended(scope=Scope.DOWNSTREAM, because=_because(step, stale))
     return None
 
 
 def _changed(
-    step: Step, days: Iterable[date], demanded: set[date], chosen: RebuildScope, situation: PlanContext
+    step: Step, days: Collection[date], demanded: Collection[date], chosen: RebuildScope, situation: PlanContext
 ) -> dict[date, str]:
     found = {}
     landed = situation.landed.get(step.name, {})
     for day in sorted(days):
-        status = max((chosen.statuses[table.name].get(day, DayStatus.FRESH) for table in step.tables), key=_severity)
+        status = max((chosen.statuses[table.name].get(day, DayStatus.FRESH) for table in step.tables), key=_ORDER.index)
         if day in landed and landed[day].waiting:
             found[day] = "landed and not taken in"
         elif status not in _FINE or (status is DayStatus.MISSING and day in demanded):
             found[day] = status.value
     return found
-
-
-def _severity(status: DayStatus) -> int:
-    return list(DayStatus).index(status)
 
 
 def _because(step: Step, changed: dict[date, str]) -> str:

@@ -14,10 +14,10 @@ from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.records import DayContent, logical_of
 from backfill_assets.landing.landed_days import LandedDay
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.graph import published_days
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.status import Statuses, day_statuses
 from backfill_assets.published.observed import LogView
+from backfill_assets.rebuild.decide import published_days
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PlanContext:
 
     def step_of(self, table: str) -> Step:
         for step in self.steps:
-            if any(each.name == table for each in step.tables):
+            if table in step.table_names:
                 return step
         raise InvalidRequest(f"There is no table {table!r}.", hint="backfill status lists the tables.")
 
@@ -78,8 +78,9 @@ class PlanContext:
         physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
         return logical_of(self.observed.states.get(TableDay(table, day)), physical)
 
-    def published(self) -> set[TableDay]:
-        return published_days(self.observed)
+    def published(self) -> dict[str, set[date]]:
+        """The days that are published, by table."""
+        return published_days(self.observed.states)
 
     def statuses(self, days: DayRange) -> Statuses:
         return day_statuses(self.steps, self.observed, days)

@@ -6,14 +6,16 @@ Pure: what was observed goes in, the status of every table and day comes out.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.days import Cadence, DayRange, TableDay, contiguous
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
+from backfill_assets.model.graph import Days
 from backfill_assets.published.observed import LogView
+from backfill_assets.rebuild.decide import reading_as_published
 
 NO_PARAMETERS = ""
 
@@ -151,10 +153,30 @@ def _known_days(
     """The days each table is known to have, by table name."""
     known: dict[str, set[date]] = {}
     for step in steps:
-        same_day = () if step.source else (r.table for r in step.version().reads if r.first == r.last == 0)
+        same_day = (read.table for read in step.reads if read.first == read.last == 0)
         days = set(step.cadence.starts(set().union(*(known.get(table, set()) for table in same_day))))
         for table in step.tables:
             seen = published.get(table.name, {}).keys() | observed.newest.get(table.name, {}).keys()
             days.update(seen)
-        known |= {table.name: days for table in step.tables}
+        known |= dict.fromkeys(step.table_names, days)
     return known
+
+
+def stale_later_days(
+    steps: Sequence[Step], observed: LogView, changed: Days, built_too: Mapping[str, Collection[date]]
+) -> dict[str, list[date]]:
+    """The published days of ``steps`` that read one of the ``changed`` days and are stale now, by step.
+
+    Without those that the same run builds anyway (``built_too``, by step). A day is stale by the version that it was
+    published with. ``observed`` has the tables of ``steps`` and what they read.
+    """
+    found = {}
+    for step in steps:
+        later = reading_as_published(step, changed, observed.states).difference(built_too.get(step.name, ()))
+        if not later:
+            continue
+        statuses = day_statuses([step], observed, DayRange(min(later), max(later)), as_published=True)[step.name]
+        stale = [day for day in sorted(later) if statuses.get(day) is DayStatus.INPUT_CHANGED]
+        if stale:
+            found[step.name] = stale
+    return found

@@ -102,4 +102,4 @@ class Builder:
 def _touched(step: Step) -> set[str]:
     """The tables that a build of ``step`` writes or reads, in any of its versions."""
     read = {read.table for version in step.versions for read in version.reads}
-    return read | {table.name for table in step.tables}
+    return read.union(step.table_names)

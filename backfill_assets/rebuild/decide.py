@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -11,6 +11,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayState, Expected
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
+from backfill_assets.model.graph import Days, read_by, reading
 from backfill_assets.published.rolled_back import Rollbacks
 from backfill_assets.text import format_first, format_ranges
 
@@ -80,47 +81,12 @@ def rolled_back(
 
 def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, list[date]]:
     """The days of every input table that building ``days`` reads, sorted."""
-    needed: dict[str, set[date]] = {}
-    for read in version.reads:
-        found = needed.setdefault(read.table, set())
-        for day in days:
-            found.update(read.days(step.cadence.period(day)))
-    return {table: sorted(found) for table, found in needed.items()}
+    return {table: sorted(found) for table, found in read_by(step, days, version).items()}
 
 
 def days_reading(step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[date]]) -> set[date]:
     """Those of ``days`` that read one of the ``moved`` input days."""
-    return {
-        day
-        for day in days
-        for read in version.reads
-        for input_day in read.days(step.cadence.period(day))
-        if input_day in moved.get(read.table, frozenset())
-    }
-
-
-def without_inputs(
-    step: Step, version: Version, days: Sequence[date], published: Collection[TableDay]
-) -> dict[date, list[str]]:
-    """The input days that are needed and were never published, by day.
-
-    Reference data has a beginning: days before a table's first published day are not demanded in a look back. Of what
-    is read in part, one published day in the period is enough.
-    """
-    first: dict[str, date] = {}
-    for table, published_day in published:
-        first[table] = min(published_day, first.get(table, published_day))
-    found: dict[date, list[str]] = {}
-    for day in days:
-        period = step.cadence.period(day)
-        for read in version.reads:
-            absent = [d for d in read.days(period) if TableDay(read.table, d) not in published]
-            if read.partial and len(absent) < len(read.days(period)):
-                continue
-            needed = [d for d in absent if not (d < day and d < first.get(read.table, date.min))]
-            if needed:
-                found.setdefault(day, []).extend(f"{read.table} {input_day}" for input_day in needed)
-    return found
+    return reading(step, moved, version).intersection(days)
 
 
 @dataclass(frozen=True)
@@ -173,6 +139,26 @@ def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]
             # With parameters it is other code than the declared version of that name.
             return f"{content.code_version} {content.parameters}" if content.parameters else content.code_version
     return None
+
+
+def published_days(states: Mapping[TableDay, DayState]) -> dict[str, set[date]]:
+    """The days that are published, by table."""
+    found: dict[str, set[date]] = {}
+    for (table, day), state in states.items():
+        if state.content is not None:
+            found.setdefault(table, set()).add(day)
+    return found
+
+
+def reading_as_published(step: Step, changed: Days, states: Mapping[TableDay, DayState]) -> set[date]:
+    """The periods of ``step`` whose own version reads one of the changed days; the current one, of those without."""
+    found = {version.name: reading(step, changed, version) for version in step.versions}
+    return {
+        day
+        for name, days in found.items()
+        for day in days
+        if (published_version(step, day, states) or step.current) == name
+    }
 
 
 def versions_as_published(step: Step, days: Sequence[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:

@@ -21,6 +21,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, timelines_of
 from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.graph import missing_inputs
 from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
@@ -85,8 +86,8 @@ class ReplaceBuild:
 
     def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """Fail days whose inputs were never published, before anything is computed: they are not empty days."""
-        published = {key for key, state in pin.states.items() if state.content is not None}
-        for day, missing in decide.without_inputs(self.step, self.version, days, published).items():
+        published = decide.published_days(pin.states)
+        for day, missing in missing_inputs(self.step, self.version, days, published).items():
             content = DayContent(rows=0, checksum="0", code_version=self.version.name, inputs=wanted[day].inputs)
             rules = (decide.inputs_published(missing),)
             self.reused.pop(day, None)

@@ -16,6 +16,7 @@ from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.landing.quarantine import GENERAL_FORMS, Rejects
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import Days, reading, walk_downstream
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -71,28 +72,21 @@ def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None)
     return sorted(day for day in found if days is None or day in days)
 
 
-def published_days(lake: Lake, step: Step) -> list[date]:
-    """The days of ``step`` that were ever published and not withdrawn."""
-    states = lake.states(step).items()
-    return sorted(day for (table, day), s in states if table == step.name and s.content is not None)
-
-
-def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Sequence[date]]) -> dict[str, list[date]]:
+def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Collection[date]]) -> dict[str, list[date]]:
     """The days to build, by step in build order: those with freed rows, and what was published from them downstream.
 
-    ``freed`` is by bronze step; ``published`` has the days (the first days of periods) of every step.
+    ``freed`` is by bronze step; ``published`` has the days (the first days of periods) of every table.
     """
-    moved: dict[str, frozenset[date]] = {}
-    found: dict[str, list[date]] = {}
-    for step in registry.steps():
-        days = set(freed.get(step.name, ()))
-        if step.source is None:
-            for version in step.versions:
-                days |= decide.days_reading(step, version, published.get(step.name, ()), moved)
-        if days:
-            found[step.name] = sorted(days)
-            moved |= {table.name: frozenset(days) for table in step.tables}
-    return found
+
+    def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
+        return own | readers.intersection(published.get(step.name, ()))
+
+    def readers(step: Step, changed: Days) -> set[date]:
+        return {day for version in step.versions for day in reading(step, changed, version)}
+
+    steps = registry.steps()
+    found = walk_downstream(steps, freed, visit, readers)
+    return {step.name: sorted(found[step.name]) for step in steps if step.name in found}
 
 
 def rebuild(
@@ -104,8 +98,8 @@ def rebuild(
     rows. What is made of them keeps the version that each day was published with. What a step raises comes through;
     steps before it are published then.
     """
-    published = {step.name: published_days(builder.lake, step) for step in registry.steps()}
-    for name, days in to_rebuild(freed, published).items():
+    states = {key: state for step in registry.steps() for key, state in builder.lake.states(step).items()}
+    for name, days in to_rebuild(freed, decide.published_days(states)).items():
         step = registry.step(name)
         version = None if name in freed else AS_PUBLISHED
         yield step, builder.build(step, days, run=run, version=version, force=name in freed, progress=progress)

@@ -19,6 +19,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent, Environment, Prepared
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.graph import step_by_table
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.publication_log.lineage import lineages
 from backfill_assets.published.reading import published_versions
@@ -146,7 +147,7 @@ class _Again:
 
     def of_steps(self, found: Iterable[Origin]) -> Iterator[tuple[Step, list[Origin]]]:
         """The origins by the step that builds their table; those of tables that are no longer declared are settled."""
-        declared = {table.name: step for step in registry.steps() for table in step.tables}
+        declared = step_by_table(registry.steps())
         by_step: dict[str, list[Origin]] = {}
         for origin in found:
             if origin.table in declared:

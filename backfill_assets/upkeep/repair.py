@@ -8,8 +8,9 @@ from datetime import date
 
 from backfill_assets.days import TableDay
 from backfill_assets.model.declaration import Step
-from backfill_assets.plan.graph import downstream
+from backfill_assets.model.graph import Days, Presence, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
+from backfill_assets.rebuild.decide import reading_as_published
 from backfill_assets.text import days_options, format_ranges
 from backfill_assets.upkeep.trouble import (
     RepairContext,
@@ -92,7 +93,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     free_to_build = [trouble for trouble in found if trouble not in nowhere and trouble not in back]
     gone = [trouble for trouble in free_to_build if seen.version(trouble.table, trouble.day) is None]
     there = [trouble for trouble in free_to_build if trouble not in gone]
-    held = downstream(seen.steps, seen.observed, by_table(raw), seen.may_build)
+    held = _downstream(seen, raw)
     free = [trouble for trouble in there if trouble.day not in held.get(trouble.table, ())]
     tried = [trouble for trouble in free if seen.attempts.get(trouble.evidence, 0) >= MOST_ATTEMPTS]
     launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in free if trouble not in tried]))
@@ -110,9 +111,31 @@ def named(days: Iterable[date]) -> str:
 # ---------------------------------------------------------------- what is launched
 
 
+def _downstream(seen: RepairContext, troubles: Iterable[StaleDay], *, strictly: bool = False) -> dict[str, set[date]]:
+    """The days of ``troubles`` and those made of them that are published or can be built; ``strictly``: only these.
+
+    Tables that are built together come together. A published day is made of what the version reads that it was
+    published with.
+    """
+    there = Presence(seen.published)
+    made: dict[str, set[date]] = {}
+
+    def visit(step: Step, given: set[date], readers: set[date]) -> set[date]:
+        reached = there.obtainable(step, {day for day in readers if seen.may_build(step.name, day)})
+        there.add(step, given | reached)
+        made.update(dict.fromkeys(step.table_names, reached))
+        return given | reached
+
+    def readers(step: Step, changed: Days) -> set[date]:
+        return reading_as_published(step, changed, seen.observed.states)
+
+    everything = walk_downstream(seen.steps, by_table(troubles), visit, readers)
+    return made if strictly else everything
+
+
 def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
     """The stale days that the rebuild of another one does not include."""
-    reached = downstream(seen.steps, seen.observed, by_table(troubles), seen.may_build, strictly=True)
+    reached = _downstream(seen, troubles, strictly=True)
     return [trouble for trouble in troubles if trouble.day not in reached.get(trouble.table, ())]
 
 
@@ -160,7 +183,7 @@ def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDa
 
 
 def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
-    days = downstream(seen.steps, seen.observed, by_table(group), seen.may_build)
+    days = _downstream(seen, group)
     attempts = sorted((trouble.evidence, seen.attempts.get(trouble.evidence, 0)) for trouble in group)
     again = max(attempt for _, attempt in attempts)
     return Repair(

@@ -14,7 +14,7 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import logical_of
 from backfill_assets.model.declaration import Step, Version
-from backfill_assets.plan.graph import buildable, published_days
+from backfill_assets.model.graph import missing_inputs, step_by_table
 from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import Rollbacks
@@ -100,7 +100,7 @@ class RepairContext:
     @cached_property
     def step_of(self) -> Mapping[str, Step]:
         """The step of each table."""
-        return {table.name: step for step in self.steps for table in step.tables}
+        return step_by_table(self.steps)
 
     def version_name(self, table: str, day: date) -> str:
         """The version that the day was published with; the current one of a day that is not published."""
@@ -117,8 +117,9 @@ class RepairContext:
         return free and (self.step_of[table].source is not None or self.version(table, day) is not None)
 
     @cached_property
-    def published(self) -> set[TableDay]:
-        return published_days(self.observed)
+    def published(self) -> dict[str, set[date]]:
+        """The days that are published, by table."""
+        return decide.published_days(self.observed.states)
 
 
 def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[StaleDay], list[StaleDay]]:
@@ -156,8 +157,8 @@ def _reason(
         version = seen.version(table, day) or step.version()
         from_raw = {read.table for read in version.reads} & sources
         return StaleReason.LATE_ROWS if from_raw else StaleReason.INPUT_CHANGED
-    if status is DayStatus.MISSING and step.source is None and buildable(step, day, seen.published):
-        return StaleReason.MISSING
+    if status is DayStatus.MISSING and step.source is None:
+        return None if missing_inputs(step, step.version(), [day], seen.published) else StaleReason.MISSING
     return None
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import date
 
 from backfill_assets.days import TableDay
-from backfill_assets.defs.sensors.repairs import in_build_order
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import build_order
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -18,7 +18,7 @@ INGESTED = "v1"
 
 def publish_chain(lakehouse: SmallLakehouse, id: str, days: Sequence[date]) -> None:
     """Two rows a day in every table."""
-    for step in in_build_order([SMALL]):
+    for step in build_order(SMALL.steps):
         publish_step(lakehouse, id, step, dict.fromkeys(days, 2))
 
 

@@ -1,7 +1,8 @@
-"""What a run in the foreground will do is decided from statuses, before Spark starts."""
+"""What a run in the foreground will do is decided from the logs, before Spark starts."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -10,44 +11,48 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
-from backfill_assets.plan.foreground import (
-    Rollback,
-    around,
-    later_days,
-    planned,
-    require_ended,
-    with_rolled_back,
-)
-from backfill_assets.plan.status import DayStatus, day_statuses
+from backfill_assets.landing.landed_days import LandedDay, LandedSource
+from backfill_assets.plan.foreground import RunContext, RunRequest, later_days, plan_run, with_rolled_back
+from backfill_assets.plan.records import PlannedStep, Rollback, Why, days_of
+from backfill_assets.plan.scope import planned_step
+from backfill_assets.plan.status import stale_later_days
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
+from backfill_assets_tests.plan.test_status import World
 from backfill_assets_tests.upkeep.test_repair import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 
 DAYS = DayRange.parse("2017-03-01..2017-03-07")
 STEPS = registry.steps()
+NOTHING = LogView()
+AFTER = DAYS.last + timedelta(days=1)
+FACT = [step for step in TWO_VERSIONS if step.name == "fact"]
 LAST = NEXT_WEEK + timedelta(days=1)
 
 
-def test_downstream_reaches_every_report_and_upstream_every_source() -> None:
-    """In build order, so that each is built after what it reads; other datasets stay out."""
-    assert around(STEPS, ["fact_sales_transactions"], downstream=True) == [
-        "fact_sales_transactions",
-        "fact_daily_revenue",
-        "report_department_revenue",
-        "report_store_ranking",
-        "report_monthly_close",
-    ]
-    upstream = around(STEPS, ["report_department_revenue"], upstream=True)
-    assert {"raw_sales", "raw_fx_rates", "raw_products", "bronze_products"} < set(upstream)
-    assert not {"fact_daily_revenue", "raw_sea_temperatures"} & set(upstream)
-    assert around(STEPS, ["bronze_sales"]) == ["bronze_sales"]
+def _planned(
+    tables: Collection[str],
+    days: Collection[date],
+    observed: LogView = NOTHING,
+    *,
+    force: bool = False,
+    **seen: object,
+) -> tuple[PlannedStep, ...]:
+    context = RunContext(STEPS, observed, AFTER, **seen)  # type: ignore[arg-type]
+    return plan_run(RunRequest(list(tables), days, force=force), context).steps
+
+
+def _published(*tables: str, days: Collection[date]) -> World:
+    world = World({}, {}, {}, STEPS)
+    for table in tables:
+        for day in days:
+            world.publish(table, day, code=registry.step(table).code_version)
+    return world
 
 
 def test_weeks_and_months_follow_from_the_days() -> None:
     """Each once, however many of its days are asked for."""
-    statuses = day_statuses(STEPS, LogView(), DAYS)
-    plan = planned(STEPS, ["fact_daily_revenue", "report_store_ranking", "report_monthly_close"], DAYS, statuses)
-    assert [(each.step.name, [str(day) for day in each.days]) for each in plan] == [
+    plan = _planned(["fact_daily_revenue", "report_store_ranking", "report_monthly_close"], DAYS)
+    assert [(each.name, [str(day) for day in each.days]) for each in plan] == [
         ("fact_daily_revenue", [str(day) for day in DAYS]),
         ("report_store_ranking", ["2017-02-27", "2017-03-06"]),
         ("report_monthly_close", ["2017-03-01"]),
@@ -57,12 +62,13 @@ def test_weeks_and_months_follow_from_the_days() -> None:
 def test_a_step_is_as_stale_as_its_worst_table() -> None:
     """Bronze and quarantine are built together; with force nothing counts as unchanged."""
     day, tables = DAYS.first, ("bronze_sales", "quarantine_sales")
-    statuses = {"bronze_sales": {day: DayStatus.FRESH}, "quarantine_sales": {day: DayStatus.FOREIGN_WRITE}}
-    (worst,) = planned(STEPS, tables, [day], statuses)
-    assert (worst.statuses, worst.unchanged) == ({day: DayStatus.FOREIGN_WRITE}, [])
-    fresh = {name: {day: DayStatus.FRESH} for name in tables}
-    assert planned(STEPS, tables, [day], fresh)[0].unchanged == [day]
-    assert planned(STEPS, tables, [day], fresh, force=True)[0].unchanged == []
+    world = _published("raw_sales", *tables, days=[day])
+    assert days_of(_planned(tables, [day], world.observed())[0].skipped) == [day]
+    (forced,) = _planned(tables, [day], world.observed(), force=True)
+    assert (forced.why, forced.skipped) == ({day: Why.ASKED_FOR}, ())
+    world.write_past_the_protocol("quarantine_sales", day)
+    (worst,) = _planned(tables, [day], world.observed())
+    assert (worst.why, worst.skipped) == ({day: Why.FOREIGN_WRITE}, ())
 
 
 def test_downstream_reaches_the_later_days_that_look_back() -> None:
@@ -75,27 +81,37 @@ def test_downstream_reaches_the_later_days_that_look_back() -> None:
     assert later_days(TWO_VERSIONS, chosen, [LAST], observed) == {}, "no later day is published"
 
 
+def test_the_days_that_a_run_leaves_stale_are_those_whose_own_version_reads_what_changed() -> None:
+    """The rates of Sunday changed: Sunday's fact is of the old logic, which does not read them."""
+    world = two_version_world()
+    assert stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, {}) == {}
+    world.publish("rates", WEEK.last, checksum="8")
+    stale = stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, {})
+    assert stale == {"fact": [NEXT_WEEK, LAST]}
+    built = {"fact": [WEEK.last, NEXT_WEEK]}
+    assert stale_later_days(FACT, world.observed(), {"rates": {WEEK.last}}, built) == {"fact": [LAST]}
+
+
 def test_a_later_day_is_unchanged_by_the_version_that_it_was_published_with() -> None:
     """It was not asked for: a newer version does not come to it through the back door, and neither does force."""
-    world = two_version_world()
-    asked, later = [WEEK.first], {"fact": {WEEK.first + timedelta(days=1)}}
-    days = DayRange(WEEK.first, LAST)
-    current = day_statuses(TWO_VERSIONS, world.observed(), days)
-    own = day_statuses(TWO_VERSIONS, world.observed(), days, as_published=True)
-    (fact,) = planned(TWO_VERSIONS, ["fact"], asked, current, force=True, later=later, as_published=own)
-    assert fact.days == [*asked, *later["fact"]] and fact.later == later["fact"]
-    assert fact.unchanged == sorted(later["fact"])
-    assert fact.statuses[asked[0]] is DayStatus.CODE_CHANGED
+    asked = RunRequest(["rates"], [WEEK.first], downstream=True, force=True)
+    plan = plan_run(asked, RunContext(TWO_VERSIONS, two_version_world().observed(), date(2017, 4, 1)))
+    (fact,) = (step for step in plan.steps if step.name == "fact")
+    later = [WEEK.first + timedelta(days=1), WEEK.first + timedelta(days=2)]
+    assert fact.all_days == [WEEK.first, *later] and days_of(fact.later) == later
+    assert days_of(fact.skipped) == later
+    assert fact.why == {WEEK.first: Why.CODE_CHANGED}
 
 
 def test_a_raw_day_with_a_pending_file_is_not_unchanged() -> None:
     """It is published, and a file that came since is ingested all the same. Nothing of raw can be forced."""
     first, second = list(DAYS)[:2]
-    statuses = {"raw_sales": dict.fromkeys((first, second), DayStatus.FRESH)}
-    (step,) = planned(STEPS, ["raw_sales"], [first, second], statuses, pending={"raw_sales": {second: 2}})
-    assert (step.unchanged, step.to_build, step.pending) == ([first], [second], {second: 2})
-    (step,) = planned(STEPS, ["raw_sales"], [first], statuses, force=True)
-    assert step.to_build == []
+    observed = _published("raw_sales", days=[first, second]).observed()
+    landed = LandedSource({first: LandedDay(("1",)), second: LandedDay(("2", "3"), waiting=("2", "3"))})
+    (step,) = _planned(["raw_sales"], [first, second], observed, landed=lambda _: landed)
+    assert (days_of(step.skipped), step.why, step.to_ingest) == ([first], {second: Why.LANDED}, {second: 2})
+    (step,) = _planned(["raw_sales"], [first], observed, force=True)
+    assert step.days == ()
 
 
 def _published_by(publication: str, day: date) -> DayState:
@@ -105,13 +121,13 @@ def _published_by(publication: str, day: date) -> DayState:
 def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again() -> None:
     """By the publication that they are of: one that somebody built again since is a day like any other."""
     back, kept, again = list(DAYS)[:3]
-    statuses = {"fact_daily_revenue": {back: DayStatus.MISSING, kept: DayStatus.FRESH, again: DayStatus.INPUT_CHANGED}}
-    plan = planned(STEPS, ["fact_daily_revenue"], [back, kept, again], statuses)
+    reasons = {back: Why.MISSING, kept: None, again: Why.INPUT_CHANGED}
+    plan = [planned_step(registry.step("fact_daily_revenue"), reasons)]
     of = {back: "undo", kept: "undo", again: "p2"}
     states = {TableDay("fact_daily_revenue", day): _published_by(name, day) for day, name in of.items()}
     at = datetime(2017, 6, 1, 12, tzinfo=UTC)
     (step,) = with_rolled_back(plan, states, lambda: Rollbacks({"undo": FileMove("rollback", at)}))
-    assert step.rolled_back == {back: Rollback("undo", at)}
+    assert step.rolled_back == {back: Rollback(publication="undo", at=at)}
 
 
 def test_the_log_is_not_asked_for_rollbacks_of_what_was_never_published() -> None:
@@ -120,12 +136,12 @@ def test_the_log_is_not_asked_for_rollbacks_of_what_was_never_published() -> Non
     def nobody_asks() -> Rollbacks:
         raise AssertionError
 
-    plan = planned(STEPS, ["fact_daily_revenue"], DAYS, day_statuses(STEPS, LogView(), DAYS))
-    assert with_rolled_back(plan, {}, nobody_asks) == plan
+    (step,) = _planned(["fact_daily_revenue"], DAYS, rollbacks=nobody_asks)
+    assert step.days == tuple(DAYS) and step.rolled_back == {}
 
 
 def test_a_day_that_is_not_over_is_refused_with_the_last_that_is() -> None:
     """Its arrivals are not complete."""
-    require_ended(list(DAYS), DAYS.last + timedelta(days=1))
-    with pytest.raises(InvalidRequest, match="2017-03-07, which is not over; today is 2017-03-07"):
-        require_ended(list(DAYS), date(2017, 3, 7))
+    _planned(["fact_daily_revenue"], DAYS)
+    with pytest.raises(InvalidRequest, match="2017-03-08, which is not over; today is 2017-03-08"):
+        _planned(["fact_daily_revenue"], [*DAYS, AFTER])

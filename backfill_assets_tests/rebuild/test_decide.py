@@ -99,22 +99,6 @@ def test_only_the_days_that_read_a_moved_input_are_built_again() -> None:
     assert moved == {date(2017, 3, 3), date(2017, 3, 4)}
 
 
-def test_an_input_day_that_was_never_published_holds_the_day_back() -> None:
-    """A missing input is not an empty one: building from it would lose rows or take an old rate."""
-    published = {TableDay("fx", date(2017, 2, 28))}
-    held = decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -2)), [DAY], published)
-    assert held == {DAY: ["bronze 2017-03-01", "fx 2017-03-01"]}
-    assert not decide.inputs_published(held[DAY]).passed
-
-
-def test_a_look_back_may_reach_before_the_first_published_day_but_not_over_a_hole() -> None:
-    """Reference data has a beginning; a hole in it may hide the rate that counts."""
-    published = {TableDay("bronze", DAY), TableDay("fx", DAY), TableDay("fx", date(2017, 2, 26))}
-    assert decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -4)), [DAY], published) == {
-        DAY: ["fx 2017-02-27", "fx 2017-02-28"]
-    }
-
-
 @pytest.mark.parametrize(("bytes_of_day", "lengths"), [(0, [45, 45]), (600, [1] * 90), (100, [5] * 18)])
 def test_chunks_keep_the_memory_of_a_long_range_flat(bytes_of_day: int, lengths: list[int]) -> None:
     """Days are cut by what their input weighs; even a huge day is a chunk, and none is lost."""
@@ -145,7 +129,6 @@ def test_a_cut_period_is_built_from_what_there_is_and_says_what_is_missing() -> 
     """A month at the edge of history is a report too, but nobody may take it for a whole one."""
     weekly = version(Reads("fact", partial=True))
     there = WEEK[:2] + WEEK[5:]
-    assert not decide.without_inputs(WEEKLY, weekly, [MONDAY], {TableDay("fact", day) for day in there})
     found = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(there, "1:1")})
     assert found is not None
     assert not found.complete
@@ -155,7 +138,6 @@ def test_a_cut_period_is_built_from_what_there_is_and_says_what_is_missing() -> 
     assert whole.complete
 
 
-def test_a_period_of_which_no_day_was_published_is_held_back() -> None:
-    """A report of nothing would look like a week without sales."""
-    held = decide.without_inputs(WEEKLY, version(Reads("fact", partial=True)), [MONDAY], set())
-    assert held == {MONDAY: [f"fact {day}" for day in WEEK]}
+def test_a_day_without_its_inputs_fails_a_gate() -> None:
+    """It is held back like any other day that is not good."""
+    assert not decide.inputs_published(["bronze 2017-03-01", "fx 2017-03-01"]).passed

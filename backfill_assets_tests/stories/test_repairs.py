@@ -18,7 +18,7 @@ import pytest
 from dagster._core.execution.backfill import BulkActionStatus
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.sensors.repairs import in_build_order
+from backfill_assets.model.graph import build_order
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.published.observed import observe
 from backfill_assets_tests.defs.small_chain import publish_chain
@@ -88,7 +88,7 @@ class Repairs:
             assert len(self.instance.get_backfills()) == ended
 
     def is_right(self) -> bool:
-        statuses = day_statuses(in_build_order([SMALL]), observe(self.lakehouse.storage, TABLES))
+        statuses = day_statuses(build_order(SMALL.steps), observe(self.lakehouse.storage, TABLES))
         return {status for days in statuses.values() for status in days.values()} == {DayStatus.FRESH}
 
     def under_way(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +18,6 @@ from backfill_assets.cli.foreground import foreground_builder, run_info, tell, t
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.cli.queries.pending_files import files_to_ingest, landed_on, not_taken_in
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError
@@ -25,8 +25,8 @@ from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.run import Options
-    from backfill_assets.cli.queries.pending_files import NotTakenIn
-    from backfill_assets.plan.foreground import StepRun
+    from backfill_assets.plan.foreground import NotTakenIn, RunPlan, RunRequest
+    from backfill_assets.plan.records import PlannedStep
     from backfill_assets.rebuild.builder import Builder
     from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
     from backfill_assets.settings import Settings
@@ -47,6 +47,9 @@ _STEPS = (
     *("downstream_rebuilt", "completion_told"),
 )
 """The steps at which a campaign can begin again; listed here so that help needs no imports."""
+
+
+_PERIODS = {"daily": "day(s)", "weekly": "week(s)", "monthly": "month(s)"}
 
 
 @dataclass(frozen=True)
@@ -140,20 +143,21 @@ def run(
     _require_options_of(context, "table", ("waves", "limits", "daemon", "roll_back_if_wrong", "first"))
     if not days_texts:
         raise click.UsageError("--days A..B is missing: which days of the tables?")
-    settings = current_settings()
+    from backfill_assets.plan.foreground import RunRequest
+
     days = sorted({day for text in days_texts for day in DayRange.parse(text)})
-    plan = _plan(settings, tables, days, upstream=upstream, downstream=downstream, force=force, version=version)
-    versions = _versions(plan, tables, version)
-    waiting = not_taken_in(settings, plan, days)
+    asked = RunRequest(tables, days, upstream=upstream, downstream=downstream, version=version, force=force)
+    settings = current_settings()
+    plan = _plan(settings, asked)
     if not as_json:
-        _say_plan(plan, days, waiting)
-    told = {"days": list(days_texts), "not_taken_in": [_waiting_json(each) for each in waiting]}
+        _say_plan(plan)
+    told = {"days": list(days_texts), "not_taken_in": [_waiting_json(each) for each in plan.not_taken_in]}
     if dry_run:
         if as_json:
-            say_json({**told, "steps": [_plan_json(step) for step in plan]})
+            say_json({**told, "steps": [_plan_json(step) for step in plan.steps]})
         return
     with ExitStack() as stack:
-        ran = _run(plan, foreground_builder(settings, stack), versions)
+        ran = _run(plan, foreground_builder(settings, stack))
     if as_json:
         say_json({**told, "steps": [asdict(step) for step in ran]})
     else:
@@ -183,85 +187,56 @@ def _is_plan(tables: Sequence[str]) -> bool:
     return len(tables) == 1 and is_plan_id(tables[0])
 
 
-def _plan(
-    settings: Settings,
-    tables: Sequence[str],
-    days: Sequence[date],
-    *,
-    upstream: bool,
-    downstream: bool,
-    force: bool,
-    version: str | None,
-) -> list[StepRun]:
+def _plan(settings: Settings, asked: RunRequest) -> RunPlan:
+    """From the logs and from the names of landed files."""
     from backfill_assets.datasets import registry
-    from backfill_assets.plan.foreground import around, later_days, planned, require_ended, with_rolled_back
-    from backfill_assets.plan.graph import earlier_days, published_days
-    from backfill_assets.plan.status import day_statuses
+    from backfill_assets.landing.landed_days import LandedSource, landed_source
+    from backfill_assets.landing.zone import LandingZone
+    from backfill_assets.plan.foreground import RunContext, plan_run
     from backfill_assets.published.observed import observe
     from backfill_assets.published.rolled_back import rollbacks
-    from backfill_assets.rebuild.decide import AS_PUBLISHED
 
-    require_ended(days, datetime.now(UTC).date())
-    for table in tables:
+    for table in asked.tables:
         registry.table(table)
-    steps = registry.steps()
-    chosen = around(steps, tables, upstream=upstream, downstream=downstream)
-    storage = open_storage(settings)
+    storage, zone = open_storage(settings), LandingZone(settings.landing)
+
+    @cache
+    def landed_for(table: str) -> LandedSource:
+        source = registry.step(table).source
+        return landed_source(zone, storage, source.name, table) if source else LandedSource()
+
     observed = observe(storage, [table.name for table in registry.tables()])
-    later = later_days(steps, chosen, days, observed) if downstream else {}
-    building = [step for step in steps if step.name in chosen]
-    there = published_days(observed)
-    earlier = earlier_days(steps, chosen, days, there, landed_on(settings, building)) if upstream else {}
-    beyond = [*days, *(day for each in (earlier, later) for found in each.values() for day in found)]
-    reached = DayRange(min(beyond), max(beyond))
-    current = day_statuses(steps, observed, reached, as_published=version == AS_PUBLISHED)
-    own = day_statuses(steps, observed, reached, as_published=True) if later or earlier else None
-    pending = files_to_ingest(settings, building, set(beyond))
-    more = {"later": later, "earlier": earlier}
-    plan = planned(steps, chosen, days, current, force=force, as_published=own, pending=pending, **more)
-    return with_rolled_back(plan, observed.states, lambda: rollbacks(storage))
+    today = datetime.now(UTC).date()
+    return plan_run(asked, RunContext(registry.steps(), observed, today, landed_for, lambda: rollbacks(storage)))
 
 
-def _versions(plan: Sequence[StepRun], tables: Sequence[str], version: str | None) -> dict[str, str | None]:
-    """The version of each step that is not built by its current one; raises for a step that does not have it."""
-    from backfill_assets.rebuild.decide import AS_PUBLISHED
+def _run(plan: RunPlan, builder: Builder) -> list[Ran]:
+    from backfill_assets.datasets import registry
+    from backfill_assets.plan.records import days_of
 
-    if version == AS_PUBLISHED:
-        return {each.step.name: version for each in plan}
-    asked = [each.step for each in plan if any(table.name in tables for table in each.step.tables)]
-    for step in asked if version is not None else ():
-        step.version(version)
-    return {step.name: version for step in asked}
-
-
-def _run(plan: Sequence[StepRun], builder: Builder, versions: Mapping[str, str | None]) -> list[Ran]:
     info = run_info("backfill run")
     ran: list[Ran] = []
-    for each in plan:
+    for each in plan.steps:
         started = time.monotonic()
-        tell_step(f"{each.step.name}: {len(each.days):,} {_periods(each)} ...")
+        tell_step(f"{each.name}: {len(each.all_days):,} {_PERIODS[each.cadence.value]} ...")
         try:
             result = builder.build(
-                each.step,
-                each.days,
+                registry.step(each.name),
+                each.all_days,
                 run=info,
-                version=versions.get(each.step.name),
-                force=each.force,
-                later=each.later | each.earlier,
+                version=each.version or None,
+                force=plan.asked.force,
+                later=days_of([*each.later, *each.earlier]),
                 progress=tell,
             )
         except KeyboardInterrupt:
-            raise _interrupted(each, ran) from None
+            raise _interrupted(each.name, ran) from None
         except BackfillError:
             _say_ran(ran)
             raise
-        ran.append(_ran(each, result, time.monotonic() - started))
+        ran.append(_ran(each.name, result, time.monotonic() - started))
         tell_step(_in_a_line(ran[-1]))
     return ran
-
-
-def _periods(each: StepRun) -> str:
-    return {"daily": "day(s)", "weekly": "week(s)", "monthly": "month(s)"}[each.step.cadence.value]
 
 
 def _in_a_line(step: Ran) -> str:
@@ -269,10 +244,10 @@ def _in_a_line(step: Ran) -> str:
     return f"{step.step}: {published:,} published, {step.unchanged:,} unchanged, in {step.seconds:.1f} s"
 
 
-def _ran(each: StepRun, result: BuildResult, seconds: float) -> Ran:
-    days = [day for day in result.days if day.table == each.step.name]
+def _ran(step: str, result: BuildResult, seconds: float) -> Ran:
+    days = [day for day in result.days if day.table == step]
     return Ran(
-        step=each.step.name,
+        step=step,
         days=len(days),
         unchanged=sum(day.reused for day in days),
         rows=sum(day.rows for day in days),
@@ -288,41 +263,50 @@ def _deduplicated(days: Sequence[BuiltDay]) -> int | None:
     return sum(counts) if counts else None
 
 
-def _interrupted(each: StepRun, ran: Sequence[Ran]) -> Interrupted:
-    before = f" Published before: {', '.join(step.step for step in ran)}." if ran else ""
+def _interrupted(step: str, ran: Sequence[Ran]) -> Interrupted:
+    before = f" Published before: {', '.join(each.step for each in ran)}." if ran else ""
     return Interrupted(
-        f"Interrupted while {each.step.name} was built: nothing of it was published.{before}\n"
+        f"Interrupted while {step} was built: nothing of it was published.{before}\n"
         "  -> Run the same command again: days that were staged are used as they are."
     )
 
 
-def _say_plan(plan: Sequence[StepRun], days: Sequence[date], waiting: Sequence[NotTakenIn]) -> None:
+def _say_plan(plan: RunPlan) -> None:
+    from backfill_assets.plan.records import days_of
+
     rows = new_table("table", "periods", "unchanged", "to build", "why", numbers=["periods", "unchanged", "to build"])
-    for each in plan:
-        counts = (f"{len(each.days):,}", f"{len(each.unchanged):,}", f"{len(each.to_build):,}")
-        rows.add_row(each.step.name, *counts, "; ".join(_why(each)))
-    say(f"{ranges(days)}, as things stand now (what is built before a table may change its inputs):", rows)
-    for each in plan:
+    for each in plan.steps:
+        to_build, periods = len(each.days), len(each.all_days)
+        rows.add_row(
+            each.name,
+            f"{periods:,}",
+            f"{periods - to_build:,}",
+            f"{to_build:,}",
+            "; ".join(_why(each, plan.asked.force)),
+        )
+    say(f"{ranges(plan.asked.days)}, as things stand now (what is built before a table may change its inputs):", rows)
+    for each in plan.steps:
         if each.later:
-            later = ranges(sorted(each.later))
-            say(f"{each.step.name}: {later} look back to these days, and are built as they were published")
+            later = ranges(days_of(each.later))
+            say(f"{each.name}: {later} look back to these days, and are built as they were published")
         if each.earlier:
-            say(f"{each.step.name}: {ranges(sorted(each.earlier))} come along: the days look back to them")
-    for files in waiting:
+            say(f"{each.name}: {ranges(days_of(each.earlier))} come along: the days look back to them")
+    for files in plan.not_taken_in:
         say(str(files))
 
 
-def _why(each: StepRun) -> list[str]:
-    from backfill_assets.plan.status import DayStatus
+def _why(each: PlannedStep, force: bool) -> list[str]:
+    from backfill_assets.plan.records import Why
+    from backfill_assets.plan.scope import status_of
 
+    raw = each.kind == "take in"
+    elsewhere = [day for day, why in each.why.items() if raw and why is Why.CODE_CHANGED]
     by_status: dict[str, list[date]] = {}
-    raw = each.step.source is not None
-    elsewhere = [day for day in each.days if raw and each.statuses[day] is DayStatus.CODE_CHANGED]
-    for day in each.to_build:
-        if day not in each.pending and day not in elsewhere:
-            by_status.setdefault("asked for" if each.force else each.statuses[day].value, []).append(day)
-    files = sum(each.pending.values())
-    why = [f"{format_count(files, 'file')} to ingest: {ranges(each.pending, most=2)}"] if files else []
+    for day, why in each.why.items():
+        if day not in each.to_ingest and day not in elsewhere:
+            by_status.setdefault("asked for" if force and not raw else status_of(why).value, []).append(day)
+    files = sum(each.to_ingest.values())
+    why = [f"{format_count(files, 'file')} to ingest: {ranges(each.to_ingest, most=2)}"] if files else []
     if elsewhere:
         why.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
     why += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]
@@ -357,14 +341,18 @@ def _waiting_json(waiting: NotTakenIn) -> dict[str, object]:
     return {"table": waiting.table, "files": files, "problem": waiting.problem}
 
 
-def _plan_json(each: StepRun) -> dict[str, object]:
+def _plan_json(each: PlannedStep) -> dict[str, object]:
+    from backfill_assets.plan.records import days_of
+    from backfill_assets.plan.scope import status_of
+
+    why = each.why
     return {
-        "step": each.step.name,
-        "cadence": each.step.cadence.value,
-        "days": {str(day): each.statuses[day].value for day in each.days},
-        "unchanged": [str(day) for day in each.unchanged],
-        "later": [str(day) for day in sorted(each.later)],
-        "earlier": [str(day) for day in sorted(each.earlier)],
-        "to_ingest": {str(day): count for day, count in each.pending.items()},
+        "step": each.name,
+        "cadence": each.cadence.value,
+        "days": {str(day): status_of(why.get(day)).value for day in each.all_days},
+        "unchanged": days_of(each.skipped),
+        "later": days_of(each.later),
+        "earlier": days_of(each.earlier),
+        "to_ingest": {str(day): count for day, count in each.to_ingest.items()},
         "rolled_back": {str(day): by.publication for day, by in each.rolled_back.items()},
     }

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from graphlib import TopologicalSorter
 from typing import Any, Protocol
 
 import dagster as dg
@@ -23,6 +22,7 @@ from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.graph import build_order
 from backfill_assets.published.observed import observe
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -45,7 +45,7 @@ class ProvidesLakehouse(Protocol):
 
 def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
     """On from the start: most wrong days are repaired before a person sees them."""
-    steps = in_build_order(datasets)
+    steps = build_order([step for dataset in datasets for step in dataset.steps])
 
     @dg.sensor(
         name=SENSOR,
@@ -119,16 +119,6 @@ def asset_graph(context: dg.SensorEvaluationContext) -> "BaseAssetGraph[Any]":
     if context.repository_def is None:
         raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
     return context.repository_def.asset_graph
-
-
-def in_build_order(datasets: Sequence[Dataset]) -> list[Step]:
-    """Every step after all that it reads."""
-    steps = {table.name: step for dataset in datasets for step in dataset.steps for table in step.tables}
-    upstream = {
-        step.name: {steps[read.table].name for version in step.versions for read in version.reads}
-        for step in steps.values()
-    }
-    return [steps[name] for name in TopologicalSorter(upstream).static_order()]
 
 
 def _in_words(decision: RepairDecision) -> Iterator[str]:

@@ -1,0 +1,251 @@
+"""The day graph: the order in which steps are built, and which days are computed from which. Pure.
+
+It knows steps and what they read. What is published comes in as days by table, and nothing here looks at a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from functools import cache
+
+from backfill_assets.days import Cadence
+from backfill_assets.model.declaration import Reads, Step, Version
+
+Days = Mapping[str, Collection[date]]
+"""Days by table; of a weekly or monthly table the first days of its periods."""
+
+
+# ---------------------------------------------------------------- steps and tables
+
+
+def build_order(steps: Collection[Step]) -> list[Step]:
+    """Each step after all that it reads in any of its versions; steps that could change places stay as they come."""
+    by_table = step_by_table(steps)
+
+    @cache
+    def depth(name: str) -> int:
+        reads = (read.table for version in by_table[name].versions for read in version.reads)
+        return 1 + max((depth(by_table[table].name) for table in reads), default=-1)
+
+    return sorted(steps, key=lambda step: depth(step.name))
+
+
+def step_by_table(steps: Iterable[Step]) -> dict[str, Step]:
+    """The step that builds each table, by the table's name."""
+    return {name: step for step in steps for name in step.table_names}
+
+
+def steps_of(steps: Iterable[Step], tables: Collection[str]) -> list[Step]:
+    """The steps that build one of ``tables``."""
+    return [step for step in steps if not set(tables).isdisjoint(step.table_names)]
+
+
+def expand_tables(
+    steps: Sequence[Step], tables: Collection[str], *, upstream: bool = False, downstream: bool = False
+) -> list[str]:
+    """``tables``, with all that they are computed from and all that is computed from them if that is asked for."""
+    wanted, reached = set(tables), set(tables)
+    for step in reversed(steps) if upstream else ():
+        if not wanted.isdisjoint(step.table_names):
+            wanted.update(step.table_names, _tables_read(step))
+    for step in steps if downstream else ():
+        if reached & _tables_read(step):
+            reached.update(step.table_names)
+    return [name for step in steps for name in step.table_names if name in wanted | reached]
+
+
+def _tables_read(step: Step) -> set[str]:
+    return {read.table for read in step.reads}
+
+
+# ---------------------------------------------------------------- one step
+
+
+def reading(step: Step, changed: Days, version: Version | None = None) -> set[date]:
+    """The periods of ``step`` that read one of the changed days, by ``version`` or the current one."""
+    # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
+    ordinals = {
+        day.toordinal() - offset
+        for read in (version.reads if version else step.reads)
+        for day in changed.get(read.table, ())
+        for offset in range(read.first, read.last + 1)
+    }
+    return set(step.cadence.starts(map(date.fromordinal, ordinals)))
+
+
+def read_by(
+    step: Step, days: Collection[date], version: Version | None = None, *, exactly: bool = False
+) -> dict[str, set[date]]:
+    """The days of every table that building ``days`` of ``step`` reads, by ``version`` or the current one.
+
+    ``exactly`` leaves out what may be absent: the days of a look back, and of a period that is read in part.
+    """
+    found: dict[str, set[date]] = {}
+    for read in version.reads if version else step.reads:
+        if not exactly or (read.first == read.last == 0 and not read.partial):
+            found.setdefault(read.table, set()).update(_days(step, read, days))
+    return found
+
+
+def _days(step: Step, read: Reads, days: Collection[date]) -> Iterable[date]:
+    # By ordinals and not through DayRange, which would take most of the time over tens of thousands of days.
+    if step.cadence is Cadence.DAILY:
+        ends = [(day.toordinal(), day.toordinal()) for day in days]
+    else:
+        ends = [(day.toordinal(), step.cadence.period(day).last.toordinal()) for day in days]
+    return map(date.fromordinal, {n for first, last in ends for n in range(first + read.first, last + read.last + 1)})
+
+
+def missing_inputs(step: Step, version: Version, days: Collection[date], published: Days) -> dict[date, list[str]]:
+    """The input days that are needed and were never published, by day.
+
+    Reference data has a beginning: days before a table's first published day are not demanded in a look back. Of what
+    is read in part, one published day in the period is enough.
+    """
+    first = {read.table: min(published.get(read.table, ()), default=date.min) for read in version.reads if days}
+    found: dict[date, list[str]] = {}
+    for day in days:
+        period = step.cadence.period(day)
+        for read in version.reads:
+            there = published.get(read.table, ())
+            absent = [each for each in read.days(period) if each not in there]
+            if read.partial and len(absent) < len(read.days(period)):
+                continue
+            needed = [each for each in absent if not (each < day and each < first[read.table])]
+            if needed:
+                found.setdefault(day, []).extend(f"{read.table} {input_day}" for input_day in needed)
+    return found
+
+
+def looks_back_to(step: Step, tables: Collection[str]) -> bool:
+    """Does a version of ``step`` read earlier days of one of ``tables``?"""
+    return any(read.first < 0 and read.table in tables for version in step.versions for read in version.reads)
+
+
+class Presence:
+    """The days that there are when a step is built: published, or built before it."""
+
+    def __init__(self, published: Days) -> None:
+        self._days = {table: set(days) for table, days in published.items()}
+
+    def add(self, step: Step, days: Iterable[date]) -> None:
+        """``days`` are built before anything that reads them."""
+        for name in step.table_names:
+            self._days.setdefault(name, set()).update(days)
+
+    def has(self, step: Step, day: date) -> bool:
+        return any(day in self._days.get(name, ()) for name in step.table_names)
+
+    def obtainable(self, step: Step, days: Collection[date]) -> set[date]:
+        """Those of ``days`` that are there, or whose inputs are."""
+        absent = [day for day in days if not self.has(step, day)]
+        held_back = absent if step.source else missing_inputs(step, step.version(), absent, self._days)
+        return set(days).difference(held_back)
+
+
+# ---------------------------------------------------------------- from step to step
+
+
+def walk_downstream(
+    steps: Sequence[Step],
+    given: Days,
+    visit: Callable[[Step, set[date], set[date]], set[date]],
+    readers: Callable[[Step, Days], set[date]] = reading,
+) -> dict[str, set[date]]:
+    """Visit ``steps`` in build order, each with its given days and its days that read what was returned before.
+
+    The days that a visit returns are those that the walk goes on from. Returns all of them, by table.
+    """
+    found: dict[str, set[date]] = {}
+    for step in steps:
+        own = {day for name in step.table_names for day in given.get(name, ())}
+        if days := visit(step, own, readers(step, found)):
+            found |= dict.fromkeys(step.table_names, days)
+    return found
+
+
+def walk_upstream(steps: Sequence[Step], reads: Callable[[Step, set[date]], Days]) -> dict[str, set[date]]:
+    """The days of each step that steps after it read. ``reads`` is asked what a step reads, of which days are read."""
+    needed: dict[str, set[date]] = {}
+    found: dict[str, set[date]] = {}
+    for step in reversed(steps):
+        days = set(step.cadence.starts(day for name in step.table_names for day in needed.get(name, ())))
+        if days:
+            found[step.name] = days
+        for table, read in reads(step, days).items():
+            needed.setdefault(table, set()).update(read)
+    return found
+
+
+def upstream(
+    steps: Sequence[Step], target: Step, days: Collection[date], *, exactly: bool = False
+) -> dict[str, set[date]]:
+    """All that ``days`` of ``target`` are computed from, by step; ``steps`` are in build order."""
+
+    def reads(step: Step, needed: set[date]) -> Days:
+        return read_by(step, days if step.name == target.name else needed, exactly=exactly)
+
+    return walk_upstream(steps, reads)
+
+
+def later_readers(steps: Sequence[Step]) -> dict[str, dict[str, int]]:
+    """By table, the steps that look back to it or to what is computed from it, and for how many days at most.
+
+    ``steps`` are in build order. A step that looks back twice on its way has the sum of both.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for step in reversed(steps):
+        beyond = {reader: days for name in step.table_names for reader, days in found.get(name, {}).items()}
+        for read in step.reads:
+            readers = found.setdefault(read.table, {})
+            reached = {name: days - read.first for name, days in beyond.items()}
+            for name, days in (reached | ({step.name: -read.first} if read.first < 0 else {})).items():
+                readers[name] = max(days, readers.get(name, 0))
+    return {table: dict(sorted(readers.items())) for table, readers in found.items() if readers}
+
+
+def earlier_days(
+    steps: Sequence[Step], tables: Collection[str], days: Collection[date], published: Days, landed: Days
+) -> dict[str, set[date]]:
+    """The days before ``days`` that ``tables`` look back to, of those tables themselves, by step.
+
+    Only those that there can be: raw days with files (``landed``, by raw table), and days whose inputs are published or
+    come along; back to the first gap, since a gap in a look back holds back what looks over it. ``steps`` are in build
+    order. Without them the first days of a range have no rates to be converted by.
+    """
+    building, there = steps_of(steps, tables), Presence(published)
+    asked = {step.name: set(step.cadence.starts(days)) for step in building}
+    for step in building:
+        there.add(step, asked[step.name])
+    needed = walk_upstream(building, lambda step, days: _looked_back_to(step, asked[step.name], days))
+    found: dict[str, set[date]] = {}
+    for step in building:
+        wanted = needed.get(step.name, set()) - asked[step.name]
+        possible = wanted.intersection(landed.get(step.name, ())) if step.source else there.obtainable(step, wanted)
+        if unbroken := _unbroken(step, asked[step.name], possible, there):
+            found[step.name] = unbroken
+            there.add(step, unbroken)
+    return found
+
+
+def _looked_back_to(step: Step, asked: Collection[date], needed: set[date]) -> dict[str, set[date]]:
+    """What ``asked`` periods look back to, of the days before them, and all that further ``needed`` days read."""
+    found = read_by(step, needed.difference(asked))
+    for read in step.reads:
+        if read.first < 0:
+            periods = list(map(step.cadence.period, asked))
+            before = {day for period in periods for day in read.days(period) if day < period.first}
+            found.setdefault(read.table, set()).update(before)
+    return found
+
+
+def _unbroken(step: Step, asked: Collection[date], possible: Collection[date], there: Presence) -> set[date]:
+    """Those of ``possible`` that no day lies behind which can neither be built nor is published."""
+    found: set[date] = set()
+    for start in asked:
+        day = step.cadence.start(start - timedelta(days=1))
+        while day in possible or there.has(step, day):
+            found.add(day)
+            day = step.cadence.start(day - timedelta(days=1))
+    return found.intersection(possible)
