@@ -3,7 +3,6 @@
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Protocol
 
 import dagster as dg
 
@@ -28,12 +27,14 @@ from backfill_assets.defs.private_dagster import (
     BACKFILL_ID_TAG,
     AssetCheckEvaluationTargetMaterializationData,
 )
+from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.plan.graph import later_readers, looks_back_to
-from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed
 from backfill_assets.text import format_ranges
 
 LATE_DAYS_TAG = "backfill/late_days"
@@ -50,35 +51,6 @@ class BuildOptions(dg.Config):
 
     version: str = ""
     force: bool = False
-
-
-class BuildsDays(Protocol):
-    """What an asset asks of :class:`backfill_assets.rebuild.builder.Builder`."""
-
-    def build(
-        self,
-        step: Step,
-        days: Sequence[date],
-        *,
-        run: RunInfo,
-        version: str | None,
-        force: bool,
-        progress: Callable[[str], None],
-    ) -> BuildResult: ...
-
-
-class ProvidesBuilder(Protocol):
-    """The resource ``backfill``: what an asset needs to build days."""
-
-    def lakehouse(self) -> str: ...
-
-    def builder(self) -> BuildsDays: ...
-
-    def resume(self, work: Callable[[], BuildResult], say: Callable[[str], None]) -> BuildResult: ...
-
-    def landing(self) -> LandingZone: ...
-
-    def run_info(self, run: dg.DagsterRun) -> RunInfo: ...
 
 
 def step_assets(
@@ -106,9 +78,7 @@ def step_assets(
         can_subset=False,
         pool=pool,
     )
-    def build_days(
-        context: dg.AssetExecutionContext, config: BuildOptions, backfill: dg.ResourceParam[ProvidesBuilder]
-    ) -> Iterator[Event]:
+    def build_days(context: dg.AssetExecutionContext, config: BuildOptions, backfill: Backfill) -> Iterator[Event]:
         try:
             _build_earlier_days(context, step, steps, backfill)
             result = _build(context, step, config, backfill)
@@ -117,23 +87,21 @@ def step_assets(
             raise gate_failure(error) from None
         except BackfillError as error:
             raise plain_failure(error) from None
-        _tell_stale_later_days(context, backfill.lakehouse(), readers, result)
+        _tell_stale_later_days(context, backfill.storage, readers, result)
         yield from _published(context, step, result, lineage)
 
     return build_days
 
 
-def _build(
-    context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: ProvidesBuilder
-) -> BuildResult:
-    require_own_lakehouse(context.instance, backfill.lakehouse())
+def _build(context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: Backfill) -> BuildResult:
+    require_own_lakehouse(context.instance, backfill.storage)
     days = _requested_days(context)
 
     def build() -> BuildResult:
         return backfill.builder().build(
             step,
             days,
-            run=backfill.run_info(context.run),
+            run=run_info(context.run),
             version=config.version or context.run.tags.get(VERSION_TAG),
             force=config.force or FORCE_TAG in context.run.tags,
             progress=context.log.info,
@@ -143,12 +111,12 @@ def _build(
 
 
 def _build_earlier_days(
-    context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: ProvidesBuilder
+    context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill
 ) -> None:
     """Days that the run looks back to and that were never built; ``partition_statuses`` reports them to Dagster."""
-    require_own_lakehouse(context.instance, backfill.lakehouse())
+    require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context), _built_together(context)
-    found = missing_earlier_days(step, steps, tables, days, backfill.lakehouse(), backfill.landing())
+    found = missing_earlier_days(step, steps, tables, days, backfill.storage, LandingZone(backfill.settings.landing))
     if not found:
         return
     context.log.info(
@@ -156,7 +124,7 @@ def _build_earlier_days(
     )
     try:
         backfill.builder().build(
-            step, found, run=backfill.run_info(context.run), version=None, force=False, progress=context.log.info
+            step, found, run=run_info(context.run), version=None, force=False, progress=context.log.info
         )
     except DaysFailed as error:
         # No check is evaluated for them: they are not partitions of this run.
@@ -237,14 +205,14 @@ def _materializations(
 
 
 def _tell_stale_later_days(
-    context: dg.AssetExecutionContext, lakehouse: str, readers: Sequence[Step], result: BuildResult
+    context: dg.AssetExecutionContext, storage: Storage, readers: Sequence[Step], result: BuildResult
 ) -> None:
     """Report days that look back to this run's and are stale now: as metadata, since the run has no events for them."""
     selected = context.job_def.asset_layer.selected_asset_keys
     days = {parse_day(key) for key in context.partition_keys}
     built_too = {each.name: days for each in readers if dg.AssetKey(each.name) in selected}
     try:
-        found = later_days_metadata(lakehouse, readers, result.days, built_too)
+        found = later_days_metadata(storage, readers, result.days, built_too)
     except BackfillError as error:
         context.log.warning(f"Which later days are stale now is not known, the lakehouse was busy: {error}")
         return

@@ -17,7 +17,7 @@ def missing_earlier_days(
     steps: Sequence[Step],
     tables: Collection[str],
     days: Collection[date],
-    lakehouse: str,
+    storage: Storage,
     zone: LandingZone,
 ) -> list[date]:
     """The days of ``step`` that ``tables`` look back to from ``days``, that can be built and never were.
@@ -29,7 +29,7 @@ def missing_earlier_days(
         return []
     building = [each for each in steps if any(table.name in tables for table in each.tables)]
     names = sorted({*_tables(building), *(read.table for each in building for read in _reads(each))})
-    published = published_days(observe(Storage(lakehouse), names))
+    published = published_days(observe(storage, names))
     found = earlier_days(steps, tables, days, published, _landed(zone, building)).get(step.name, set())
     return sorted(day for day in found if (step.name, str(day)) not in published)
 

@@ -31,7 +31,7 @@ def later_days_text(table: str, readers: Mapping[str, int]) -> str:
 
 
 def later_days_metadata(
-    lakehouse: str, readers: Sequence[Step], built: Iterable[BuiltDay], built_too: Mapping[str, Collection[date]]
+    storage: Storage, readers: Sequence[Step], built: Iterable[BuiltDay], built_too: Mapping[str, Collection[date]]
 ) -> dict[tuple[str, date], str]:
     """By table and day of ``built``, which days of ``readers`` use its rows and are stale now; reads logs only."""
     changed: dict[str, set[date]] = {}
@@ -42,7 +42,7 @@ def later_days_metadata(
         return {}
     tables = {table.name for step in readers for table in step.tables}
     reads = {read.table for step in readers for version in step.versions for read in version.reads}
-    observed = observe(Storage(lakehouse), sorted(tables | reads))
+    observed = observe(storage, sorted(tables | reads))
     stale = stale_later_days(readers, observed, changed, built_too)
     told: dict[tuple[str, date], str] = {}
     for step in (step for step in readers if step.name in stale):

@@ -7,10 +7,9 @@ rest. Until the job has looked at a new publication, its watchdog is shown as no
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Protocol
 
 import dagster as dg
 from pydantic import Field
@@ -20,6 +19,7 @@ from backfill_assets.defs.events import plain_failure, rules_table
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.specs import WATCHDOG
 from backfill_assets.errors import BackfillError, InvalidRequest
@@ -43,23 +43,6 @@ class WatchOptions(dg.Config):
     tables: list[str] = Field(default_factory=list)
 
 
-class LooksAtDays(Protocol):
-    """What the job asks of :class:`backfill_assets.upkeep.watch.Watch`."""
-
-    log: PublicationLog
-
-    def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]: ...
-
-
-class ProvidesWatch(Protocol):
-    """The resource ``backfill``: what the job asks of it."""
-
-    def lakehouse(self) -> str: ...
-
-    def watch(self) -> LooksAtDays | None:
-        """None as long as nothing was published."""
-
-
 @dataclass(frozen=True)
 class Watched:
     """A table that is watched, and its partitions."""
@@ -80,7 +63,7 @@ def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
 
     @dg.op(name=STEP, out={}, description="Reads published days again, and evaluates the watchdog of each.")
     def look(
-        context: dg.OpExecutionContext, config: WatchOptions, backfill: dg.ResourceParam[ProvidesWatch]
+        context: dg.OpExecutionContext, config: WatchOptions, backfill: Backfill
     ) -> Iterator[dg.AssetCheckEvaluation]:
         try:
             yield from _look(context, config, known, backfill)
@@ -112,13 +95,13 @@ def watchdog_key(table: str) -> dg.AssetCheckKey:
 
 
 def _look(
-    context: dg.OpExecutionContext, config: WatchOptions, known: Mapping[str, Watched], backfill: ProvidesWatch
+    context: dg.OpExecutionContext, config: WatchOptions, known: Mapping[str, Watched], backfill: Backfill
 ) -> Iterator[dg.AssetCheckEvaluation]:
     watch = backfill.watch()
     if watch is None:
         context.log.info("Nothing was published yet.")
         return
-    require_own_lakehouse(context.instance, backfill.lakehouse())
+    require_own_lakehouse(context.instance, backfill.storage)
     newest = watch.log.head().version
     chosen = _configured(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
     for days, tables in _same_days(known, chosen).items():

@@ -10,8 +10,7 @@ import pytest
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from backfill_assets.defs.location import code_location
-from backfill_assets.landing.zone import LandingZone
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -22,18 +21,6 @@ FRIDAY, SATURDAY, SUNDAY, TUESDAY = (date(2017, 3, day) for day in (3, 4, 5, 7))
 RATES = ("raw_fx_rates", "bronze_fx_rates")
 
 
-class Landed(FakeBackfill):
-    """The resource ``backfill`` over a landing zone and a lakehouse without a JVM."""
-
-    home: str
-
-    def lakehouse(self) -> str:
-        return f"{self.home}/lakehouse"
-
-    def landing(self) -> LandingZone:
-        return LandingZone(Path(self.home) / "landing")
-
-
 def ran(home: Path, instance: dg.DagsterInstance, *tables: str, fake: FakeBuilder | None = None) -> FakeBuilder:
     """Sunday to Tuesday of ``tables``; rates have landed on Friday and Saturday."""
     for day in (FRIDAY, SATURDAY):
@@ -41,7 +28,7 @@ def ran(home: Path, instance: dg.DagsterInstance, *tables: str, fake: FakeBuilde
         file.parent.mkdir(parents=True)
         file.write_bytes(b"")
     builder = fake or FakeBuilder()
-    defs = code_location([SMALL], {"backfill": Landed(fake=builder, home=str(home))})
+    defs = code_location([SMALL], fake_resources(builder, home))
     defs.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
         tags={ASSET_PARTITION_RANGE_START_TAG: str(SUNDAY), ASSET_PARTITION_RANGE_END_TAG: str(TUESDAY)},

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.events import day_metadata, evaluation, gate_failure, late_days
-from backfill_assets.defs.provenance import launched_by
+from backfill_assets.defs.resources import launched_by
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets_tests.defs.fake_builder import built_day

@@ -10,7 +10,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 
 from backfill_assets.defs.later_days import LATER_DAYS, STALE_LATER_DAYS
 from backfill_assets.defs.location import code_location
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -21,26 +21,17 @@ RATES, FACT = "bronze_fx_rates", "fact_sales_transactions"
 DAY, LAST = "2017-03-04", "2017-03-06"
 
 
-class Rated(FakeBackfill):
-    """The resource ``backfill`` over a lakehouse without a JVM."""
-
-    path: str
-
-    def lakehouse(self) -> str:
-        return self.path
-
-
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
     """Three days of everything."""
-    found = SmallLakehouse(tmp_path)
+    found = SmallLakehouse(tmp_path / "lakehouse")
     publish_chain(found, "p", [DAY, "2017-03-05", LAST])
     return found
 
 
 @pytest.fixture
-def defs(lakehouse: SmallLakehouse) -> dg.Definitions:
-    return code_location([SMALL], {"backfill": Rated(fake=FakeBuilder(), path=lakehouse.storage.root)})
+def defs(lakehouse: SmallLakehouse, tmp_path: Path) -> dg.Definitions:
+    return code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
 
 
 def ran(defs: dg.Definitions, instance: dg.DagsterInstance, *tables: str) -> dg.ExecuteInProcessResult:
@@ -71,16 +62,16 @@ def test_a_table_says_where_it_is_launched_that_later_days_use_it(defs: dg.Defin
 
 
 def test_a_run_says_which_later_days_it_leaves_stale(
-    defs: dg.Definitions, lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
+    defs: dg.Definitions, lakehouse: SmallLakehouse, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Each with the command; those that the same run builds are not among them."""
     assert told(ran(defs, dagster_instance, RATES), RATES) == "", "nothing has changed"
     publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
-    defs = code_location([SMALL], {"backfill": Rated(fake=FakeBuilder(), path=lakehouse.storage.root)})
+    defs = code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
     alone = told(ran(defs, dagster_instance, RATES), RATES)
     assert f"{FACT} {DAY}..{LAST} use the rows of this day and are stale now" in alone
     assert f'backfill run {FACT} --downstream --version "as published" --days {DAY}..{LAST}' in alone
-    defs = code_location([SMALL], {"backfill": Rated(fake=FakeBuilder(), path=lakehouse.storage.root)})
+    defs = code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
     together = told(ran(defs, dagster_instance, RATES, FACT, "fact_daily_revenue"), RATES)
     assert f"{FACT} 2017-03-05..{LAST} use" in together
 

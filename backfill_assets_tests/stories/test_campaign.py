@@ -18,7 +18,6 @@ from backfill_assets.defs.campaigns.launch import ROLLED_BACK
 from backfill_assets.defs.campaigns.shadow import shadow_key
 from backfill_assets.defs.campaigns.steps import PLANNED, SENSOR, step_key
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
@@ -33,6 +32,7 @@ from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import announce, delivered_keys, due_notices
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import staged_in
+from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
 from backfill_assets_tests.workshop import Workshop
@@ -40,23 +40,11 @@ from backfill_assets_tests.workshop import Workshop
 WAVES = Shares.parse("20%,100%")
 
 
-class WorkshopBackfill(Backfill):
-    """The real resource, with the Spark session of the tests."""
-
-    workshop: dg.ResourceDependency[Workshop]
-
-    def builder(self) -> object:  # type: ignore[override]
-        return self.workshop.builder
-
-
 @pytest.fixture
 def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
-    settings = wrong.settings
-    spark = SharedSpark(settings=settings)
-    resource = WorkshopBackfill(settings=settings, spark=spark, workshop=wrong)
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
-        yield DagsterDaemon(code_location(datasets(), {"spark": spark, "backfill": resource}), instance, SENSOR)
+        yield DagsterDaemon(code_location(datasets(), workshop_resources(wrong)), instance, SENSOR)
 
 
 def planned(workshop: Workshop) -> Plan:

@@ -1,53 +1,35 @@
 """Two assets beside the nine steps of a campaign: to plan and start it in the UI, and to roll it back."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
 
 import dagster as dg
 from pydantic import Field
 
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.run import Options
 from backfill_assets.campaign.undo import Undone, plan_undo
 from backfill_assets.campaign.undo_request import carry_out_undo
 from backfill_assets.defs.campaigns.steps import CAMPAIGNS, GROUP, PLANNED, step_key
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.plans import is_plan_id
 from backfill_assets.plan.basis import PlanDrift
+from backfill_assets.plan.keep import look_again, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
 from backfill_assets.plan.text import headline, markdown
 from backfill_assets.plan.waves import Shares
-from backfill_assets.publication.outbox import Sender, deliver
+from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.rollback import newest_of
-from backfill_assets.publication.senders import log_writer
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publication.senders import log_writer, sender_of
 
 ROLLED_BACK = dg.AssetKey([GROUP, "rolled_back"])
-
-
-class StartsCampaigns(Protocol):
-    """The resource ``backfill``: what is asked of it here."""
-
-    def lakehouse(self) -> str: ...
-
-    def plan(self, asked: PlanRequest, expected: Sequence[str]) -> tuple[Plan, datetime]: ...
-
-    def plan_again(self, id: str) -> tuple[Plan, PlanDrift, datetime]: ...
-
-    def require_carried_out(self, plan: Plan, *, started: bool) -> None: ...
-
-    def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun: ...
-
-    def publications(self) -> PublicationLog | None: ...
-
-    def sender(self, write: Callable[[str], None]) -> Sender: ...
 
 
 class PlanConfig(dg.Config):
@@ -83,9 +65,9 @@ def _planned() -> dg.AssetsDefinition:
         "With `start: true` the daemon carries it out until it waits for approval.",
     )
     def planned(
-        context: dg.AssetExecutionContext, config: PlanConfig, backfill: dg.ResourceParam[StartsCampaigns]
+        context: dg.AssetExecutionContext, config: PlanConfig, backfill: Backfill
     ) -> dg.MaterializeResult[None]:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+        require_own_lakehouse(context.instance, backfill.storage)
         try:
             found, moved, now = _plan(config, backfill)
             if config.start:
@@ -104,14 +86,14 @@ def _planned() -> dg.AssetsDefinition:
     return planned
 
 
-def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, PlanDrift | None, datetime]:
+def _plan(config: PlanConfig, backfill: Backfill) -> tuple[Plan, PlanDrift | None, datetime]:
     if is_plan_id(config.target):
         if config.expect or config.days or config.version:
             raise InvalidRequest(
                 f"{config.target} is kept and does not change.",
                 hint="Leave days, version and expect empty, or name the table as target to plan anew.",
             )
-        return backfill.plan_again(config.target)
+        return look_again(backfill.settings, config.target)
     asked = PlanRequest(
         target=config.target,
         days=config.days,
@@ -119,13 +101,13 @@ def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, PlanDrif
         scope=config.scope,
         force=config.force,
     )
-    found, now = backfill.plan(asked, config.expect)
+    found, now = plan_and_keep(backfill.settings, asked, config.expect)
     return found, None, now
 
 
-def _start(found: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: StartsCampaigns) -> None:
+def _start(found: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill) -> None:
     at = backfill.campaign(campaign_of(found.id), context.run, context.log.info)
-    backfill.require_carried_out(found, started=at.state.started)
+    require_carried_out(backfill.settings, found, started=at.state.started)
     shares, limits = Shares.parse(config.waves), Limits.parse(config.limits)
     at.start(Options(shares, limits, daemon=True, roll_back_if_wrong=config.roll_back_if_wrong))
 
@@ -140,10 +122,8 @@ def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.Asset
         description="Undo. Puts back all tables of the campaign at once; days that moved since its cut-over are staged "
         "again first. Can be undone itself: `backfill rollback` with the publication that it names.",
     )
-    def rolled_back(
-        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[StartsCampaigns]
-    ) -> dg.MaterializeResult[None]:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+    def rolled_back(context: dg.AssetExecutionContext, backfill: Backfill) -> dg.MaterializeResult[None]:
+        require_own_lakehouse(context.instance, backfill.storage)
         try:
             done = _undo(context, backfill)
         except BackfillError as error:
@@ -164,10 +144,10 @@ def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.Asset
     return rolled_back
 
 
-def _undo(context: dg.AssetExecutionContext, backfill: StartsCampaigns) -> Undone:
+def _undo(context: dg.AssetExecutionContext, backfill: Backfill) -> Undone:
     at = backfill.campaign(context.partition_key, context.run, context.log.info)
     lake = at.builder.lake
     plan = plan_undo(lake, newest_of(lake.publisher, at.campaign))
     done = carry_out_undo(lake, plan, at.run, context.log.info)
-    deliver(lake.publisher, backfill.sender(log_writer(context.log)))
+    deliver(lake.publisher, sender_of(backfill.settings.notices, log_writer(context.log)))
     return done

@@ -5,17 +5,16 @@ held back has no materialization: its run fails with the reason.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Protocol
 
 import dagster as dg
 
 from backfill_assets.campaign.breaker_input import held_back_lines
-from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.days import Cadence, parse_day
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.partitions import Chain, partition_mapping
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.declaration import Step
@@ -31,14 +30,6 @@ _BEFORE: Mapping[Cadence, Collection[Cadence]] = {
     Cadence.MONTHLY: {Cadence.DAILY, Cadence.MONTHLY},
 }
 """What is staged, or adopted, before the tables of a cadence."""
-
-
-class StagesCampaigns(Protocol):
-    """The resource ``backfill``: what a run of a campaign asks of it."""
-
-    def campaign(self, campaign: str, run: dg.DagsterRun, progress: Callable[[str], None]) -> CampaignRun: ...
-
-    def resume(self, work: Callable[[], list[ShadowedStep]], say: Callable[[str], None]) -> list[ShadowedStep]: ...
 
 
 def shadow_key(table: str) -> dg.AssetKey:
@@ -69,9 +60,7 @@ def _shadow_of(
         can_subset=True,
         pool=pool,
     )
-    def stage_days(
-        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[StagesCampaigns]
-    ) -> Iterator[dg.AssetMaterialization]:
+    def stage_days(context: dg.AssetExecutionContext, backfill: Backfill) -> Iterator[dg.AssetMaterialization]:
         try:
             done = _staged(context, cadence, backfill)
         except BackfillError as error:
@@ -99,7 +88,7 @@ def _spec(table: str, step: Step, cadences: Mapping[str, Cadence]) -> dg.AssetSp
     )
 
 
-def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: StagesCampaigns) -> list[ShadowedStep]:
+def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: Backfill) -> list[ShadowedStep]:
     tags = context.run.tags
     if TIMELINE_TAG not in tags or not tags.get(WAVE_TAG, "").isdigit():
         raise InvalidRequest(

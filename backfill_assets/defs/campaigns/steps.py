@@ -5,16 +5,17 @@ tick reads the journal again, finds what is under way, and launches what is miss
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import dagster as dg
 
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.steps import SituationOf, do_step
+from backfill_assets.campaign.steps import do_step
 from backfill_assets.campaign.text import markdown
 from backfill_assets.defs.campaigns.shadow import TIMELINE_TAG, WAVE_TAG, shadow_key
 from backfill_assets.defs.events import plain_failure
@@ -23,13 +24,15 @@ from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import is_alive, is_backfill_alive
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import RETRY_NUMBER_TAG, SENSOR_NAME_TAG, BaseAssetGraph
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaigns
 from backfill_assets.plan.durations import band, spent_by_step, time_of
-from backfill_assets.publication.outbox import NoticeDelivery, Sender
-from backfill_assets.publication.senders import log_writer
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.plan.observe import observe_context_of
+from backfill_assets.publication.outbox import deliver
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.senders import log_writer, sender_of
 
 GROUP, SENSOR = "campaign", "campaigns"
 PLANNED = dg.AssetKey([GROUP, "planned"])
@@ -57,24 +60,6 @@ _WITH_SPARK = {
     CampaignStep.CUT_OVER,
     CampaignStep.DOWNSTREAM,
 }
-
-
-class CarriesCampaigns(Protocol):
-    """The resource ``backfill``: what campaigns ask of it."""
-
-    def lakehouse(self) -> str: ...
-
-    def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun: ...
-
-    def campaigns(self) -> Sequence[str]: ...
-
-    def situation_of(self) -> SituationOf: ...
-
-    def sender(self, write: Callable[[str], None]) -> Sender: ...
-
-    def deliver_due(self, write: Callable[[str], None]) -> NoticeDelivery: ...
-
-    def publications(self) -> PublicationLog | None: ...
 
 
 def step_key(step: CampaignStep) -> dg.AssetKey:
@@ -107,10 +92,8 @@ def _step_asset(
     )
 
     @dg.multi_asset(name=f"{GROUP}_{step.value}", specs=[spec], partitions_def=CAMPAIGNS, pool=pool)
-    def do(
-        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[CarriesCampaigns]
-    ) -> Iterator[dg.MaterializeResult[None]]:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+    def do(context: dg.AssetExecutionContext, backfill: Backfill) -> Iterator[dg.MaterializeResult[None]]:
+        require_own_lakehouse(context.instance, backfill.storage)
         at = backfill.campaign(context.partition_key, context.run, context.log.info)
         try:
             if WAVE_TAG in context.run.tags:
@@ -156,7 +139,7 @@ def _judge_wave(at: CampaignRun, wave: int) -> None:
 
 
 def _done_in_order(
-    at: CampaignRun, step: CampaignStep, context: dg.AssetExecutionContext, backfill: CarriesCampaigns
+    at: CampaignRun, step: CampaignStep, context: dg.AssetExecutionContext, backfill: Backfill
 ) -> dict[str, Any]:
     """The step's report. A step that is done is not done again; a step whose turn has not come is refused."""
     course = at.state
@@ -168,7 +151,8 @@ def _done_in_order(
     move = at.next()
     if move.step is not step:
         raise InvalidRequest(f"{at.campaign}: {step.value} has to wait: {move.reason}.")
-    return do_step(at, step, backfill.sender(log_writer(context.log)), backfill.situation_of())
+    sender = sender_of(backfill.settings.notices, log_writer(context.log))
+    return do_step(at, step, sender, partial(observe_context_of, backfill.settings))
 
 
 def approves(tags: Mapping[str, str]) -> bool:
@@ -187,14 +171,13 @@ def campaign_sensor() -> dg.SensorDefinition:
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def campaigns(
-        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[CarriesCampaigns]
-    ) -> dg.SensorResult | dg.SkipReason:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+    def move_campaigns(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+        require_own_lakehouse(context.instance, backfill.storage)
         if context.repository_def is None:
             raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
-        undelivered = backfill.deliver_due(log_writer(context.log)).failed
-        names = backfill.campaigns()
+        sender = sender_of(backfill.settings.notices, log_writer(context.log))
+        undelivered = deliver(Publisher(backfill.storage), sender).failed
+        names = campaigns(backfill.storage)
         if new := sorted(set(names) - set(context.instance.get_dynamic_partitions(str(CAMPAIGNS.name)))):
             # A run can only be asked for when its partition is there: that is the next tick.
             return dg.SensorResult(dynamic_partitions_requests=[CAMPAIGNS.build_add_request(new)])
@@ -202,7 +185,7 @@ def campaign_sensor() -> dg.SensorDefinition:
         moves = [_moved(context.instance, graph, backfill.campaign(name, None, context.log.info)) for name in names]
         return _result([*moves, *(_Moved(f"notice {key}", f"not delivered: {why}") for key, why in undelivered)])
 
-    return campaigns
+    return move_campaigns
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ published and shown as missing or failed. A rollback has the same effect, and a 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 from uuid import NAMESPACE_URL, uuid5
 
 import dagster as dg
@@ -22,6 +21,7 @@ from backfill_assets.defs.private_dagster import (
     AssetCheckEvaluationTargetMaterializationData,
     DagsterEvent,
 )
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.publication_log.log import PublicationLog
@@ -36,15 +36,6 @@ _PATIENCE = timedelta(minutes=10)
 PartitionStatuses = Mapping[tuple[str, str], str]
 
 
-class ProvidesPublications(Protocol):
-    """The resource ``backfill``: what this sensor asks of it."""
-
-    def lakehouse(self) -> str: ...
-
-    def publications(self) -> PublicationLog | None:
-        """The publication log; None as long as nothing was published."""
-
-
 def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefinition:
     """Launches nothing; it is on from the start, because what Dagster shows must be true."""
 
@@ -57,13 +48,11 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
         minimum_interval_seconds=_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def partition_statuses(
-        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[ProvidesPublications]
-    ) -> dg.SensorResult | dg.SkipReason:
+    def partition_statuses(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
         log = backfill.publications()
         if log is None:
             return dg.SkipReason("Nothing was published yet.")
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+        require_own_lakehouse(context.instance, backfill.storage)
         found = put_statuses_right(context.instance, log, tables, settled=int(context.cursor or -1))
         told = len(found.published) + len(found.withdrawn)
         reason = f"Reported {told} day(s) to Dagster." if told else "Partition statuses and publication log agree."

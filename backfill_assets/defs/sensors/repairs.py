@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from graphlib import TopologicalSorter
-from typing import Any, Protocol
+from typing import Any
 
 import dagster as dg
 
@@ -17,6 +17,7 @@ from backfill_assets.defs.instance.under_way import busy_days
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG, BaseAssetGraph, PartitionKeyFilter
 from backfill_assets.defs.private_dagster import AssetCheckExecutionRecordStatus as Status
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import GATES
 from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
 from backfill_assets.errors import InvalidRequest
@@ -37,12 +38,6 @@ _NEWEST = 1000
 TableDay = tuple[str, date]
 
 
-class ProvidesLakehouse(Protocol):
-    """The resource ``backfill``: what the sensor asks of it."""
-
-    def lakehouse(self) -> str: ...
-
-
 def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
     """On from the start: most wrong days are repaired before a person sees them."""
     steps = in_build_order(datasets)
@@ -58,11 +53,9 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def repairs(
-        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[ProvidesLakehouse]
-    ) -> dg.SkipReason | dg.SensorResult:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
-        decision = decide(context.instance, backfill.lakehouse(), steps, partitions)
+    def repairs(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SkipReason | dg.SensorResult:
+        require_own_lakehouse(context.instance, backfill.storage)
+        decision = decide(context.instance, backfill.storage, steps, partitions)
         for repair in decision.launch:
             launch(context.instance, asset_graph(context), repair)
         told = list(_in_words(decision))
@@ -74,12 +67,11 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
 
 
 def decide(
-    instance: dg.DagsterInstance, lakehouse: str, steps: Sequence[Step], partitions: Mapping[str, Partitions]
+    instance: dg.DagsterInstance, storage: Storage, steps: Sequence[Step], partitions: Mapping[str, Partitions]
 ) -> RepairDecision:
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
     busy = busy_days(instance, partitions)
     earlier = list(_earlier(instance))
-    storage = Storage(lakehouse)
     observed = observe(storage, partitions)
     forced = {(table, day) for table, day, reason, _ in earlier if reason == StaleReason.WATCHDOG.value}
     return repairs_needed(

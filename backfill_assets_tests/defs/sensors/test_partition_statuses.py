@@ -20,7 +20,7 @@ from backfill_assets.defs.sensors.partition_statuses import (
 from backfill_assets.defs.specs import GATES
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.defs.conftest import Run, materialized
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 
@@ -153,7 +153,7 @@ def test_the_sensor_looks_at_each_publication_once(
     """It is on without anybody turning it on, so it must cost next to nothing and must never launch a run."""
     sensor = partition_status_sensor(PARTITIONS)
     assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
-    resources = {"backfill": FakeBackfill(fake=builder)}
+    resources = fake_resources(builder)
 
     def tick(cursor: str | None) -> dg.SensorExecutionData:
         with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:

@@ -22,10 +22,10 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.upkeep.watch import WatchedDay
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
-from backfill_assets_tests.defs.test_watchdogs import FakeWatch
+from backfill_assets_tests.defs.test_watchdogs import fake_watch
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -33,38 +33,25 @@ pytestmark = pytest.mark.story
 DAY, OTHER = "2017-03-04", "2017-03-06"
 
 
-class Repairing(FakeBackfill):
-    """The resource ``backfill`` over a lakehouse without a JVM."""
-
-    path: str
-    watching: dg.ResourceDependency[FakeWatch]
-
-    def lakehouse(self) -> str:
-        return self.path
-
-    def watch(self) -> FakeWatch:
-        return self.watching
-
-
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return SmallLakehouse(tmp_path)
+    return SmallLakehouse(tmp_path / "lakehouse")
 
 
 class World:
     """A lakehouse, an instance, and a sensor that is evaluated as the daemon does."""
 
-    def __init__(self, lakehouse: SmallLakehouse, instance: dg.DagsterInstance, path: Path) -> None:
+    def __init__(self, lakehouse: SmallLakehouse, instance: dg.DagsterInstance, home: Path) -> None:
         self.lakehouse, self.instance = lakehouse, instance
-        self.watch = FakeWatch(lakehouse.publisher.log)
-        self.backfill = Repairing(fake=FakeBuilder(log=lakehouse.publisher.log), path=str(path), watching=self.watch)
-        self.defs = code_location([SMALL], {"backfill": self.backfill})
+        self.watch = fake_watch(lakehouse)
+        self.resources = fake_resources(FakeBuilder(log=lakehouse.publisher.log, watch=self.watch), home)
+        self.defs = code_location([SMALL], self.resources)
 
     def tick(self) -> str:
         sensor = repair_sensor([SMALL], table_partitions([SMALL]))
         repository = self.defs.get_repository_def()
         with dg.build_sensor_context(
-            instance=self.instance, repository_def=repository, resources={"backfill": self.backfill}
+            instance=self.instance, repository_def=repository, resources=self.resources
         ) as context:
             return str(sensor.evaluate_tick(context).skip_message)
 
