@@ -7,10 +7,8 @@ from datetime import date
 import dagster as dg
 
 from backfill_assets.days import parse_day
-from backfill_assets.defs.column_lineage import lineage_metadata
-from backfill_assets.defs.earlier_days import missing_earlier_days
+from backfill_assets.defs.columns import lineage_metadata
 from backfill_assets.defs.events import (
-    day_metadata,
     evaluation,
     gate_failure,
     late_days,
@@ -19,7 +17,8 @@ from backfill_assets.defs.events import (
     table_line,
 )
 from backfill_assets.defs.instance.guard import require_own_lakehouse
-from backfill_assets.defs.later_days import STALE_LATER_DAYS, later_days_metadata
+from backfill_assets.defs.look_back import STALE_LATER_DAYS, later_days_metadata, missing_earlier_days
+from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.private_dagster import (
     ASSET_PARTITION_RANGE_END_TAG,

@@ -5,10 +5,10 @@ import dagster as dg
 
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.metadata import metadata_table
 from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
-from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
 from backfill_assets.upkeep.maintenance import Done
 

@@ -15,8 +15,9 @@ import dagster as dg
 from pydantic import Field
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.events import plain_failure, rules_table
+from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.metadata import rules_table
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.resources import Backfill

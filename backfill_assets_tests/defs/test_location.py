@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.days import Cadence
-from backfill_assets.defs.column_schema import column_schema
+from backfill_assets.defs.columns import column_schema
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import GATES, WATCHDOG
 from backfill_assets.lakehouse.campaign_journal import STEPS

@@ -12,8 +12,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 import dagster as dg
 
-from backfill_assets.defs.events import day_metadata, evaluation
+from backfill_assets.defs.events import evaluation
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import (
     CODE_VERSION_TAG,

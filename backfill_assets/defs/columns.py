@@ -1,7 +1,7 @@
-"""A table's contract as the column schema that Dagster shows.
+"""The columns of a table as Dagster shows them: their schema, and where each comes from.
 
-From the declared fields, not from the pandera model: Dagster loads the code location in every process that it starts,
-and pandera, with pandas, would cost each of them more than a second.
+The schema is that of the declared fields, not of the pandera model: Dagster loads the code location in every process
+that it starts, and pandera, with pandas, would cost each of them more than a second.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ import dagster as dg
 
 from backfill_assets.model.contract import DeclaredField
 from backfill_assets.model.contract_types import declared_types
-from backfill_assets.model.declaration import Table
+from backfill_assets.model.declaration import Step, Table
+from backfill_assets.model.lineage import column_lineage
 from backfill_assets.text import format_count
+
+_LINEAGE = "dagster/column_lineage"
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -25,6 +28,20 @@ def column_schema(table: Table) -> dg.TableSchema:
         columns=[_column(name, types[name], field, table.key) for name, field in table.contract.fields().items()],
         constraints=dg.TableConstraints(other=[f"key: {', '.join(table.key)}"] if table.key else []),
     )
+
+
+def lineage_metadata(step: Step, table_named: Callable[[str], Table]) -> dict[str, dict[str, dg.MetadataValue]]:
+    """Metadata for a materialization of each table of ``step``; none for raw tables, whose columns come from files."""
+    metadata: dict[str, dict[str, dg.MetadataValue]] = {}
+    for table in step.tables:
+        origins = column_lineage(step, table, table_named)
+        deps = {
+            column: [dg.TableColumnDep(dg.AssetKey(each.table), each.column) for each in columns]
+            for column, columns in origins.items()
+        }
+        origin = dg.MetadataValue.column_lineage(dg.TableColumnLineage(deps_by_column=deps))
+        metadata[table.name] = {_LINEAGE: origin} if deps else {}
+    return metadata
 
 
 def _column(name: str, type_name: str, field: DeclaredField, key: tuple[str, ...]) -> dg.TableColumn:
