@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -111,7 +112,7 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
     return BackfillProgress(
         backfill_id=backfill_id,
         status=backfill.status.value,
-        runs=_counted(run.status.value for run in runs),
+        runs=dict(Counter(run.status.value for run in runs)),
         steps=steps,
         step_seconds=seconds,
         message=_newest_message(instance, runs),
@@ -193,10 +194,3 @@ def _checked_id(backfill_id: str) -> str:
     if len(backfill_id) > _LONGEST_ID:
         raise InvalidRequest(f"The backfill id {backfill_id!r} is longer than {_LONGEST_ID} characters.")
     return backfill_id
-
-
-def _counted(statuses: Iterator[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for status in statuses:
-        counts[status] = counts.get(status, 0) + 1
-    return counts
