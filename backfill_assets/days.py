@@ -8,20 +8,36 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import NamedTuple
 
 from backfill_assets.errors import InvalidRequest
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
+def is_day(text: str) -> bool:
+    """Whether ``text`` is a day written as ``YYYY-MM-DD``."""
+    try:
+        return bool(_DAY.fullmatch(text) and date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
 def parse_day(text: str) -> date:
     """Parse ``YYYY-MM-DD``; anything else, also a day that does not exist, raises :class:`InvalidRequest`."""
-    try:
-        if _DAY.fullmatch(text):
-            return date.fromisoformat(text)
-    except ValueError:
-        pass
+    if is_day(text):
+        return date.fromisoformat(text)
     raise InvalidRequest(f"{text!r} is not a day.", hint="Write days as YYYY-MM-DD, for example 2017-03-01.")
+
+
+class TableDay(NamedTuple):
+    """One day of one table: the unit that is published, judged and compared. Of a week or month, its first day."""
+
+    table: str
+    day: date
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.day}"
 
 
 @dataclass(frozen=True, order=True)

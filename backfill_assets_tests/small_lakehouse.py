@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
@@ -21,7 +22,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
 from backfill_assets.publication.publisher import Conflict, CrashPoint, Pin, Published, Publisher
 
-Rows = Mapping[str, Mapping[str, Sequence[int]]]
+Rows = Mapping[str, Mapping[date, Sequence[int]]]
 """Ids by table and day."""
 PROVENANCE = Provenance(run="0123456789ab", launched_by="ana", git_commit="c0ffee0123456789")
 
@@ -48,7 +49,7 @@ class SmallLakehouse:
         rows: Rows,
         *,
         code: str = "v1",
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[date, str] | None = None,
         mode: Mode = "replace",
     ) -> Published | Conflict:
         """``inputs`` has the inputs' fingerprint by day."""
@@ -60,7 +61,7 @@ class SmallLakehouse:
         rows: Rows,
         *,
         code: str = "v1",
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[date, str] | None = None,
         mode: Mode = "replace",
     ) -> Publication:
         """Stage ``rows``, and ask for their publication."""
@@ -77,7 +78,7 @@ class SmallLakehouse:
         except Crashed:
             self.crash_at = None
 
-    def write_past_the_protocol(self, table: str, day: str, ids: Sequence[int]) -> None:
+    def write_past_the_protocol(self, table: str, day: date, ids: Sequence[int]) -> None:
         """What a notebook does to a table that it should not touch."""
         write_deltalake(self.storage.uri(table), table_of(day, ids), mode="append")
 
@@ -88,11 +89,11 @@ class SmallLakehouse:
         self,
         id: str,
         table: str,
-        days: Mapping[str, Sequence[int]],
+        days: Mapping[date, Sequence[int]],
         pin: Pin,
         mode: Mode,
         code: str,
-        inputs: Mapping[str, str],
+        inputs: Mapping[date, str],
     ) -> TableChange:
         timeline = self._stage(id, table, days)
         staged = timeline.days()
@@ -107,13 +108,13 @@ class SmallLakehouse:
                     inputs=inputs.get(day, ""),
                     metrics={"rows": len(ids)},
                 ),
-                expected=pin.expected[table, day],
+                expected=pin.expected[TableDay(table, day)],
             )
             for day, ids in days.items()
         )
         return TableChange(table=table, mode=mode, table_schema=timeline.schema(), days=changes)
 
-    def _stage(self, id: str, table: str, days: Mapping[str, Sequence[int]]) -> Timeline:
+    def _stage(self, id: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
         timeline = Timeline(self.storage, table, f"run-{id}")
         entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
         properties = CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
@@ -126,6 +127,6 @@ class SmallLakehouse:
             raise Crashed(about)
 
 
-def table_of(day: str, ids: Sequence[int]) -> pa.Table:
-    days = pa.array([date.fromisoformat(day)] * len(ids), pa.date32())
+def table_of(day: date, ids: Sequence[int]) -> pa.Table:
+    days = pa.array([day] * len(ids), pa.date32())
     return pa.table({"id": pa.array(ids, pa.int64()), "day": days})

@@ -96,7 +96,7 @@ class Workshop:
     def states(self, table: str) -> dict[date, DayState]:
         log = self.builder.lake.publisher.log
         found = log.day_states(log.head(), {table})
-        return {date.fromisoformat(day): state for (_, day), state in found.items()}
+        return {day: state for (_, day), state in found.items()}
 
     def contents(self) -> dict[str, dict[date, tuple[int, str] | None]]:
         """The count of rows and the checksum of every published day, by table."""

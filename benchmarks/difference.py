@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table as Rows
 
 from backfill_assets.datasets import registry
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.difference.compare import compare
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
 from backfill_assets.lakehouse.rows import stage, staged_rows
@@ -82,8 +82,8 @@ def staged(builder: Builder, spark: SparkSession, days: DayRange, name: str, row
     lake = builder.lake
     timeline = Timeline(lake.storage, FACT.name, name)
     timeline.open()
-    pin = lake.publisher.pin({FACT.name: [str(day) for day in days]}, {})
-    stage(rows, timeline, {str(day): StagedAs(input_fingerprint=name) for day in days})
+    pin = lake.publisher.pin({FACT.name: days}, {})
+    stage(rows, timeline, {day: StagedAs(input_fingerprint=name) for day in days})
     schema = timeline.schema()
     measured = measured_days(spark, FACT, timeline, list(days))
     found = [
@@ -95,10 +95,10 @@ def staged(builder: Builder, spark: SparkSession, days: DayRange, name: str, row
 def publish(builder: Builder, found: list[StagedTableDay]) -> None:
     changes = tuple(
         DayChange(
-            day=str(each.day),
+            day=each.day,
             adds=each.files,
             content=each.content,
-            expected=each.pin.expected[FACT.name, str(each.day)],
+            expected=each.pin.expected[TableDay(FACT.name, each.day)],
         )
         for each in found
     )

@@ -21,7 +21,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
-DAYS = [str(day) for day in DayRange(date(2017, 3, 1), date(2017, 5, 29))]
+DAYS = list(DayRange(date(2017, 3, 1), date(2017, 5, 29)))
 TABLES = ("raw", "bronze", "fact", "report")
 ROUNDS = 7
 
@@ -48,7 +48,7 @@ def main() -> None:
     Console().print(rows)
 
 
-def _publish(lake: SmallLakehouse, name: str, content: dict[str, dict[str, list[int]]]) -> float:
+def _publish(lake: SmallLakehouse, name: str, content: dict[str, dict[date, list[int]]]) -> float:
     """Staging by delta-rs is not counted: only the protocol is."""
     request = lake.request(name, content)
     return milliseconds(lambda: lake.publisher.publish(request))

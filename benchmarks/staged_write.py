@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -22,7 +23,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 
-DAY = "2017-03-01"
+DAY = date(2017, 3, 1)
 ROWS, COLUMNS, ROUNDS = 2_000, 12, 20
 
 

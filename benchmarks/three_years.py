@@ -28,7 +28,7 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table as Rows
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PUBLICATION_KEY, MainTable
 from backfill_assets.lakehouse.records import (
@@ -87,7 +87,7 @@ class Years:
     clock: datetime = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC)
     version: int = 0
     state: HeadState = field(default_factory=HeadState)
-    days: dict[tuple[str, str], Day] = field(default_factory=dict)
+    days: dict[TableDay, Day] = field(default_factory=dict)
     newest: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     index_rows: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     commits: dict[str, int] = field(default_factory=dict)
@@ -153,13 +153,13 @@ class Years:
         id = f"{self.clock:%Y%m%dt%H%M%S}-{name}-{self.random.getrandbits(32):08x}"
         changes, before = [], {}
         for table, listed in days.items():
-            texts = [str(day) for day in sorted(listed)]
-            before[table] = {day: self._before(table, day) for day in texts}
+            touched = sorted(listed)
+            before[table] = {day: self._before(table, day) for day in touched}
             changes.append(
                 TableChange(
                     table=table,
                     table_schema=_SCHEMA,
-                    days=tuple(self._change(table, day, id) for day in texts),
+                    days=tuple(self._change(table, day, id) for day in touched),
                 )
             )
         publication = Publication(
@@ -174,15 +174,15 @@ class Years:
         self._close(prepared)
         return id
 
-    def _before(self, table: str, day: str) -> Before:
-        held = self.days.get((table, day))
+    def _before(self, table: str, day: date) -> Before:
+        held = self.days.get(TableDay(table, day))
         return Before(files=(held.file,), content=held.content, publication=held.publication) if held else Before()
 
-    def _change(self, table: str, day: str, id: str) -> DayChange:
-        held = self.days.get((table, day))
+    def _change(self, table: str, day: date, id: str) -> DayChange:
+        held = self.days.get(TableDay(table, day))
         path = f"_timelines/{id}/day={day}/part-0.parquet"
         stats = json.dumps({"numRecords": 100, "minValues": {}, "maxValues": {}, "nullCount": {}})
-        file = AddedFile(path, day, 1000, int(self.clock.timestamp() * 1000), stats)
+        file = AddedFile(path, str(day), 1000, int(self.clock.timestamp() * 1000), stats)
         content = DayContent(100, str(self.random.getrandbits(60)), "v1", "", "i" * 32, {"revenue": 1})
         expected = Expected(files=(held.file.path,), publication=held.publication) if held else Expected()
         return DayChange(day=day, adds=(file,), content=content, expected=expected)
@@ -249,16 +249,16 @@ class Years:
             actions: list[dict[str, Any]] = [{"txn": {"appId": id, "version": 1}}]
             for day in change.days:
                 (add,) = day.adds
-                held = self.days.get((change.table, day.day))
+                held = self.days.get(TableDay(change.table, day.day))
                 if held:
                     remove = {"path": held.file.path, "deletionTimestamp": self._ms(), "dataChange": True}
                     actions.append({"remove": {**remove, "extendedFileMetadata": False}})
-                values = {"path": add.path, "partitionValues": {"day": day.day}, "size": add.size}
+                values = {"path": add.path, "partitionValues": {"day": add.day}, "size": add.size}
                 actions.append(
                     {"add": {**values, "modificationTime": self._ms(), "dataChange": True, "stats": add.stats}}
                 )
                 assert day.content is not None
-                self.days[change.table, day.day] = Day(add, id, day.content)
+                self.days[TableDay(change.table, day.day)] = Day(add, id, day.content)
             self.commits[change.table] += 1
             info = {"timestamp": self._ms(), "operation": "WRITE", PUBLICATION_KEY: id}
             self._write(change.table, self.commits[change.table], [*actions, {"commitInfo": info}])
@@ -336,7 +336,7 @@ class Opened:
 def questions(years: Years, campaign: str) -> dict[str, Callable[[], object]]:
     """What is measured, each with a publisher of its own, as in a new process."""
     middle = FIRST + timedelta(days=(years.clock.date() - FIRST).days // 2)
-    state = years.days["fact_1", str(middle)].publication
+    state = years.days[TableDay("fact_1", middle)].publication
     table = "fact_1"
 
     def publish() -> object:
@@ -346,7 +346,7 @@ def questions(years: Years, campaign: str) -> dict[str, Callable[[], object]]:
         change = years._change(table, day, f"measured-{time.monotonic_ns()}")
         (add,) = change.adds
         years._touch(table, add.path)
-        change = change.model_copy(update={"expected": pin.expected[table, day]})
+        change = change.model_copy(update={"expected": pin.expected[TableDay(table, day)]})
         tables = (TableChange(table=table, table_schema=_SCHEMA, days=(change,)),)
         found = publisher.publish(Publication(id=f"measured-{time.monotonic_ns()}", kind="replace", tables=tables))
         assert isinstance(found, Published), found

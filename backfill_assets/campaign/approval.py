@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.campaign.breaker import Exceeded
+from backfill_assets.days import TableDay
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import Sides, fingerprint_of
 from backfill_assets.plan.records import as_ranges
@@ -78,7 +79,7 @@ def moved_since(approved: Sides, staged: Sides) -> dict[str, list[str]]:
     """The days that are not as they were approved, days that are left out included."""
     found: dict[str, set[date]] = {}
     for table, day in approved.keys() | staged.keys():
-        if approved.get((table, day)) != staged.get((table, day)):
+        if approved.get(TableDay(table, day)) != staged.get(TableDay(table, day)):
             found.setdefault(table, set()).add(day)
     return {table: list(as_ranges(days)) for table, days in sorted(found.items())}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
 from backfill_assets.lakehouse.timelines import timelines_of
@@ -62,9 +63,9 @@ def cut_over(
     _refuse_other_campaigns(lake, campaign, first, before)
     if review is not None:
         review(first, progress)
-    accepted = {(each.table, each.day) for each in _held_back(first)} if without_held_back else set()
+    accepted = {TableDay(each.table, each.day) for each in _held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
-    again: set[tuple[str, date]] = _computed(first)
+    again: set[TableDay] = _computed(first)
     with holding(lake.storage, campaign, _touched(steps), lake.publisher.now) as hold:
         for _ in range(_MOST_ATTEMPTS):
             hold.extend()
@@ -92,16 +93,16 @@ def _held_back(done: Sequence[ShadowedStep]) -> list[HeldBack]:
     return [each for step in done for each in step.held_back]
 
 
-def _computed(done: Sequence[ShadowedStep]) -> set[tuple[str, date]]:
-    return {(table, day) for each in done for table in each.build.tables for day in each.build.computed}
+def _computed(done: Sequence[ShadowedStep]) -> set[TableDay]:
+    return {TableDay(table, day) for each in done for table in each.build.tables for day in each.build.computed}
 
 
-def _touched(steps: Sequence[ShadowStep]) -> dict[str, set[str]]:
+def _touched(steps: Sequence[ShadowStep]) -> dict[str, set[date]]:
     """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
-    touched: dict[str, set[str]] = {}
+    touched: dict[str, set[date]] = {}
     for each in steps:
         for table in each.step.tables:
-            touched.setdefault(table.name, set()).update(map(str, each.days))
+            touched.setdefault(table.name, set()).update(each.days)
         for name, days in read_days(each.step, each.version, each.days).items():
             touched.setdefault(name, set()).update(days)
     return touched
@@ -117,18 +118,18 @@ def _extending(hold: HeldDays, progress: Progress) -> Progress:
     return tell
 
 
-def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[tuple[str, str], str]:
+def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[TableDay, str]:
     """The publication that each staged day was staged to replace."""
-    found: dict[tuple[str, str], str] = {}
+    found: dict[TableDay, str] = {}
     for table in (table.name for each in steps for table in each.step.tables):
         for timeline in timelines_of(lake.storage, table, campaign):
             for day, staged in timeline.days().items():
                 if staged.verdict is not None:
-                    found.setdefault((table, day), staged.verdict.replaces)
+                    found.setdefault(TableDay(table, day), staged.verdict.replaces)
     return found
 
 
-def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set[tuple[str, date]]) -> None:
+def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set[TableDay]) -> None:
     if held := [each for each in _held_back(done) if (each.table, each.day) not in accepted]:
         named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
         raise GateFailed(
@@ -138,22 +139,23 @@ def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set
 
 
 def _refuse_other_campaigns(
-    lake: Lake, campaign: str, done: Sequence[ShadowedStep], before: Mapping[tuple[str, str], str]
+    lake: Lake, campaign: str, done: Sequence[ShadowedStep], before: Mapping[TableDay, str]
 ) -> None:
-    for table, day, expected in _expected(done):
-        was = before.get((table, day), expected.publication)
+    for key, expected in _expected(done):
+        was = before.get(key, expected.publication)
         if expected.publication != was and (other := _campaign_of(lake, expected.publication)) not in ("", campaign):
             raise PublicationRefused(
-                f"{table} {day} was brought by {other} ({expected.publication}) since {campaign} staged it.",
+                f"{key} was brought by {other} ({expected.publication}) since {campaign} staged it.",
                 hint="Plan again: the new plan starts from what the other campaign has published.",
             )
 
 
-def _expected(done: Sequence[ShadowedStep]) -> Iterable[tuple[str, str, Expected]]:
+def _expected(done: Sequence[ShadowedStep]) -> Iterable[tuple[TableDay, Expected]]:
     for each in done:
         for day, held in each.build.staged.items():
             for staged in held:
-                yield staged.table, str(day), staged.pin.expected[staged.table, str(day)]
+                key = TableDay(staged.table, day)
+                yield key, staged.pin.expected[key]
 
 
 def _campaign_of(lake: Lake, publication: str) -> str:
@@ -185,11 +187,11 @@ def _close(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> None:
 
 
 def _again(
-    again: set[tuple[str, date]], published: Mapping[str, Sequence[date]], before: Mapping[tuple[str, str], str]
+    again: set[TableDay], published: Mapping[str, Sequence[date]], before: Mapping[TableDay, str]
 ) -> dict[str, tuple[date, ...]]:
     """Published days that had been staged before, and were staged anew for this cut-over."""
     moved = {
-        table: tuple(sorted(day for day in days if (table, day) in again and (table, str(day)) in before))
+        table: tuple(sorted(day for day in days if TableDay(table, day) in again & before.keys()))
         for table, days in published.items()
     }
     return {table: days for table, days in moved.items() if days}

@@ -73,7 +73,7 @@ def _newest_verdicts(storage: Storage, table: str, campaign: str) -> dict[date, 
     for timeline in timelines_of(storage, table, campaign):
         for day, staged in timeline.days().items():
             if staged.verdict is not None:
-                found.setdefault(date.fromisoformat(day), staged.verdict.passed)
+                found.setdefault(day, staged.verdict.passed)
     return found
 
 

@@ -61,7 +61,7 @@ def changes(publication: Publication, published: Mapping[str, Contents]) -> list
     """What ``publication`` brings, beside what is ``published`` of its tables before it."""
     found = []
     for change in publication.tables:
-        brought = {date.fromisoformat(day.day): day.content for day in change.days if day.content is not None}
+        brought = {day.day: day.content for day in change.days if day.content is not None}
         found.append(table_difference(change.table, published.get(change.table, {}), brought))
     return found
 

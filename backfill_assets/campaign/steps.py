@@ -259,7 +259,7 @@ def _brought(at: CampaignRun, publication: str) -> list[tuple[str, tuple[date, .
     if found is None:
         raise InvalidRequest(f"The publication {publication} is not on the log.", hint="backfill history lists them.")
     tables = found[0].publication.tables
-    return [(each.table, tuple(date.fromisoformat(day.day) for day in each.days)) for each in tables]
+    return [(each.table, tuple(day.day for day in each.days)) for each in tables]
 
 
 def _wrong_and_not_stale(at: CampaignRun, failed: Sequence[WatchedDay], situation: SituationOf) -> Sequence[WatchedDay]:

@@ -8,6 +8,7 @@ from datetime import date
 
 from backfill_assets.campaign.undo_days import TableDayState, UndoAction, UndoneDay, decided, read_again
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayChange, InputRead, Prepared, Provenance, Publication, TableChange
@@ -55,14 +56,14 @@ class UndoAttempt:
 
     def look(self) -> tuple[UndoneDay, ...]:
         """What would become of each day. Days that read what is staged again count as staged again."""
-        again: dict[str, frozenset[str]] = {}
+        again: dict[str, frozenset[date]] = {}
         for part in self.parts():
             pin = self.pin(part)
             found = self.decide(part, pin, again)
             self.days += found
             self.put_back(part, pin, found)
             for table in part.tables:
-                days = {str(each.day) for each in found if each.way is UndoAction.STAGE_AGAIN}
+                days = {each.day for each in found if each.way is UndoAction.STAGE_AGAIN}
                 again[table] = again.get(table, frozenset()) | days
         return tuple(self.days)
 
@@ -93,16 +94,16 @@ class UndoAttempt:
         by_version: dict[str, list[date]] = {}
         for change in self.prepared.change(tables[0]).days:
             content = self.prepared.before[tables[0]][change.day].content
-            by_version.setdefault(content.code_version if content else "", []).append(date.fromisoformat(change.day))
+            by_version.setdefault(content.code_version if content else "", []).append(change.day)
         versions = {version.name: version for version in step.versions}
         return [VersionDays(step, tables, versions.get(name), tuple(sorted(days))) for name, days in by_version.items()]
 
     def pin(self, part: VersionDays) -> Pin:
-        written = [str(day) for day in part.days]
+        written = list(part.days)
         reads = decide.read_days(part.step, part.version, part.days) if part.version else {}
         return self.overlay.over(self.lake.publisher.pin(dict.fromkeys(part.tables, written), reads))
 
-    def decide(self, part: VersionDays, pin: Pin, again: Mapping[str, frozenset[str]]) -> list[UndoneDay]:
+    def decide(self, part: VersionDays, pin: Pin, again: Mapping[str, frozenset[date]]) -> list[UndoneDay]:
         wanted = _wanted(part, pin)
         reads = part.version.reads if part.version else ()
         reads_raw = any(registry.step(read.table).source for read in reads)
@@ -120,19 +121,19 @@ class UndoAttempt:
         ]
 
     def made(self, table: str, day: date, pin: Pin) -> TableDayState:
-        change = next(each for each in self.prepared.change(table).days if each.day == str(day))
-        now = pin.states.get((table, str(day)))
+        change = next(each for each in self.prepared.change(table).days if each.day == day)
+        now = pin.states.get(TableDay(table, day))
         return TableDayState(
             table=table,
-            before=self.prepared.before[table][str(day)],
+            before=self.prepared.before[table][day],
             files=frozenset(self.prepared.target_of(table, change)),
-            content=self.prepared.result(table, str(day)),
+            content=self.prepared.result(table, day),
             now=now,
-            now_files=frozenset(pin.expected[table, str(day)].files),
-            other_campaign=self.other_campaign(table, str(day), now.publication) if now else "",
+            now_files=frozenset(pin.expected[TableDay(table, day)].files),
+            other_campaign=self.other_campaign(table, day, now.publication) if now else "",
         )
 
-    def other_campaign(self, table: str, day: str, publication: str) -> str:
+    def other_campaign(self, table: str, day: date, publication: str) -> str:
         """The last other campaign that published the day after the one that is undone; empty without one.
 
         One that was undone itself is passed by, with everything that it had brought.
@@ -158,18 +159,21 @@ class UndoAttempt:
     # ------------------------------------------------------------------ put back, or stage again
 
     def put_back(self, part: VersionDays, pin: Pin, found: Sequence[UndoneDay]) -> None:
-        days = [str(each.day) for each in found if each.way is UndoAction.PUT_BACK]
+        days = [each.day for each in found if each.way is UndoAction.PUT_BACK]
         for table in part.tables:
             before = self.prepared.before[table]
             self.changes.setdefault(table, []).extend(
                 DayChange(
-                    day=day, adds=before[day].files, content=before[day].content, expected=pin.expected[table, day]
+                    day=day,
+                    adds=before[day].files,
+                    content=before[day].content,
+                    expected=pin.expected[TableDay(table, day)],
                 )
                 for day in days
             )
             self.overlay = self.overlay.putting_back(table, [(day, self.as_before(table, day)) for day in days])
 
-    def as_before(self, table: str, day: str) -> DayBefore:
+    def as_before(self, table: str, day: date) -> DayBefore:
         before = self.prepared.before[table][day]
         if not before.files:
             return DayBefore(before.content)
@@ -191,7 +195,7 @@ class UndoAttempt:
             self.overlay = self.overlay.with_days(
                 table,
                 [
-                    (str(each.day), OverlaidDay(self.timeline(table, [file.path for file in each.files]), each.content))
+                    (each.day, OverlaidDay(self.timeline(table, [file.path for file in each.files]), each.content))
                     for each in staged
                 ],
             )
@@ -238,7 +242,7 @@ def _wanted(part: VersionDays, pin: Pin) -> dict[date, InputFingerprint]:
     """What the logic from before would be given now, of the days whose inputs are all published."""
     if part.version is None:
         return {}
-    published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
+    published = {key for key, state in pin.states.items() if state.content is not None}
     without = decide.without_inputs(part.step, part.version, part.days, published)
     logicals = {name: read.days for name, read in pin.inputs.items()}
     wanted = decide.wanted(part.step, part.version, part.days, logicals)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, Step
@@ -45,7 +46,7 @@ def missing_earlier_days(
     names = sorted({*_tables(building), *(read.table for each in building for read in _reads(each))})
     published = published_days(observe(storage, names))
     found = earlier_days(steps, tables, days, published, _landed(zone, building)).get(step.name, set())
-    return sorted(day for day in found if (step.name, str(day)) not in published)
+    return sorted(day for day in found if TableDay(step.name, day) not in published)
 
 
 def _landed(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
@@ -78,7 +79,7 @@ def later_days_text(table: str, readers: Mapping[str, int]) -> str:
 
 def later_days_metadata(
     storage: Storage, readers: Sequence[Step], built: Iterable[BuiltDay], built_too: Mapping[str, Collection[date]]
-) -> dict[tuple[str, date], str]:
+) -> dict[TableDay, str]:
     """By table and day of ``built``, which days of ``readers`` use its rows and are stale now; reads logs only."""
     changed: dict[str, set[date]] = {}
     for each in built:
@@ -90,13 +91,14 @@ def later_days_metadata(
     reads = {read.table for step in readers for version in step.versions for read in version.reads}
     observed = observe(storage, sorted(tables | reads))
     stale = stale_later_days(readers, observed, changed, built_too)
-    told: dict[tuple[str, date], str] = {}
+    told: dict[TableDay, str] = {}
     for step in (step for step in readers if step.name in stale):
         for table, days in changed.items():
             for day in sorted(days):
                 found = reading_as_published(step, {table: [day]}, observed) & set(stale[step.name])
                 if found:
-                    told[table, day] = f"{told.get((table, day), '')} {_stale_text(step.name, found)}".strip()
+                    key = TableDay(table, day)
+                    told[key] = f"{told.get(key, '')} {_stale_text(step.name, found)}".strip()
     return told
 
 

@@ -131,7 +131,7 @@ def _own_choice(
     instance: dg.DagsterInstance, log: PublicationLog, config: WatchOptions, known: Mapping[str, Watched]
 ) -> dict[str, list[date]]:
     states = log.day_states(log.head(), _asked_tables(config, known)).values()
-    shown = [state for state in states if known[state.table].partitions.has_partition_key(state.day)]
+    shown = [state for state in states if known[state.table].partitions.has_partition_key(str(state.day))]
     until = instance.daemon_cursor_storage.get_cursor_values({_LOOKED_UNTIL}).get(_LOOKED_UNTIL)
     return days_to_watch(shown, looked_until=int(until or -1), tonight=datetime.now(UTC).date())
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.datasets import registry
-from backfill_assets.days import Cadence
+from backfill_assets.days import Cadence, parse_day
 from backfill_assets.difference.counts import complete
 from backfill_assets.difference.records import (
     Cell,
@@ -98,8 +98,8 @@ class _Main:
     """
 
     version: int | None
-    physical: Mapping[str, str]
-    states: Mapping[str, DayState]
+    physical: Mapping[date, str]
+    states: Mapping[date, DayState]
 
     @classmethod
     def of(cls, storage: Storage, table: str, observed: LogView) -> _Main:
@@ -111,13 +111,13 @@ class _Main:
 
     def content(self, day: date) -> DayContent | None:
         """What a day holds; None for a foreign write, whose content is unknown until it is read."""
-        state, physical = self.states.get(str(day)), self.physical.get(str(day), fingerprints.EMPTY_DAY)
+        state, physical = self.states.get(day), self.physical.get(day, fingerprints.EMPTY_DAY)
         if state is not None and state.content is not None and state.physical == physical:
             return state.content
-        return None if str(day) in self.physical else NOTHING
+        return None if day in self.physical else NOTHING
 
     def logical(self, day: date) -> str:
-        return logical_of(self.states.get(str(day)), self.physical.get(str(day), fingerprints.EMPTY_DAY))
+        return logical_of(self.states.get(day), self.physical.get(day, fingerprints.EMPTY_DAY))
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,11 @@ class _TableComparison:
         return self._with_rows(found, to_read, sample_rows)
 
     @property
-    def staged(self) -> Mapping[str, OverlaidDay]:
+    def staged(self) -> Mapping[date, OverlaidDay]:
         return self.held.overlay.days.get(self.table.name, {})
 
     def _fingerprints(self, days: Sequence[date]) -> dict[date, tuple[str, str]]:
-        return {day: (self.main.logical(day), self.staged[str(day)].content.logical) for day in days}
+        return {day: (self.main.logical(day), self.staged[day].content.logical) for day in days}
 
     def _from_metadata(self) -> tuple[list[DayCompared], list[date]]:
         """The days whose difference is known from checksums, and those that have to be read."""
@@ -161,7 +161,7 @@ class _TableComparison:
         as_it_is: dict[date, tuple[DayIs, DayContent | None]] = {}
         to_read: list[date] = []
         for day in self.days:
-            staged = self.staged.get(str(day))
+            staged = self.staged.get(day)
             if staged is None:
                 as_it_is[day] = ("held back" if day in failed else "not staged", self.main.content(day))
             elif _same(staged.content, self.main.logical(day)):
@@ -178,7 +178,7 @@ class _TableComparison:
         found = []
         for day, (how, held) in as_it_is.items():
             if (content := known.get(day, held)) is not None:
-                staged = self.staged.get(str(day))
+                staged = self.staged.get(day)
                 both = {"published": self.main.logical(day), "staged": staged.content.logical if staged else ""}
                 found.append(_as_it_is(self.table, day, how, content).model_copy(update=both))
         return found
@@ -186,7 +186,7 @@ class _TableComparison:
     def _with_rows(self, found: TableCompared, days: Sequence[date], sample_rows: int) -> TableCompared:
         with waiting(self.progress, f"{self.table.name}: Spark compares {len(days)} day(s)"):
             parts = self._read(days)
-        read = [self._day(day, parts.days.get(str(day))) for day in days]
+        read = [self._day(day, parts.days.get(day)) for day in days]
         self.progress(f"{self.table.name}: looking for examples")
         more = {"groups": parts.groups, "sample": self._sample(read, sample_rows)}
         return _with_days(found.model_copy(update=more), [*found.days, *read])
@@ -199,7 +199,7 @@ class _TableComparison:
 
     def _read(self, days: Sequence[date]) -> _Parts:
         before, after = self._sides(days)
-        rows = [self.staged[str(day)].content.rows for day in days]
+        rows = [self.staged[day].content.rows for day in days]
         with _hashed(self.lake.spark(), sum(rows)):
             found = compared(
                 self.table, before, after, _MOST_GROUPS, buckets=1 + max(rows, default=0) // _ROWS_OF_A_BUCKET
@@ -208,7 +208,7 @@ class _TableComparison:
 
     def _sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         spark, schema = self.lake.spark(), struct_type(self.table.contract)
-        read = InputRead(table=self.table.name, version=self.main.version, days={str(day): "" for day in days})
+        read = InputRead(table=self.table.name, version=self.main.version, days=dict.fromkeys(days, ""))
         before = published_rows(spark, self.lake.storage, read, schema)
         return before, self.held.overlay.rows(spark, self.lake.storage, read, schema)
 
@@ -228,7 +228,7 @@ class _TableComparison:
 class _Parts:
     """What was read, by day, and by the groups of each column."""
 
-    days: Mapping[str, GroupCompared]
+    days: Mapping[date, GroupCompared]
     groups: tuple[GroupsCompared, ...]
 
     @classmethod
@@ -247,7 +247,7 @@ class _Parts:
             for column in table.groups
             if column in by_kind and column not in hidden
         ]
-        return cls({str(row["value"]): _group(table, row) for row in by_kind.get(DAY, ())}, tuple(groups))
+        return cls({parse_day(row["value"]): _group(table, row) for row in by_kind.get(DAY, ())}, tuple(groups))
 
 
 def _read_days(known: TableCompared) -> dict[date, tuple[str, str]]:

@@ -51,7 +51,7 @@ def complete(
 
 def _read(lake: Lake, table: Table, lacking: Contents, version: int | None, overlay: Overlay) -> dict[date, DayContent]:
     names = {*measures.compared_metrics(table), *({"rows", "checksum"} if None in lacking.values() else ())}
-    read = InputRead(table=table.name, version=version, days={str(day): "" for day in lacking})
+    read = InputRead(table=table.name, version=version, days=dict.fromkeys(lacking, ""))
     spark = lake.spark()
     rows = overlay.rows(spark, lake.storage, read, struct_type(table.contract))
     found = measures.measured_only(rows, table, names)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from backfill_assets.days import Cadence
+from backfill_assets.days import Cadence, TableDay
 from backfill_assets.lakehouse.records import HELD_BACK, Record
 
 ROWS = "rows"
@@ -62,7 +62,7 @@ class RowCounts(Record):
         )
 
 
-Sides = Mapping[tuple[str, date], tuple[str, str]]
+Sides = Mapping[TableDay, tuple[str, str]]
 """What a day of a table holds and would hold: logical fingerprints of main and of what is staged, by table and day.
 
 Of days that would be published. A day that failed its gates has :data:`HELD_BACK` in place of both.
@@ -168,15 +168,15 @@ class TableCompared(Record):
         return added_up(day.of(measure) for day in self.known)
 
 
-def sides_compared(tables: Iterable[TableCompared]) -> dict[tuple[str, date], tuple[str, str]]:
+def sides_compared(tables: Iterable[TableCompared]) -> dict[TableDay, tuple[str, str]]:
     """The days that ``tables`` show, before and after, as fingerprints."""
-    found = {}
+    found: dict[TableDay, tuple[str, str]] = {}
     for table in tables:
         for day in table.days:
             if day.how == "held back":
-                found[table.table, day.day] = HELD_BACK
+                found[TableDay(table.table, day.day)] = HELD_BACK
             elif day.how != "not staged":
-                found[table.table, day.day] = (day.published, day.staged)
+                found[TableDay(table.table, day.day)] = (day.published, day.staged)
     return found
 
 

@@ -10,9 +10,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 from urllib.parse import unquote
 
+from backfill_assets.days import is_day, parse_day
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.storage import Storage
 
@@ -26,10 +28,11 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$
 
 @dataclass(frozen=True, order=True, slots=True)
 class AddedFile:
-    """One data file as a Delta ``add`` action names it; ``path`` is relative to its table, ``day`` its partition."""
+    """One data file as a Delta ``add`` action names it; ``path`` is relative to its table."""
 
     path: str
     day: str
+    """The value of its partition as Delta writes it; a foreign writer may have written a file without a day."""
     size: int
     modified_ms: int
     stats: str
@@ -70,20 +73,20 @@ class LogState:
     active: dict[str, AddedFile]
     removed: dict[str, RemovedFile]
 
-    def by_day(self) -> dict[str, frozenset[str]]:
-        """The active paths of every day that has any."""
+    def by_day(self) -> dict[date, frozenset[str]]:
+        """The active paths of every day that has any; files whose partition is no day are left out."""
         days: dict[str, set[str]] = {}
         for file in self.active.values():
             days.setdefault(file.day, set()).add(file.path)
-        return {day: frozenset(paths) for day, paths in days.items()}
+        return {parse_day(day): frozenset(paths) for day, paths in days.items() if is_day(day)}
 
-    def of_days(self, days: Iterable[str]) -> dict[str, tuple[AddedFile, ...]]:
+    def of_days(self, days: Iterable[date]) -> dict[date, tuple[AddedFile, ...]]:
         """The active files of each of ``days``, sorted; a day without files has an empty tuple."""
-        found: dict[str, list[AddedFile]] = {day: [] for day in days}
+        found: dict[str, list[AddedFile]] = {str(day): [] for day in days}
         for file in self.active.values():
             if file.day in found:
                 found[file.day].append(file)
-        return {day: tuple(sorted(files)) for day, files in found.items()}
+        return {date.fromisoformat(day): tuple(sorted(files)) for day, files in found.items()}
 
 
 class VersionGone(LakehouseUnusable):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from json.encoder import encode_basestring_ascii
 
 EMPTY_DAY = "no files"
@@ -37,16 +38,16 @@ def foreign(physical_fingerprint: str) -> str:
     return f"foreign:{physical_fingerprint}"
 
 
-def inputs(logicals: Mapping[str, Mapping[str, str]]) -> str:
+def inputs(logicals: Mapping[str, Mapping[date, str]]) -> str:
     """Fingerprint of what a day was computed from: logical fingerprints by table and day."""
     return inputs_of(
         {table: [entry(day, found) for day, found in sorted(days.items())] for table, days in logicals.items()}
     )
 
 
-def entry(day: str, logical_fingerprint: str) -> str:
+def entry(day: date, logical_fingerprint: str) -> str:
     """One day in :func:`inputs_of`; the days of a table are given in order."""
-    return f"{encode_basestring_ascii(day)}:{encode_basestring_ascii(logical_fingerprint)}"
+    return f'"{day}":{encode_basestring_ascii(logical_fingerprint)}'
 
 
 def inputs_of(entries: Mapping[str, Sequence[str]]) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -30,7 +30,7 @@ from backfill_assets.lakehouse.table_features import write_problems
 
 PARTITION_COLUMN = "day"
 PUBLICATION_KEY = "backfill.publication"
-Files = Mapping[str, Mapping[str, AddedFile]]
+Files = Mapping[date, Mapping[str, AddedFile]]
 """Files by day and path."""
 
 
@@ -265,15 +265,15 @@ def _new_fields(main: dict[str, Any], staged: dict[str, Any]) -> list[dict[str, 
     return [field for field in staged["fields"] if field["name"] not in names]
 
 
-def of_days(state: LogState, days: Iterable[str]) -> dict[str, dict[str, AddedFile]]:
+def of_days(state: LogState, days: Iterable[date]) -> dict[date, dict[str, AddedFile]]:
     """The active files of ``days``, by day and path."""
     return {day: {file.path: file for file in files} for day, files in state.of_days(days).items()}
 
 
-def check_partitions(table: str, files: Iterable[tuple[str, AddedFile]]) -> None:
+def check_partitions(table: str, files: Iterable[tuple[date, AddedFile]]) -> None:
     """Refuse files that do not lie in the day they are published for: delta-rs would take them silently."""
     for day, file in files:
-        if file.day != day:
+        if file.day != str(day):
             raise PublicationRefused(f"{table}: the file {file.path} holds {file.day}, not {day}.")
 
 

@@ -63,14 +63,14 @@ class DayRead(AuditRecord):
     table: str
     version: int | None
     """Of main; None for a table that was never published, and for days that are staged."""
-    first: str
-    last: str
+    first: date
+    last: date
     staged: bool = False
     """True for days that the same publication brings."""
 
     @property
     def days(self) -> DayRange:
-        return DayRange(date.fromisoformat(self.first), date.fromisoformat(self.last))
+        return DayRange(self.first, self.last)
 
 
 class DayLineage(AuditRecord):
@@ -181,7 +181,7 @@ class Expected(Record):
 class DayChange(Record):
     """One day of one table: the staged files, what they hold, and the state they were staged against."""
 
-    day: str
+    day: date
     adds: tuple[AddedFile, ...] = ()
     content: DayContent | None
     expected: Expected = Expected()
@@ -214,7 +214,7 @@ class InputRead(Record):
 
     table: str
     version: int | None
-    days: Mapping[str, str]
+    days: Mapping[date, str]
     exact: bool = False
     """Rows gained since are not accepted either (an append that looked at its own table)."""
 
@@ -251,14 +251,14 @@ class Prepared(Record):
     """A publication together with the before-images found at prepare, by table and day."""
 
     publication: Publication
-    before: Mapping[str, Mapping[str, Before]]
+    before: Mapping[str, Mapping[date, Before]]
     window_days: int = 0
     """The rollback window that was promised; 0 in entries from before it was kept: the setting counts then."""
 
     def change(self, table: str) -> TableChange:
         return next(change for change in self.publication.tables if change.table == table)
 
-    def target(self, table: str) -> dict[str, dict[str, AddedFile]]:
+    def target(self, table: str) -> dict[date, dict[str, AddedFile]]:
         """The files that each touched day is to have, by path."""
         return {day.day: self.target_of(table, day) for day in self.change(table).days}
 
@@ -267,10 +267,10 @@ class Prepared(Record):
         kept = self.before[table][day.day].files if self.change(table).mode == "append" else ()
         return {file.path: file for file in (*kept, *day.adds)}
 
-    def before_files(self, table: str) -> dict[str, dict[str, AddedFile]]:
+    def before_files(self, table: str) -> dict[date, dict[str, AddedFile]]:
         return {day: {file.path: file for file in before.files} for day, before in self.before[table].items()}
 
-    def result(self, table: str, day: str) -> DayContent | None:
+    def result(self, table: str, day: date) -> DayContent | None:
         """What the day holds once this is published; for an append, what it held before and the rows added.
 
         None when that is not known: rows that were appended to a foreign write are only part of the day.
@@ -287,7 +287,7 @@ class DayState:
     """The last thing that the publication log knows about a day of a table."""
 
     table: str
-    day: str
+    day: date
     publication: str
     sequence: int
     """Log version of the entry that closed the publication."""

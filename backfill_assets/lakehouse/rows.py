@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
     return _shaped(rows.where(_in_days(read.days)), schema)
 
 
-def staged_rows(spark: SparkSession, timeline: Timeline, days: Iterable[str] | None = None) -> DataFrame:
+def staged_rows(spark: SparkSession, timeline: Timeline, days: Iterable[date] | None = None) -> DataFrame:
     """The rows that a timeline holds, of all its days or of ``days``."""
     return rows_of_files(spark, timeline, timeline.files(days))
 
@@ -97,7 +98,7 @@ def _rows_of_a_few(
 
 
 def stage(
-    rows: DataFrame, timeline: Timeline, staged: Mapping[str, StagedAs], *, other_days: bool = False
+    rows: DataFrame, timeline: Timeline, staged: Mapping[date, StagedAs], *, other_days: bool = False
 ) -> list[AddedFile]:
     """Write computed days into ``timeline`` in one Spark job, and record which days and from what, in one commit.
 
@@ -116,7 +117,7 @@ def stage(
     counted.write.partitionBy(PARTITION_COLUMN).parquet(f"{timeline.spark_uri}/{folder}")
     files = written_files(timeline.storage, timeline.path, folder)
     _require_rows(files, _counted(written), f"{timeline.path}/{folder}")
-    stray = {file.day for file in files} - staged.keys()
+    stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
             f"{timeline.table}: rows were computed for {', '.join(sorted(stray)[:5])}, which were not asked for.",
@@ -197,7 +198,7 @@ def _all_of(parts: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.union(other), parts)
 
 
-def _in_days(days: Iterable[str]) -> str:
+def _in_days(days: Iterable[date]) -> str:
     """A partition filter. The days are ours (parsed dates), so they are safe in SQL."""
     listed = ", ".join(f"DATE'{day}'" for day in sorted(set(days)))
     return f"{PARTITION_COLUMN} IN ({listed})" if listed else "false"

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -51,15 +52,15 @@ class GateVerdict(Record):
 class TimelineEntry(Record):
     """The user metadata of one commit to a timeline."""
 
-    staged: Mapping[str, StagedAs] = {}
-    judged: Mapping[str, GateVerdict] = {}
+    staged: Mapping[date, StagedAs] = {}
+    judged: Mapping[date, GateVerdict] = {}
 
 
 @dataclass(frozen=True)
 class StagedDay:
     """A day that a timeline holds: what it was built from, its files as main would name them, and its verdict."""
 
-    day: str
+    day: date
     input_fingerprint: str
     files: tuple[AddedFile, ...]
     verdict: GateVerdict | None
@@ -120,7 +121,7 @@ class Timeline:
             raise InvalidRequest(f"The timeline {self.name} of {self.table} holds nothing.")
         return str(handle.schema().to_json())
 
-    def add(self, files: Iterable[AddedFile], schema: str, staged: Mapping[str, StagedAs]) -> None:
+    def add(self, files: Iterable[AddedFile], schema: str, staged: Mapping[date, StagedAs]) -> None:
         """Take in written ``files``, and record which days are ``staged`` and from what, in one commit.
 
         ``schema`` is Delta's JSON of the rows in them. Raises :class:`PublicationRefused` for rows of another shape
@@ -155,8 +156,8 @@ class Timeline:
 
     def judge(
         self,
-        verdicts: Mapping[str, GateVerdict],
-        staged: Mapping[str, StagedAs] | None = None,
+        verdicts: Mapping[date, GateVerdict],
+        staged: Mapping[date, StagedAs] | None = None,
         environment: Environment | None = None,
     ) -> None:
         """Record the verdicts of staged days, and what computed them.
@@ -177,14 +178,14 @@ class Timeline:
             commit_properties=CommitProperties(custom_metadata=metadata),
         )
 
-    def days(self) -> dict[str, StagedDay]:
+    def days(self) -> dict[date, StagedDay]:
         """Every day staged here, by day: its newest staging, and the verdict on that staging if there is one."""
         handle = self._handle()
         if handle is None:
             return {}
-        staged: dict[str, StagedAs] = {}
-        verdicts: dict[str, GateVerdict] = {}
-        environments: dict[str, Environment | None] = {}
+        staged: dict[date, StagedAs] = {}
+        verdicts: dict[date, GateVerdict] = {}
+        environments: dict[date, Environment | None] = {}
         for entry, environment in self._entries(handle):
             staged.update(entry.staged)
             for day in entry.staged:
@@ -215,18 +216,18 @@ class Timeline:
             if (text := commit.get("userMetadata"))
         ]
 
-    def days_with_files(self) -> set[str]:
+    def days_with_files(self) -> set[date]:
         """The days that have a file here, whether any commit listed them or not."""
         handle = self._handle()
         return set() if handle is None else set(read_log(self.storage, self.path, handle.version()).by_day())
 
-    def files(self, days: Iterable[str] | None = None) -> list[AddedFile]:
+    def files(self, days: Iterable[date] | None = None) -> list[AddedFile]:
         """The files here of ``days``, or all of them, as the timeline itself names them."""
         handle = self._handle()
         if handle is None:
             return []
         active = read_log(self.storage, self.path, handle.version()).active.values()
-        wanted = None if days is None else set(days)
+        wanted = None if days is None else set(map(str, days))
         return sorted(file for file in active if wanted is None or file.day in wanted)
 
     def open(self) -> None:
@@ -275,13 +276,13 @@ def open_since(storage: Storage, table: str) -> dict[str, int]:
     return {name: since for name, since in found.items() if _NAME.fullmatch(name)}
 
 
-def adoptable(timelines: Iterable[Timeline], wanted: Mapping[str, str]) -> dict[str, tuple[Timeline, StagedDay]]:
+def adoptable(timelines: Iterable[Timeline], wanted: Mapping[date, str]) -> dict[date, tuple[Timeline, StagedDay]]:
     """Staged days that can be used as they are: passed, and built from just what would be read now.
 
     ``wanted`` gives the input fingerprint of each day; the first timeline that has a day wins. A day whose files were
     reclaimed is not offered.
     """
-    found: dict[str, tuple[Timeline, StagedDay]] = {}
+    found: dict[date, tuple[Timeline, StagedDay]] = {}
     for timeline in timelines:
         if len(found) == len(wanted):
             break

@@ -56,23 +56,24 @@ def _check(publisher: Publisher, prepared: Prepared, change: TableChange) -> Inp
     return read
 
 
-def _within_window(table: str, days: Iterable[str]) -> list[str]:
+def _within_window(table: str, days: Iterable[date]) -> list[date]:
     """The other days on which a row may be superseded by one of ``days``; none if the source has no such window."""
     try:
         source = registry.step(table).source
     except InvalidRequest:
         return []
     width = source.supersession_window_days if source else 0
-    own = {date.fromisoformat(day) for day in days}
+    own = set(days)
     around = {day + timedelta(days=n) for day in own for n in range(-width, width + 1)}
-    return [str(day) for day in sorted(around - own)]
+    return sorted(around - own)
 
 
-def _refuse_rows_since(publisher: Publisher, prepared: Prepared, table: str, beside: Iterable[str]) -> None:
+def _refuse_rows_since(publisher: Publisher, prepared: Prepared, table: str, beside: Iterable[date]) -> None:
     """Refuse if rows arrived while these were rolled back: they were not compared with these."""
     states = publisher.log.day_states(publisher.log.head(), {table})
-    own = [states[table, day.day].sequence for day in prepared.change(table).days if (table, day.day) in states]
-    since = [day for day in beside if (table, day) in states and states[table, day].sequence > min(own, default=-1)]
+    sequences = {day: state.sequence for (_, day), state in states.items()}
+    own = [sequences[day.day] for day in prepared.change(table).days if day.day in sequences]
+    since = [str(day) for day in beside if sequences.get(day, -1) > min(own, default=-1)]
     if since:
         raise PublicationRefused(
             f"{prepared.publication.id} cannot be rolled back: rows arrived on {', '.join(since[:5])} of {table} "
@@ -85,7 +86,7 @@ def _orphans(publisher: Publisher, prepared: Prepared, change: TableChange, read
     """The days with a marker that points to a row of ``change``, of which no other copy is left."""
     brought = {file.path.rpartition("/")[2] for day in change.days for file in day.adds}
     dataset = arrow_dataset(publisher.storage, change.table, read.version)
-    in_days = pc.field("day").isin([date.fromisoformat(day) for day in read.days])
+    in_days = pc.field("day").isin(list(read.days))
     going: set[TransactionVersion] = set()
     staying: set[TransactionVersion] = set()
     markers: set[tuple[str, TransactionVersion]] = set()

@@ -29,7 +29,7 @@ class Volumes:
         self._between: dict[str, Callable[[int, int], int]] = {}
         for (table, day), state in situation.observed.states.items():
             if state.content is not None:
-                at = date.fromisoformat(day).toordinal()
+                at = day.toordinal()
                 self._rows.setdefault(table, {})[at] = state.content.rows
                 self._bytes.setdefault(table, {})[at] = situation.bytes.get(table, {}).get(day, 0)
                 if state.content.staged_ms is not None:

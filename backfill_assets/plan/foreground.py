@@ -8,6 +8,7 @@ from datetime import date, datetime
 from functools import cache
 from types import MappingProxyType
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.model.declaration import Step
@@ -103,7 +104,7 @@ def later_days(
     for step in _building(steps, tables):
         asked = set(step.cadence.starts(days))
         around = reading_as_published(step, built, observed) - asked
-        later = {day for day in around if (step.name, day.isoformat()) in published}
+        later = {day for day in around if TableDay(step.name, day) in published}
         built |= dict.fromkeys(_names(step), asked | later)
         if later:
             found[step.name] = later
@@ -111,14 +112,14 @@ def later_days(
 
 
 def with_rolled_back(
-    plan: Sequence[StepRun], states: Mapping[tuple[str, str], DayState], rollbacks: Callable[[], Rollbacks]
+    plan: Sequence[StepRun], states: Mapping[TableDay, DayState], rollbacks: Callable[[], Rollbacks]
 ) -> list[StepRun]:
     """``plan`` with the days that a person rolled back named in it, of those that would be built again.
 
     ``rollbacks`` reads the log; it is called once, and only if it matters.
     """
     known = cache(rollbacks)
-    to_build = [(table.name, day) for each in plan for table in each.step.tables for day in each.to_build]
+    to_build = [TableDay(table.name, day) for each in plan for table in each.step.tables for day in each.to_build]
     found = {key: Rollback(by, known().at(by)) for key, by in rolled_back(to_build, states, known).items()}
     return [
         replace(each, rolled_back={day: by for (table, day), by in found.items() if table in _names(each.step)})

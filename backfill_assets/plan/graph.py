@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.model.declaration import Reads, Step, Version
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.published.observed import LogView
@@ -35,7 +35,7 @@ def downstream(
         given = {day for table in step.tables for day in days.get(table.name, ())}
         around = {day for day in reading_as_published(step, all_days, observed) if has_partition(step.name, day)}
         reached = obtainable(step, around, published)
-        published |= {(table.name, str(day)) for table in step.tables for day in given | reached}
+        published |= {TableDay(table.name, day) for table in step.tables for day in given | reached}
         if given | reached:
             all_days |= {table.name: given | reached for table in step.tables}
         if reached:
@@ -43,12 +43,12 @@ def downstream(
     return made if strictly else all_days
 
 
-def buildable(step: Step, day: date, published: Collection[tuple[str, str]]) -> bool:
+def buildable(step: Step, day: date, published: Collection[TableDay]) -> bool:
     """Every input day that is needed was published; ``published`` has tables and days."""
     return step.source is None and not decide.without_inputs(step, step.version(), [day], published)
 
 
-def obtainable(step: Step, days: Collection[date], published: Collection[tuple[str, str]]) -> set[date]:
+def obtainable(step: Step, days: Collection[date], published: Collection[TableDay]) -> set[date]:
     """Those of ``days`` that are published, or whose inputs are."""
     absent = [day for day in days if not _there(step, day, published)]
     if not absent:
@@ -57,8 +57,8 @@ def obtainable(step: Step, days: Collection[date], published: Collection[tuple[s
     return set(days) - set(held_back)
 
 
-def _there(step: Step, day: date, published: Collection[tuple[str, str]]) -> bool:
-    return any((table.name, str(day)) in published for table in step.tables)
+def _there(step: Step, day: date, published: Collection[TableDay]) -> bool:
+    return any(TableDay(table.name, day) in published for table in step.tables)
 
 
 def reading_as_published(step: Step, changed: Days, observed: LogView) -> set[date]:
@@ -87,7 +87,7 @@ def reading(step: Step, changed: Days, version: Version | None = None) -> set[da
     return set(days) if step.cadence is Cadence.DAILY else set(step.cadence.starts(days))
 
 
-def published_days(observed: LogView) -> set[tuple[str, str]]:
+def published_days(observed: LogView) -> set[TableDay]:
     """Table and day of everything that is published."""
     return {key for key, state in observed.states.items() if state.content is not None}
 
@@ -154,7 +154,7 @@ def earlier_days(
     steps: Sequence[Step],
     tables: Collection[str],
     days: Collection[date],
-    published: Collection[tuple[str, str]],
+    published: Collection[TableDay],
     landed: Days,
 ) -> dict[str, set[date]]:
     """The days before ``days`` that ``tables`` look back to, of those tables themselves, by step.
@@ -167,26 +167,26 @@ def earlier_days(
     asked = {step.name: set(step.cadence.starts(days)) for step in building}
     there = {
         *published,
-        *((table.name, str(day)) for step in building for table in step.tables for day in asked[step.name]),
+        *(TableDay(table.name, day) for step in building for table in step.tables for day in asked[step.name]),
     }
     found: dict[str, set[date]] = {}
     for step, wanted in _looked_back_to(building, asked):
         possible = wanted & set(landed.get(step.name, ())) if step.source else obtainable(step, wanted, there)
         possible = _unbroken(step, asked[step.name], possible, there)
-        there |= {(table.name, str(day)) for table in step.tables for day in possible}
+        there |= {TableDay(table.name, day) for table in step.tables for day in possible}
         if possible:
             found[step.name] = possible
     return found
 
 
 def _unbroken(
-    step: Step, asked: Collection[date], possible: Collection[date], published: Collection[tuple[str, str]]
+    step: Step, asked: Collection[date], possible: Collection[date], published: Collection[TableDay]
 ) -> set[date]:
     """Those of ``possible`` that no day lies behind which can neither be built nor is published."""
     found: set[date] = set()
     for start in asked:
         day = step.cadence.start(start - timedelta(days=1))
-        while day in possible or (step.name, str(day)) in published:
+        while day in possible or TableDay(step.name, day) in published:
             found.add(day)
             day = step.cadence.start(day - timedelta(days=1))
     return found & set(possible)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
 
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse.main_table import schema_problems
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import reading
@@ -97,16 +97,16 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
-    there: dict[str, set[tuple[str, str]]] = {}
-    for table, day in seen.situation.published():
-        there.setdefault(table, set()).add((table, day))
+    there: dict[str, set[TableDay]] = {}
+    for key in seen.situation.published():
+        there.setdefault(key.table, set()).add(key)
     for step, days in seen.planned():
         for each in step.tables:
-            there.setdefault(each.name, set()).update((each.name, str(day)) for day in days)
+            there.setdefault(each.name, set()).update(TableDay(each.name, day) for day in days)
         read = seen.chosen.reads(step)
         known = {table: there.get(table, set()) for table in read}
         absent = {
-            table: [day for day in found if (table, str(day)) not in known[table]] for table, found in read.items()
+            table: [day for day in found if TableDay(table, day) not in known[table]] for table, found in read.items()
         }
         suspects = sorted(reading(step, absent) & set(days))
         published = set().union(*known.values()) if suspects else set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import obtainable, read_by, reading, upstream
 from backfill_assets.plan.records import PlanRequest, Recommended, Scope, Why
@@ -108,11 +108,11 @@ def _given(asked: PlanRequest, situation: PlanContext, target: Step, periods: fr
         days = needed.get(step.name, set())
         if step.source:
             landed = situation.landed.get(step.name, {})
-            there = {day for day in days if day in landed or (step.name, str(day)) in published}
+            there = {day for day in days if day in landed or TableDay(step.name, day) in published}
         else:
             there = obtainable(step, days, published)
         given.setdefault(step.name, set()).update(there | demanded.get(step.name, set()))
-        published |= {(table.name, str(day)) for table in step.tables for day in given[step.name]}
+        published |= {TableDay(table.name, day) for table in step.tables for day in given[step.name]}
     return given
 
 
@@ -138,7 +138,7 @@ class _DownstreamWalk:
             reached = obtainable(step, around, published) if around else set()
             if not given | reached:
                 continue
-            published |= {(table.name, str(day)) for table in step.tables for day in given | reached}
+            published |= {TableDay(table.name, day) for table in step.tables for day in given | reached}
             reasons = self.reasons(step, given | reached)
             found[step.name] = reasons
             again = {day for day, why in reasons.items() if why is not None}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
@@ -37,7 +37,7 @@ class PlanContext:
     observed: LogView
     begins: date
     today: date
-    bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    bytes: Mapping[str, Mapping[date, int]] = field(default_factory=dict)
     """Bytes of Parquet by table and day."""
     schemas: Mapping[str, str] = field(default_factory=dict)
     """Main's schema as Delta's JSON, of tables that exist."""
@@ -70,16 +70,15 @@ class PlanContext:
         return replace(self, steps=[chosen if step is target else step for step in self.steps])
 
     def content(self, table: str, day: date) -> DayContent | None:
-        state = self.observed.states.get((table, str(day)))
+        state = self.observed.states.get(TableDay(table, day))
         return state.content if state else None
 
     def logical(self, table: str, day: date) -> str:
         """The logical fingerprint that a build would find on the day, known without reading it."""
-        text = str(day)
-        physical = self.observed.pinned.get(table, {}).get(text, fingerprints.EMPTY_DAY)
-        return logical_of(self.observed.states.get((table, text)), physical)
+        physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
+        return logical_of(self.observed.states.get(TableDay(table, day)), physical)
 
-    def published(self) -> set[tuple[str, str]]:
+    def published(self) -> set[TableDay]:
         return published_days(self.observed)
 
     def statuses(self, days: DayRange) -> Statuses:

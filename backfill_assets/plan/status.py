@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.days import Cadence, DayRange, contiguous
+from backfill_assets.days import Cadence, DayRange, TableDay, contiguous
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.declaration import Reads, Source, Step, Version
@@ -75,10 +75,9 @@ def _of_step(
     """Tables of one step share its inputs: the fingerprint of a day's inputs is computed once for all of them."""
     found: dict[str, dict[date, DayStatus]] = {table.name: {} for table in step.tables}
     for day in days:
-        text = day.isoformat()
         inputs: dict[str, str] = {}
         for name, statuses in found.items():
-            content = _known_content(name, text, observed)
+            content = _known_content(name, day, observed)
             if not isinstance(content, DayContent):
                 statuses[day] = content
                 continue
@@ -102,9 +101,9 @@ def _lies_elsewhere(source: Source, day: date, content: DayContent) -> bool:
     return source.placement.concerns(day, content.code_version, content.metrics)
 
 
-def _known_content(table: str, day: str, observed: LogView) -> DayContent | DayStatus:
+def _known_content(table: str, day: date, observed: LogView) -> DayContent | DayStatus:
     """What the day holds, or the status of a day that is missing or has a foreign write."""
-    state = observed.states.get((table, day))
+    state = observed.states.get(TableDay(table, day))
     physical = observed.newest.get(table, {}).get(day, fingerprints.EMPTY_DAY)
     if state is not None and state.content is not None:
         return state.content if state.physical == physical else DayStatus.FOREIGN_WRITE
@@ -124,30 +123,30 @@ def _read(read: Reads, first: int, last: int, entries: Mapping[int, str]) -> lis
 
 
 def _never(ordinal: int) -> str:
-    return fingerprints.entry(date.fromordinal(ordinal).isoformat(), fingerprints.NEVER_PUBLISHED)
+    return fingerprints.entry(date.fromordinal(ordinal), fingerprints.NEVER_PUBLISHED)
 
 
-def _by_table(observed: LogView) -> dict[str, dict[str, DayState]]:
-    states: dict[str, dict[str, DayState]] = {}
+def _by_table(observed: LogView) -> dict[str, dict[date, DayState]]:
+    states: dict[str, dict[date, DayState]] = {}
     for (table, day), state in observed.states.items():
         states.setdefault(table, {})[day] = state
     return states
 
 
-def _entries(steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[str, DayState]]) -> Entries:
+def _entries(steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[date, DayState]]) -> Entries:
     """The logical fingerprint of every day with rows or a past of what is read, as a build would find it now."""
     entries: dict[str, dict[int, str]] = {}
     for read in {read.table for step in steps for version in step.versions for read in version.reads}:
         states, physicals = published.get(read, {}), observed.pinned.get(read, {})
         for day in states.keys() | physicals.keys():
             found = logical_of(states.get(day), physicals.get(day, fingerprints.EMPTY_DAY))
-            entries.setdefault(read, {})[date.fromisoformat(day).toordinal()] = fingerprints.entry(day, found)
+            entries.setdefault(read, {})[day.toordinal()] = fingerprints.entry(day, found)
         entries.setdefault(read, {})
     return entries
 
 
 def _known_days(
-    steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[str, DayState]]
+    steps: Sequence[Step], observed: LogView, published: Mapping[str, Mapping[date, DayState]]
 ) -> dict[str, set[date]]:
     """The days each table is known to have, by table name."""
     known: dict[str, set[date]] = {}
@@ -156,6 +155,6 @@ def _known_days(
         days = set(step.cadence.starts(set().union(*(known.get(table, set()) for table in same_day))))
         for table in step.tables:
             seen = published.get(table.name, {}).keys() | observed.newest.get(table.name, {}).keys()
-            days.update(map(date.fromisoformat, seen))
+            days.update(seen)
         known |= {table.name: days for table in step.tables}
     return known

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.days import parse_day
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset, dataset_of
@@ -38,7 +39,7 @@ _STAGED_AS = StagedAs(input_fingerprint="compaction")
 def compact(
     publisher: Publisher,
     table: str,
-    days: Iterable[str],
+    days: Iterable[date],
     *,
     id: str,
     provenance: Provenance | None = None,
@@ -61,14 +62,14 @@ def compact(
     return publisher.publish(_request(timeline, pin, several, id, provenance or Provenance()))
 
 
-def _moved(main: MainTable, pin: Pin, days: list[str]) -> Conflict | None:
+def _moved(main: MainTable, pin: Pin, days: list[date]) -> Conflict | None:
     """The rows are read from the very files that are expected: main may have been elsewhere in between, and back."""
     files = main.state().by_day()
-    moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[main.name, day].files)}
+    moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[TableDay(main.name, day)].files)}
     return Conflict({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
 
 
-def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:
+def _rewrite(main: MainTable, timeline: Timeline, days: list[date]) -> None:
     """Write each day into one file of ``timeline``, some of its rows at a time; refuse if a day's content changed."""
     folder, rows = write_folder(), dataset_of(main.storage, main.name, main.handle)
     read = {day: _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", rows, day) for day in days}
@@ -80,7 +81,7 @@ def _rewrite(main: MainTable, timeline: Timeline, days: list[str]) -> None:
             raise PublicationRefused(f"Compacting {main.name} {day} changed its content; nothing was published.")
 
 
-def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: str) -> ContentSums:
+def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: date) -> ContentSums:
     """One Parquet file of the rows of ``day``, without the partition column; returns what they hold."""
     sums, columns = ContentSums(), dataset.schema.remove(dataset.schema.get_field_index(PARTITION_COLUMN))
     with timeline.storage.parquet_writer(f"{timeline.path}/{folder}/part-0.snappy.parquet", columns) as writer:
@@ -102,12 +103,12 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _batches(dataset: ds.Dataset, day: str) -> Iterator[pa.RecordBatch]:
+def _batches(dataset: ds.Dataset, day: date) -> Iterator[pa.RecordBatch]:
     """The rows of ``day``, in small batches. By itself Arrow would read ahead, and keep what it has read of a file."""
     import pyarrow.dataset as ds
 
     batches: Iterator[pa.RecordBatch] = dataset.scanner(
-        filter=pc.field(PARTITION_COLUMN) == parse_day(day),
+        filter=pc.field(PARTITION_COLUMN) == day,
         batch_size=_BATCH_ROWS,
         batch_readahead=0,
         fragment_readahead=0,
@@ -120,7 +121,7 @@ def _batches(dataset: ds.Dataset, day: str) -> Iterator[pa.RecordBatch]:
 def _request(
     timeline: Timeline,
     pin: Pin,
-    days: list[str],
+    days: list[date],
     id: str,
     provenance: Provenance,
 ) -> Publication:
@@ -130,7 +131,7 @@ def _request(
             day=day,
             adds=staged[day].files,
             content=_content_of(pin, timeline.table, day),
-            expected=pin.expected[timeline.table, day],
+            expected=pin.expected[TableDay(timeline.table, day)],
         )
         for day in days
     ]
@@ -138,8 +139,8 @@ def _request(
     return Publication(id=id, kind="compact", tables=(change,), provenance=provenance)
 
 
-def _content_of(pin: Pin, table: str, day: str) -> DayContent | None:
+def _content_of(pin: Pin, table: str, day: date) -> DayContent | None:
     """The content carries over; that of a day with a foreign write stays unknown."""
-    state = pin.states.get((table, day))
-    known = state is not None and state.physical == fingerprints.physical(pin.expected[table, day].files)
+    state = pin.states.get(TableDay(table, day))
+    known = state is not None and state.physical == fingerprints.physical(pin.expected[TableDay(table, day)].files)
     return state.content if state and known else None

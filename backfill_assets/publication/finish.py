@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from deltalake.exceptions import DeltaError
 
@@ -269,7 +269,7 @@ def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState)
     return same_files and same_positions and not main.obstacles(prepared.change(table).table_schema, target, active)
 
 
-def _restored(prepared: Prepared, table: str, active: Files) -> dict[str, dict[str, AddedFile]]:
+def _restored(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
     """The files that each day is to have again; a day that others changed since is left out.
 
     Appended files are taken out, and files that were added since stay; a replaced day must be exactly as we made it.

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from pydantic import ValidationError
 
@@ -24,7 +24,7 @@ HOLD_SECONDS = 60
 LONGEST_WAIT_SECONDS = 300
 """A writer waits no longer than this for a hold, however often it is extended."""
 _LOOK_EVERY_SECONDS = 0.5
-DaysOf = Mapping[str, Iterable[str]]
+DaysOf = Mapping[str, Iterable[date]]
 """Days by table."""
 
 
@@ -33,7 +33,7 @@ class Hold(Record):
 
     campaign: str
     holder: str
-    days: Mapping[str, tuple[str, ...]]
+    days: Mapping[str, tuple[date, ...]]
     until: datetime
 
     @property

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.main_table import MainTable
@@ -13,7 +15,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.publication_log.pinned import pinned_files
 
-States = Mapping[tuple[str, str], DayState]
+States = Mapping[TableDay, DayState]
 """What the log knows of each day, by table and day."""
 
 
@@ -21,7 +23,7 @@ States = Mapping[tuple[str, str], DayState]
 class Pin:
     """What was published when staging began: captured *before* any input is read."""
 
-    expected: Mapping[tuple[str, str], Expected]
+    expected: Mapping[TableDay, Expected]
     inputs: Mapping[str, InputRead]
     states: States
     sequence: int
@@ -30,8 +32,8 @@ class Pin:
 def capture(
     log: PublicationLog,
     storage: Storage,
-    writes: Mapping[str, Iterable[str]],
-    reads: Mapping[str, Iterable[str]],
+    writes: Mapping[str, Iterable[date]],
+    reads: Mapping[str, Iterable[date]],
     exact: frozenset[str],
     also: Iterable[str],
 ) -> Pin:
@@ -46,7 +48,7 @@ def capture(
     return Pin(expected, inputs, states, head.version)
 
 
-def _read(files: LogState, states: States, table: str, days: Iterable[str], exact: frozenset[str]) -> InputRead:
+def _read(files: LogState, states: States, table: str, days: Iterable[date], exact: frozenset[str]) -> InputRead:
     return InputRead(
         table=table,
         version=files.version if files.version >= 0 else None,
@@ -55,14 +57,14 @@ def _read(files: LogState, states: States, table: str, days: Iterable[str], exac
     )
 
 
-def _expected(storage: Storage, states: States, writes: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], Expected]:
-    expected: dict[tuple[str, str], Expected] = {}
+def _expected(storage: Storage, states: States, writes: Mapping[str, Iterable[date]]) -> dict[TableDay, Expected]:
+    expected: dict[TableDay, Expected] = {}
     for table, days in writes.items():
         main = MainTable.open(storage, table)
         active = main.state().by_day() if main else {}
         for day in days:
-            state = states.get((table, day))
-            expected[table, day] = Expected(
+            state = states.get(TableDay(table, day))
+            expected[TableDay(table, day)] = Expected(
                 files=tuple(sorted(active.get(day, ()))),
                 publication=state.publication if state else "",
             )
@@ -74,10 +76,10 @@ def files_at(storage: Storage, table: str, version: int | None) -> LogState:
     return LogState(-1, {}, {}) if version is None else read_log(storage, table, version)
 
 
-def logicals(files: LogState, states: States, table: str, days: Iterable[str]) -> dict[str, str]:
+def logicals(files: LogState, states: States, table: str, days: Iterable[date]) -> dict[date, str]:
     """The logical fingerprint of each day, given the ``files`` that a reader of the last closed map sees."""
     active = files.by_day()
     return {
-        day: logical_of(states.get((table, day)), fingerprints.physical(active.get(day, ())))
+        day: logical_of(states.get(TableDay(table, day)), fingerprints.physical(active.get(day, ())))
         for day in sorted(set(days))
     }

@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
@@ -44,8 +45,8 @@ _MOST_TURN_LOOKS = 100
 class Conflict:
     """Main or an input moved on since staging: these days, and only these, are to be staged again."""
 
-    days: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    inputs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    days: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    inputs: Mapping[str, frozenset[date]] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
 
@@ -161,8 +162,8 @@ class Preparation:
         mains: Mapping[str, MainTable],
         active: Mapping[str, LogState],
     ) -> Conflict | None:
-        days: dict[str, frozenset[str]] = {}
-        inputs: dict[str, frozenset[str]] = {}
+        days: dict[str, frozenset[date]] = {}
+        inputs: dict[str, frozenset[date]] = {}
         reasons: list[str] = []
         for change in publication.tables:
             found = self._reclaimed(head, change, reasons)
@@ -175,7 +176,7 @@ class Preparation:
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
         return Conflict(days, inputs, tuple(reasons)) if reasons else None
 
-    def _reclaimed(self, head: Head, change: TableChange, reasons: list[str]) -> set[str]:
+    def _reclaimed(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
         day_of = {f"{change.table}/{add.path}": day.day for day in change.days for add in day.adds}
         doomed = {path for file in head.state.reclaiming.values() for path in self.log.intended(file)} & day_of.keys()
@@ -185,7 +186,7 @@ class Preparation:
         reasons += [f"the staged file {path} was reclaimed or is gone" for path in sorted(gone)[:3]]
         return {day_of[path] for path in gone}
 
-    def _withdrawn(self, read: InputRead, head: Head, states: States, reasons: list[str]) -> set[str]:
+    def _withdrawn(self, read: InputRead, head: Head, states: States, reasons: list[str]) -> set[date]:
         """Input days whose rows were withdrawn or replaced since they were read. Gained rows make us stale, no more."""
         now = logicals(pinned_files(self.log, head, read.table), states, read.table, read.days)
         changed = {day for day, logical in read.days.items() if now[day] != logical}
@@ -193,7 +194,7 @@ class Preparation:
         reasons += [f"{read.table} {day} was replaced after it was read" for day in sorted(withdrawn)[:3]]
         return withdrawn
 
-    def _only_gained(self, read: InputRead, head: Head, changed: set[str]) -> set[str]:
+    def _only_gained(self, read: InputRead, head: Head, changed: set[date]) -> set[date]:
         if not changed:
             return set()
         try:
@@ -208,7 +209,7 @@ def check_request(publication: Publication) -> None:
     """Refuse what can never be published, in any state of the tables."""
     _refuse_twice(f"{publication.id}: the table", [change.table for change in publication.tables])
     for change in publication.tables:
-        _refuse_twice(f"{change.table}: the day", [day.day for day in change.days])
+        _refuse_twice(f"{change.table}: the day", [str(day.day) for day in change.days])
         _refuse_twice(f"{change.table}: the source position", [position.id for position in change.positions])
         check_partitions(change.table, ((day.day, add) for day in change.days for add in day.adds))
         for position in change.positions:
@@ -244,10 +245,10 @@ def _current(state: HeadState, now: datetime) -> dict[str, datetime]:
     return {id: until for id, until in state.turns.items() if now < until <= now + TURN}
 
 
-def _changed_days(change: TableChange, states: States, active: LogState, reasons: list[str]) -> set[str]:
+def _changed_days(change: TableChange, states: States, active: LogState, reasons: list[str]) -> set[date]:
     """Days of main that are not as they were when they were staged. An append commutes with other appends."""
     files = active.by_day()
-    moved: set[str] = set()
+    moved: set[date] = set()
     for day in change.days:
         found = files.get(day.day, frozenset())
         if change.mode == "append":
@@ -262,12 +263,12 @@ def _changed_days(change: TableChange, states: States, active: LogState, reasons
     return moved
 
 
-def _publication(states: States, change: TableChange, day: str) -> str:
-    state = states.get((change.table, day))
+def _publication(states: States, change: TableChange, day: date) -> str:
+    state = states.get(TableDay(change.table, day))
     return state.publication if state else ""
 
 
-def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> set[str]:
+def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> set[date]:
     """All days of an append whose source position moved since it was read: its rows may be in main already."""
     passed = [p for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
     reasons += [f"{change.table} has already taken in {position.id}" for position in passed[:3]]
@@ -276,11 +277,13 @@ def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) 
 
 def _before_images(
     publication: Publication, states: States, active: Mapping[str, LogState]
-) -> dict[str, dict[str, Before]]:
-    images: dict[str, dict[str, Before]] = {}
+) -> dict[str, dict[date, Before]]:
+    images: dict[str, dict[date, Before]] = {}
     for change in publication.tables:
         files = active[change.table].of_days(day.day for day in change.days)
-        images[change.table] = {day: _before(states.get((change.table, day)), found) for day, found in files.items()}
+        images[change.table] = {
+            day: _before(states.get(TableDay(change.table, day)), found) for day, found in files.items()
+        }
     return images
 
 

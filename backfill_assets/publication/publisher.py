@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from deltalake.exceptions import DeltaError
 
@@ -52,8 +52,8 @@ class Publisher:
 
     def pin(
         self,
-        writes: Mapping[str, Iterable[str]],
-        reads: Mapping[str, Iterable[str]],
+        writes: Mapping[str, Iterable[date]],
+        reads: Mapping[str, Iterable[date]],
         exact: Iterable[str] = (),
         also: Iterable[str] = (),
     ) -> Pin:

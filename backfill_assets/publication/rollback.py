@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
@@ -160,7 +161,7 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
             content=before[day.day].content,
             expected=Expected(
                 files=tuple(sorted(_compacted(find, change.table, day.day, states, target[day.day]))),
-                publication=states[change.table, day.day].publication,
+                publication=states[TableDay(change.table, day.day)].publication,
             ),
         )
         for day in change.days
@@ -174,12 +175,12 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
     )
 
 
-def _compacted(find: FindPrepared, table: str, day: str, states: States, ours: Collection[str]) -> Collection[str]:
+def _compacted(find: FindPrepared, table: str, day: date, states: States, ours: Collection[str]) -> Collection[str]:
     """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
 
     Compaction must leave every rollback possible that the rollback window promises.
     """
-    state = states[table, day]
+    state = states[TableDay(table, day)]
     if state.physical == fingerprints.physical(ours):
         return ours
     newest: Collection[str] = ()
@@ -193,7 +194,7 @@ def _compacted(find: FindPrepared, table: str, day: str, states: States, ours: C
     return ours
 
 
-def _last_compaction(find: FindPrepared, table: str, day: str, publication: str) -> Prepared | None:
+def _last_compaction(find: FindPrepared, table: str, day: date, publication: str) -> Prepared | None:
     """The compaction that made the day's files: ``publication``, or an earlier one if what came after it was undone."""
     while publication and (found := find(publication)) is not None:
         made = found[0].publication

@@ -7,13 +7,14 @@ from datetime import date, datetime
 
 import pyarrow.compute as pc
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.publication_log.rows import PREPARING_DAY
 
-Lineages = Mapping[tuple[str, date], DayLineage]
+Lineages = Mapping[TableDay, DayLineage]
 """By table and day."""
 
 
@@ -26,8 +27,8 @@ def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, d
     files = PublicationLog(storage, utc_now).files().holding("publication", named)
     rows = equal(files.read(["event", "publication", "at", "table", "day", "detail"]), event=PREPARING_DAY)
     rows = among(rows.filter(pc.is_valid(rows.column("detail"))), "publication", named)
-    found: dict[tuple[str, datetime], dict[tuple[str, date], DayLineage]] = {}
+    found: dict[tuple[str, datetime], dict[TableDay, DayLineage]] = {}
     for row in rows.to_pylist():
         days = found.setdefault((row["publication"], row["at"]), {})
-        days[row["table"], date.fromisoformat(row["day"])] = DayLineage.model_validate_json(row["detail"])
+        days[TableDay(row["table"], date.fromisoformat(row["day"]))] = DayLineage.model_validate_json(row["detail"])
     return dict(found)

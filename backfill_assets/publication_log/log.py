@@ -24,6 +24,7 @@ from deltalake._internal import RemoveAction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import commits_back
 from backfill_assets.lakehouse.disk import explained
@@ -285,16 +286,16 @@ class PublicationLog:
                 return Prepared.model_validate_json(row["detail"]), row["at"]
         return None
 
-    def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[tuple[str, str], DayState]:
+    def day_states(self, head: Head, tables: Iterable[str] | None = None) -> dict[TableDay, DayState]:
         """The newest state of every published day (of ``tables``), by table and day."""
         wanted = None if tables is None else set(tables)
-        states: dict[tuple[str, str], DayState] = {}
+        states: dict[TableDay, DayState] = {}
         files = [file for file in (head.state.index, *head.state.since) if file]
         known = self._day_tables
         self._day_tables = {file: known[file] if file in known else self._day_rows(file) for file in files}
         for rows in self._day_tables.values():
             for state in day_states(rows, wanted):
-                states[state.table, state.day] = state
+                states[TableDay(state.table, state.day)] = state
         return states
 
     def _day_rows(self, file: str) -> pa.Table:

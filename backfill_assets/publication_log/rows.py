@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import compress
 from typing import Any
 
@@ -89,7 +90,7 @@ def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterato
     ):
         staged_ms = metrics.pop(_STAGED_MS, None)
         known = None if count is None else DayContent(count, checksum, code, parameters, inputs, metrics, staged_ms)
-        yield DayState(table, day, publication, sequence, physical, known)
+        yield DayState(table, date.fromisoformat(day), publication, sequence, physical, known)
 
 
 def newest_days(parts: Sequence[pa.Table]) -> pa.Table:
@@ -170,7 +171,7 @@ def _day_row(prepared: Prepared, table: str, day: DayChange) -> Row:
     return {
         **_common(prepared.publication),
         "table": table,
-        "day": day.day,
+        "day": str(day.day),
         "physical": fingerprints.physical(prepared.target_of(table, day)),
         "replaces": prepared.before[table][day.day].publication,
     }

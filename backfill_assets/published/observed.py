@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_log
 from backfill_assets.lakehouse.records import DayContent, DayState
@@ -16,9 +17,8 @@ from backfill_assets.publication_log.pinned import ReadLog, pinned_files
 from backfill_assets.published.reading import anything_published
 
 _MOST_LOOKS = 20
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")  # a foreign writer may have left rows without any day
 
-Physicals = Mapping[str, Mapping[str, str]]
+Physicals = Mapping[str, Mapping[date, str]]
 """Physical fingerprint by table and day, of the days that have files."""
 
 
@@ -30,7 +30,7 @@ class LogView:
     ``newest`` too: half a publication is no foreign write.
     """
 
-    states: Mapping[tuple[str, str], DayState] = field(default_factory=dict)
+    states: Mapping[TableDay, DayState] = field(default_factory=dict)
     newest: Physicals = field(default_factory=dict)
     pinned: Physicals = field(default_factory=dict)
     open: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class LogView:
     writing: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The tables that each open publication writes."""
 
-    def contents(self, table: str) -> dict[str, DayContent | None]:
+    def contents(self, table: str) -> dict[date, DayContent | None]:
         """What the days of ``table`` hold that a build would find; None for a foreign write."""
         files = self.pinned.get(table, {})
         published = {day: state for (name, day), state in self.states.items() if name == table and state.content}
@@ -88,8 +88,8 @@ def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str
 
 
 def _now(
-    storage: Storage, table: str, head: Head, pinned_version: int, pinned: Mapping[str, str], read: ReadLog
-) -> Mapping[str, str]:
+    storage: Storage, table: str, head: Head, pinned_version: int, pinned: Mapping[date, str], read: ReadLog
+) -> Mapping[date, str]:
     """What main holds now; that is ``pinned`` if main is still at ``pinned_version``."""
     if any(table in entry.writes for entry in head.state.open.values()):
         return pinned
@@ -98,11 +98,10 @@ def _now(
     return _newest(storage, table, read)
 
 
-def _newest(storage: Storage, table: str, read: ReadLog) -> Mapping[str, str]:
+def _newest(storage: Storage, table: str, read: ReadLog) -> Mapping[date, str]:
     version = newest_version(storage, table)
     return {} if version is None else _by_day(read(storage, table, version))
 
 
-def _by_day(state: LogState) -> Mapping[str, str]:
-    files = state.by_day()
-    return {day: fingerprints.physical(paths) for day, paths in files.items() if _DAY.fullmatch(day)}
+def _by_day(state: LogState) -> Mapping[date, str]:
+    return {day: fingerprints.physical(paths) for day, paths in state.by_day().items()}

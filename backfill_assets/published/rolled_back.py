@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 
 from backfill_assets.lakehouse.records import Kind, Prepared
@@ -38,7 +38,7 @@ class Rollbacks:
     """Every rollback and compaction, by publication."""
     find: Callable[[str], Prepared | None] = unknown
 
-    def of(self, table: str, day: str, publication: str) -> str:
+    def of(self, table: str, day: date, publication: str) -> str:
         """The rollback by which a person put the day back that ``publication`` left; empty if none stands.
 
         A compaction changes nothing about it. Undoing a rollback brings back what that had taken away, so the day is

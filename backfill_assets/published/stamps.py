@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayLineage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.lineage import lineages
@@ -35,7 +36,7 @@ class Stamp:
     """What the publication computed the day from and with; None if it computed nothing, or that was not recorded."""
 
 
-def stamps(snapshot: Snapshot, of: Collection[tuple[str, date]]) -> dict[tuple[str, date], Stamp]:
+def stamps(snapshot: Snapshot, of: Collection[TableDay]) -> dict[TableDay, Stamp]:
     """The stamp of each of these tables and days, as of the log entry of ``snapshot``."""
     if not of:
         return {}
@@ -46,7 +47,7 @@ def stamps(snapshot: Snapshot, of: Collection[tuple[str, date]]) -> dict[tuple[s
     )
     found_rows = among(among(found_rows, "table", tables), "day", days)
     rows = found_rows.filter(pc.less_equal(found_rows.column("sequence"), snapshot.sequence)).to_pylist()
-    newest = {(row["table"], date.fromisoformat(row["day"])): row for row in rows}
+    newest = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in rows}
     found = {each: newest[each] for each in of if each in newest}
     made = lineages(snapshot.storage, {row["publication"] for row in found.values()})
     by_id = {publication: days for (publication, _), days in made.items()}

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from backfill_assets.lakehouse.delta_log import LogState, VersionGone, read_log, schema_at
 from backfill_assets.lakehouse.main_table import MainTable
@@ -20,7 +20,7 @@ class LakehouseView:
     """``bytes`` by table and day; ``schemas`` as Delta's JSON, of tables that exist."""
 
     observed: LogView
-    bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    bytes: Mapping[str, Mapping[date, int]] = field(default_factory=dict)
     schemas: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -97,8 +97,5 @@ def _goes(storage: Storage, main: MainTable, version: int, long_ago: datetime) -
     return datetime.fromtimestamp(min(removed) / 1000, UTC).replace(microsecond=0) if removed else None
 
 
-def _bytes_by_day(state: LogState) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for file in state.active.values():
-        found[file.day] = found.get(file.day, 0) + file.size
-    return found
+def _bytes_by_day(state: LogState) -> dict[date, int]:
+    return {day: sum(state.active[path].size for path in paths) for day, paths in state.by_day().items()}

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused, SourceUnreadable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -109,7 +110,7 @@ class ArrivalBuild:
             self.published.append(published)
         for _ in range(_MOST_ATTEMPTS):
             known = self.lake.states(self.step)
-            unknown = [day for day in days if (self.table.name, str(day)) not in known]
+            unknown = [day for day in days if TableDay(self.table.name, day) not in known]
             if not files and not unknown:
                 return self.result(days, before)
             outcome = self.take_in(files, unknown)
@@ -129,7 +130,7 @@ class ArrivalBuild:
         states = self.lake.states(self.step)
         found = []
         for day in days:
-            state = states.get((self.table.name, str(day)))
+            state = states.get(TableDay(self.table.name, day))
             if (
                 state
                 and state.content
@@ -200,7 +201,7 @@ class ArrivalBuild:
                     measured = self.measured(timeline, pin)
                 self.judge(timeline, pin, files, measured, empty)
                 if attempt < _ATTEMPTS_BEFORE_A_HOLD:
-                    self.lake.wait_for_holds({self.table.name: [str(day) for day in self.staged]}, self.progress)
+                    self.lake.wait_for_holds({self.table.name: list(self.staged)}, self.progress)
                 outcome = self.lake.publisher.publish(self.request(timeline, pin, files))
                 if isinstance(outcome, Published) or outcome.days:
                     timeline.close()
@@ -216,7 +217,7 @@ class ArrivalBuild:
     def hold(self, held: ExitStack, timeline: Timeline) -> None:
         """Ask other ingests to leave the days alone that are searched, for the length of another attempt."""
         held.close()
-        days = {*self.window_days(timeline.days_with_files()), *map(str, self.staged)}
+        days = {*self.window_days(timeline.days_with_files()), *self.staged}
         held.enter_context(holding(self.lake.storage, timeline.name, {self.table.name: days}, self.lake.publisher.now))
 
     def adoptable(self, files: Sequence[LandedFile]) -> Timeline | None:
@@ -261,12 +262,12 @@ class ArrivalBuild:
         reads = {self.table.name: around} if around else {}
         return self.lake.publisher.pin(writes={}, reads=reads, exact=reads, also={self.table.name})
 
-    def window_days(self, days: set[str]) -> list[str]:
+    def window_days(self, days: set[date]) -> list[date]:
         width = self.source.supersession_window_days
         if not width:
             return []
-        around = {date.fromisoformat(day) + timedelta(days=n) for day in days for n in range(-width, width + 1)}
-        return [str(day) for day in sorted(around)]
+        around = {day + timedelta(days=n) for day in days for n in range(-width, width + 1)}
+        return sorted(around)
 
     def measured(self, timeline: Timeline, pin: Pin) -> dict[date, Metrics]:
         """By day: the rows are measured while their supersessions are looked for, which are measured when found.
@@ -342,7 +343,7 @@ class ArrivalBuild:
 
     def request(self, timeline: Timeline, pin: Pin, files: Sequence[LandedFile]) -> Publication:
         days = tuple(
-            DayChange(day=str(day), adds=staged.files, content=staged.content, lineage=self.lineage(staged, pin))
+            DayChange(day=day, adds=staged.files, content=staged.content, lineage=self.lineage(staged, pin))
             for day, staged in sorted(self.staged.items())
         )
         positions = tuple(Position(id=file.position[0], before=None, after=file.position[1]) for file in files)
@@ -367,7 +368,7 @@ class ArrivalBuild:
         read = pin.inputs.get(self.table.name) if staged.files else None
         if read is None:
             return DayLineage(environment=staged.environment)
-        days = self.window_days({str(staged.day)})
+        days = self.window_days({staged.day})
         searched = DayRead(table=read.table, version=read.version, first=days[0], last=days[-1])
         return DayLineage(reads=(searched,), environment=staged.environment)
 
@@ -377,17 +378,17 @@ class ArrivalBuild:
         found = tuple(sorted((gained | self.relocated.keys()) - set(days)))
         return {self.table.name: found} if found else {}
 
-    def result(self, days: Sequence[date], before: Mapping[tuple[str, str], DayState]) -> BuildResult:
-        states: dict[tuple[str, str], DayState] = self.lake.states(self.step)
+    def result(self, days: Sequence[date], before: Mapping[TableDay, DayState]) -> BuildResult:
+        states: dict[TableDay, DayState] = self.lake.states(self.step)
         built_days = self.taken_in | self.relocated
-        back = self.lake.rolled_back([(self.table.name, day) for day in built_days], before)
+        back = self.lake.rolled_back([TableDay(self.table.name, day) for day in built_days], before)
         versions = {table: version for each in self.published for table, version in each.versions.items()}
         built: list[BuiltDay] = []
         for day in days:
             staged = self.taken_in.get(day) or self.relocated.get(day)
-            state = states[self.table.name, str(day)]
+            state = states[TableDay(self.table.name, day)]
             found = built_from_log(state, versions, {}, reused=staged is None, staged=staged)
-            built.append(replace(found, rolled_back_by=back.get((self.table.name, day), "")))
+            built.append(replace(found, rolled_back_by=back.get(TableDay(self.table.name, day), "")))
         return BuildResult(tuple(built), tuple(each.publication for each in self.published), self.elsewhere(days))
 
     def fingerprint(self, files: Sequence[LandedFile]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayState, Expected
@@ -29,7 +29,7 @@ class InputFingerprint:
     input_fingerprint: str
 
 
-Logicals = Mapping[str, Mapping[str, str]]
+Logicals = Mapping[str, Mapping[date, str]]
 """The logical fingerprint of input days, by table and day."""
 
 
@@ -39,7 +39,7 @@ def wanted(step: Step, version: Version, days: Sequence[date], logicals: Logical
 
 
 def _wanted(version: Version, period: DayRange, logicals: Logicals) -> InputFingerprint:
-    reads = {read.table: {str(d): logicals[read.table][str(d)] for d in read.days(period)} for read in version.reads}
+    reads = {read.table: {d: logicals[read.table][d] for d in read.days(period)} for read in version.reads}
     inputs = fingerprints.inputs(reads)
     return InputFingerprint(inputs, fingerprints.input_fingerprint(version.name, "", inputs))
 
@@ -48,76 +48,76 @@ def unchanged(
     tables: Sequence[str],
     day: date,
     wanted: InputFingerprint,
-    states: Mapping[tuple[str, str], DayState],
-    expected: Mapping[tuple[str, str], Expected],
+    states: Mapping[TableDay, DayState],
+    expected: Mapping[TableDay, Expected],
 ) -> bool:
     """Is every table of the step already published for ``day`` from just these inputs, and untouched since?"""
     for table in tables:
-        state = states.get((table, str(day)))
+        state = states.get(TableDay(table, day))
         if state is None or state.content is None:
             return False
         if state.content.input_fingerprint != wanted.input_fingerprint:
             return False
-        if state.physical != fingerprints.physical(expected[table, str(day)].files):
+        if state.physical != fingerprints.physical(expected[TableDay(table, day)].files):
             return False
     return True
 
 
 def rolled_back(
-    days: Iterable[tuple[str, date]],
-    states: Mapping[tuple[str, str], DayState],
+    days: Iterable[TableDay],
+    states: Mapping[TableDay, DayState],
     rollbacks: Callable[[], Rollbacks],
-) -> dict[tuple[str, date], str]:
+) -> dict[TableDay, str]:
     """The rollback by which each of ``days`` (table and day) is as it is, of those that a person rolled back.
 
     ``rollbacks`` reads the log, so it is called only when it matters.
     """
-    last = {(table, day): states[table, str(day)].publication for table, day in days if (table, str(day)) in states}
+    last = {key: states[key].publication for key in days if key in states}
     found = rollbacks() if last else Rollbacks()
-    by = {key: found.of(key[0], str(key[1]), publication) for key, publication in last.items()}
+    by = {key: found.of(key.table, key.day, publication) for key, publication in last.items()}
     return {key: rollback for key, rollback in by.items() if rollback}
 
 
-def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, list[str]]:
+def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, list[date]]:
     """The days of every input table that building ``days`` reads, sorted."""
     needed: dict[str, set[date]] = {}
     for read in version.reads:
         found = needed.setdefault(read.table, set())
         for day in days:
             found.update(read.days(step.cadence.period(day)))
-    return {table: [str(day) for day in sorted(found)] for table, found in needed.items()}
+    return {table: sorted(found) for table, found in needed.items()}
 
 
-def days_reading(step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[str]]) -> set[date]:
+def days_reading(step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[date]]) -> set[date]:
     """Those of ``days`` that read one of the ``moved`` input days."""
     return {
         day
         for day in days
         for read in version.reads
         for input_day in read.days(step.cadence.period(day))
-        if str(input_day) in moved.get(read.table, frozenset())
+        if input_day in moved.get(read.table, frozenset())
     }
 
 
 def without_inputs(
-    step: Step, version: Version, days: Sequence[date], published: Collection[tuple[str, str]]
+    step: Step, version: Version, days: Sequence[date], published: Collection[TableDay]
 ) -> dict[date, list[str]]:
     """The input days that are needed and were never published, by day.
 
     Reference data has a beginning: days before a table's first published day are not demanded in a look back. Of what
     is read in part, one published day in the period is enough.
     """
-    first: dict[str, str] = {}
+    first: dict[str, date] = {}
     for table, published_day in published:
         first[table] = min(published_day, first.get(table, published_day))
     found: dict[date, list[str]] = {}
     for day in days:
         period = step.cadence.period(day)
         for read in version.reads:
-            absent = [str(d) for d in read.days(period) if (read.table, str(d)) not in published]
+            absent = [d for d in read.days(period) if TableDay(read.table, d) not in published]
             if read.partial and len(absent) < len(read.days(period)):
                 continue
-            needed = [d for d in absent if not (d < str(day) and d < first.get(read.table, ""))]
+            needed = [d for d in absent if not (d < day and d < first.get(read.table, date.min))]
             if needed:
                 found.setdefault(day, []).extend(f"{read.table} {input_day}" for input_day in needed)
     return found
@@ -147,7 +147,7 @@ def period_days(step: Step, version: Version, day: date, logicals: Logicals) -> 
         return None
     period = step.cadence.period(day)
     never = fingerprints.NEVER_PUBLISHED
-    there = (d for d in period if all(logicals[read.table].get(str(d), never) != never for read in partial))
+    there = (d for d in period if all(logicals[read.table].get(d, never) != never for read in partial))
     return PeriodDays(period, tuple(there))
 
 
@@ -164,10 +164,10 @@ def inputs_published(missing: Sequence[str]) -> RuleOutcome:
     )
 
 
-def published_version(step: Step, day: date, states: Mapping[tuple[str, str], DayState]) -> str | None:
+def published_version(step: Step, day: date, states: Mapping[TableDay, DayState]) -> str | None:
     """The version that ``day`` of ``step`` was published with; None for a day that is not published."""
     for table in step.tables:
-        state = states.get((table.name, day.isoformat()))
+        state = states.get(TableDay(table.name, day))
         if state is not None and state.content is not None:
             content = state.content
             # With parameters it is other code than the declared version of that name.
@@ -175,9 +175,7 @@ def published_version(step: Step, day: date, states: Mapping[tuple[str, str], Da
     return None
 
 
-def versions_as_published(
-    step: Step, days: Sequence[date], states: Mapping[tuple[str, str], DayState]
-) -> dict[date, str]:
+def versions_as_published(step: Step, days: Sequence[date], states: Mapping[TableDay, DayState]) -> dict[date, str]:
     """The version that builds each day as it was published; the current one for a day that is not published.
 
     Raises :class:`InvalidRequest` for days whose version is not declared any more.

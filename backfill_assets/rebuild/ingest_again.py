@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent, InputRead, Position, Prepared, TableChange
 from backfill_assets.landing.zone import LandedFile, LandingZone
@@ -21,7 +22,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.recorded_inputs import Readable, RecordedInput
 from backfill_assets.rebuild.stage import content_of
 
-Contents = Mapping[tuple[str, str], DayContent]
+Contents = Mapping[TableDay, DayContent]
 """What was ingested, by table and day."""
 
 
@@ -61,12 +62,9 @@ def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -
         measured = build.measured(timeline, pin)
     finally:
         timeline.close()
-    days = {day.day for day in made_by.change(table.name).days} | {str(day) for day in measured}
+    days = {day.day for day in made_by.change(table.name).days} | set(measured)
     nothing = zero_metrics(table)
-    return {
-        (table.name, day): content_of(measured.get(date.fromisoformat(day), nothing), "", "", {})
-        for day in sorted(days)
-    }
+    return {TableDay(table.name, day): content_of(measured.get(day, nothing), "", "", {}) for day in sorted(days)}
 
 
 def _landed_again(landing: LandingZone, source: str, positions: tuple[Position, ...]) -> list[LandedFile] | str:

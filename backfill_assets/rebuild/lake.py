@@ -6,9 +6,9 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayState, Environment, Provenance
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
@@ -67,13 +67,11 @@ class Lake:
             timeline.open()
         return found
 
-    def rolled_back(
-        self, days: Iterable[tuple[str, date]], states: Mapping[tuple[str, str], DayState]
-    ) -> dict[tuple[str, date], str]:
+    def rolled_back(self, days: Iterable[TableDay], states: Mapping[TableDay, DayState]) -> dict[TableDay, str]:
         """The rollback by which each of ``days`` (table and day) came to be as ``states`` has it."""
         return decide.rolled_back(days, states, lambda: rollbacks(self.storage))
 
-    def states(self, step: Step) -> dict[tuple[str, str], DayState]:
+    def states(self, step: Step) -> dict[TableDay, DayState]:
         log = self.publisher.log
         return log.day_states(log.head(), {table.name for table in step.tables})
 
@@ -94,7 +92,7 @@ def built_from_log(
     content = state.content
     return BuiltDay(
         table=state.table,
-        day=date.fromisoformat(state.day),
+        day=state.day,
         rows=content.rows if content else 0,
         checksum=content.checksum if content else "0",
         publication=state.publication,

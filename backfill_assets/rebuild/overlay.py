@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.days import DayRange, contiguous
+from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, DayRead, DayState, InputRead
@@ -55,21 +56,27 @@ class DayBefore:
 class Overlay:
     """Staged days, and days that are put back, by table and day. Without any, everything is read from main."""
 
-    days: Mapping[str, Mapping[str, OverlaidDay]] = field(default_factory=dict)
-    before: Mapping[str, Mapping[str, DayBefore]] = field(default_factory=dict)
+    days: Mapping[str, Mapping[date, OverlaidDay]] = field(default_factory=dict)
+    before: Mapping[str, Mapping[date, DayBefore]] = field(default_factory=dict)
 
     def over(self, pin: Pin) -> Pin:
         """``pin`` as the campaign sees it: overlaid days have the fingerprint and the content that was staged."""
         inputs = {table: self._read(read) for table, read in pin.inputs.items()}
         contents = [
-            *(((table, day), staged.content) for table, days in self.days.items() for day, staged in days.items()),
-            *(((table, day), held.content) for table, days in self.before.items() for day, held in days.items()),
+            *(
+                (TableDay(table, day), staged.content)
+                for table, days in self.days.items()
+                for day, staged in days.items()
+            ),
+            *(
+                (TableDay(table, day), held.content)
+                for table, days in self.before.items()
+                for day, held in days.items()
+            ),
         ]
         states = {
-            (table, day): DayState(
-                table=table, day=day, publication="", sequence=_NOT_PUBLISHED, physical="", content=content
-            )
-            for (table, day), content in contents
+            key: DayState(*key, publication="", sequence=_NOT_PUBLISHED, physical="", content=content)
+            for key, content in contents
         }
         return replace(pin, inputs=inputs, states={**pin.states, **states})
 
@@ -81,9 +88,9 @@ class Overlay:
     def day_reads(self, read: InputRead, days: DayRange) -> list[DayRead]:
         """``days`` of ``read`` as the log keeps what a day was computed from: from main, or staged with it."""
         own = self._logicals(read.table).keys()
-        staged = {day for day in days if str(day) in own}
+        staged = {day for day in days if day in own}
         return [
-            DayRead(table=read.table, version=version, first=str(part.first), last=str(part.last), staged=is_staged)
+            DayRead(table=read.table, version=version, first=part.first, last=part.last, staged=is_staged)
             for found, version, is_staged in ((set(days) - staged, read.version, False), (staged, None, True))
             for part in contiguous(found)
         ]
@@ -104,12 +111,12 @@ class Overlay:
         own = self._logicals(read.table)
         return read.model_copy(update={"days": {day: own.get(day, logical) for day, logical in read.days.items()}})
 
-    def _logicals(self, table: str) -> dict[str, str]:
+    def _logicals(self, table: str) -> dict[date, str]:
         put_back = {day: held.logical for day, held in self.before.get(table, {}).items()}
         return put_back | {day: staged.content.logical for day, staged in self.days.get(table, {}).items()}
 
-    def _staged(self, read: InputRead) -> list[tuple[Timeline, list[str]]]:
-        found: dict[str, tuple[Timeline, list[str]]] = {}
+    def _staged(self, read: InputRead) -> list[tuple[Timeline, list[date]]]:
+        found: dict[str, tuple[Timeline, list[date]]] = {}
         for day, staged in self.days.get(read.table, {}).items():
             if day in read.days and staged.timeline is not None and staged.content.rows:
                 found.setdefault(staged.timeline.name, (staged.timeline, []))[1].append(day)
@@ -119,18 +126,18 @@ class Overlay:
         before = self.before.get(read.table, {})
         return [file for day, held in before.items() if day in read.days for file in held.files]
 
-    def _earlier(self, read: InputRead) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
+    def _earlier(self, read: InputRead) -> dict[int, list[date]]:
+        found: dict[int, list[date]] = {}
         for day, held in self.before.get(read.table, {}).items():
             if day in read.days and held.version is not None:
                 found.setdefault(held.version, []).append(day)
         return found
 
-    def with_days(self, table: str, days: Iterable[tuple[str, OverlaidDay]]) -> Overlay:
+    def with_days(self, table: str, days: Iterable[tuple[date, OverlaidDay]]) -> Overlay:
         """This overlay with further days of ``table``, over those it has."""
         return replace(self, days={**self.days, table: {**self.days.get(table, {}), **dict(days)}})
 
-    def putting_back(self, table: str, days: Iterable[tuple[str, DayBefore]]) -> Overlay:
+    def putting_back(self, table: str, days: Iterable[tuple[date, DayBefore]]) -> Overlay:
         """This overlay with days of ``table`` that are put back."""
         return replace(self, before={**self.before, table: {**self.before.get(table, {}), **dict(days)}})
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from itertools import product
 
-from backfill_assets.days import parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.lakehouse.records import Before, DayChange, DayContent, InputRead, Prepared
@@ -25,9 +25,9 @@ class RecordedInput:
 
     table: str
     version: int | None
-    logicals: Mapping[str, str]
+    logicals: Mapping[date, str]
     """The logical fingerprint of each day."""
-    own: frozenset[str] = frozenset()
+    own: frozenset[date] = frozenset()
     """Days that the same publication brought: these were read as it brought them."""
 
 
@@ -42,28 +42,27 @@ class RecordedInputs:
     versions: Mapping[str, int]
 
     @cached_property
-    def own(self) -> dict[str, dict[str, DayBefore]]:
+    def own(self) -> dict[str, dict[date, DayBefore]]:
         """The days that the publication brought, as they are read at the version that it made."""
         return {
             change.table: {day.day: _brought(day, self.versions.get(change.table)) for day in change.days}
             for change in self.made_by.publication.tables
         }
 
-    def inputs_of(self, step: Step, version: Version, day: str, content: DayContent) -> Inputs | None:
+    def inputs_of(self, step: Step, version: Version, day: date, content: DayContent) -> Inputs | None:
         """What ``content`` of ``day`` was computed from; None if the log does not say.
 
         It keeps the fingerprint of all inputs of a day together: of several versions of a table that were read, these
         are the ones that it fits.
         """
-        own_day = parse_day(day)
-        needed = decide.read_days(step, version, [own_day])
+        needed = decide.read_days(step, version, [day])
         for inputs in product(*(list(self._candidates(table, days)) for table, days in needed.items())):
             logicals = {each.table: each.logicals for each in inputs}
-            if decide.wanted(step, version, [own_day], logicals)[own_day].inputs == content.inputs:
+            if decide.wanted(step, version, [day], logicals)[day].inputs == content.inputs:
                 return inputs
         return None
 
-    def _candidates(self, table: str, needed: list[str]) -> Iterable[RecordedInput]:
+    def _candidates(self, table: str, needed: list[date]) -> Iterable[RecordedInput]:
         held = self.own.get(table, {})
         own = {day: held[day].logical for day in needed if day in held}
         for brought in (own, {}) if own else ({},):
@@ -77,7 +76,7 @@ class RecordedInputs:
 
     def overlay(self, inputs: Iterable[RecordedInput]) -> Overlay:
         """The days of ``inputs`` that the publication brought itself."""
-        days: dict[str, dict[str, DayBefore]] = {}
+        days: dict[str, dict[date, DayBefore]] = {}
         for each in inputs:
             days.setdefault(each.table, {}).update({day: self.own[each.table][day] for day in each.own})
         return Overlay(before=days)
@@ -93,7 +92,7 @@ def _brought(day: DayChange, version: int | None) -> DayBefore:
 def merged(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
     """The inputs of several days that were read at the same versions, by table."""
     versions: dict[str, int | None] = {}
-    days: dict[str, dict[str, str]] = {}
+    days: dict[str, dict[date, str]] = {}
     for each in inputs:
         versions[each.table] = each.version
         days.setdefault(each.table, {}).update(each.logicals)
@@ -105,9 +104,9 @@ class Readable:
     """Says whether days of tables can still be read at a version. Each version and each day is looked at once."""
 
     storage: Storage
-    _files: dict[tuple[str, int], dict[str, list[str]] | None] = field(default_factory=dict)
+    _files: dict[tuple[str, int], dict[date, list[str]] | None] = field(default_factory=dict)
     """Paths by day, by table and version; None if the version itself is gone."""
-    _lost: dict[tuple[str, int, str], bool] = field(default_factory=dict)
+    _lost: dict[tuple[str, int, date], bool] = field(default_factory=dict)
 
     def first_lost(self, inputs: Iterable[RecordedInput], versions: Mapping[str, int]) -> str:
         """A sentence that names the first of ``inputs`` that can no longer be read; empty if all can.
@@ -121,7 +120,7 @@ class Readable:
                     return lost
         return ""
 
-    def _first(self, table: str, version: int, days: list[str]) -> str:
+    def _first(self, table: str, version: int, days: list[date]) -> str:
         files = self._files_of(table, version)
         if files is None:
             return f"{table} cannot be read at version {version} any more"
@@ -131,13 +130,13 @@ class Readable:
         lost = (day for day in days if self._lost.get((table, version, day)))
         return next((f"files of {table} {day} at version {version} are gone" for day in lost), "")
 
-    def _files_of(self, table: str, version: int) -> dict[str, list[str]] | None:
+    def _files_of(self, table: str, version: int) -> dict[date, list[str]] | None:
         if (table, version) not in self._files:
             self._files[table, version] = _paths_by_day(self.storage, table, version)
         return self._files[table, version]
 
 
-def _paths_by_day(storage: Storage, table: str, version: int) -> dict[str, list[str]] | None:
+def _paths_by_day(storage: Storage, table: str, version: int) -> dict[date, list[str]] | None:
     try:
         found = files_at(storage, table, version).by_day()
     except VersionGone:
@@ -150,7 +149,7 @@ class Origin:
     """A day of a table as a publication has it, and the publication that computed it, or took its rows in."""
 
     table: str
-    day: str
+    day: date
     content: DayContent | None
     made_by: Prepared | None
     """None for a day that nothing computed; ``reason`` says why."""
@@ -174,7 +173,7 @@ class _Origins:
 
     log: PublicationLog
     known: dict[str, Prepared | None] = field(default_factory=dict)
-    changes: dict[tuple[str, str], dict[str, DayChange]] = field(default_factory=dict)
+    changes: dict[tuple[str, str], dict[date, DayChange]] = field(default_factory=dict)
 
     def of(self, prepared: Prepared, table: str, day: DayChange) -> Origin:
         if day.content is None:
@@ -218,7 +217,7 @@ class _Origins:
             self.known[publication] = found[0] if found else None
         return self.known[publication]
 
-    def change(self, prepared: Prepared, table: str, day: str) -> DayChange:
+    def change(self, prepared: Prepared, table: str, day: date) -> DayChange:
         key = (prepared.publication.id, table)
         if key not in self.changes:
             self.changes[key] = {each.day: each for each in prepared.change(table).days}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from backfill_assets.days import contiguous
+from backfill_assets.days import TableDay, contiguous
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
@@ -68,7 +68,7 @@ class Relocation:
     def run_days(self, days: Sequence[date]) -> tuple[Published, dict[date, StagedTableDay]]:
         """Publish ``days`` with the rows that belong there, and the days that gain from them."""
         for _ in range(_MOST_ATTEMPTS):
-            attempt = _Attempt(self, {str(day) for day in days}, self.pin())
+            attempt = _Attempt(self, set(days), self.pin())
             outcome = attempt.publish()
             if isinstance(outcome, Published):
                 return outcome, attempt.staged
@@ -91,7 +91,7 @@ class _Attempt:
     """One look at the table as it is pinned."""
 
     relocation: Relocation
-    asked: Collection[str]
+    asked: Collection[date]
     pin: Pin
     staged: dict[date, StagedTableDay] = field(default_factory=dict)
 
@@ -132,7 +132,7 @@ class _Attempt:
 
     # ------------------------------------------------------------------ stage
 
-    def stage(self) -> set[str]:
+    def stage(self) -> set[date]:
         """Write the rows of the days that were asked for, each on its day; returns the days that are written whole."""
         was = self.rows(self.asked)
         before = was.withColumns({f"{name} before": F.col(name) for name in ("day", "day_is_arrival")})
@@ -148,7 +148,7 @@ class _Attempt:
         self.stage_supersessions(rewritten)
         return rewritten
 
-    def obsolete_markers(self, gone: DataFrame) -> tuple[DataFrame | None, set[str]]:
+    def obsolete_markers(self, gone: DataFrame) -> tuple[DataFrame | None, set[date]]:
         """The newer versions that have moved to another day, and the other days that have markers of them."""
         if not self.source.supersession_window_days:
             return None, set()
@@ -156,9 +156,9 @@ class _Attempt:
         obsolete = gone.select(*keys, F.col("day before").alias("superseded_by_day"))
         around = self.rows(self.window(self.asked) - set(self.asked))
         marked = around.where(~_received()).join(obsolete, [*keys, "superseded_by_day"], "left_semi")
-        return obsolete, {str(row["day"]) for row in marked.select("day").distinct().collect()}
+        return obsolete, {row["day"] for row in marked.select("day").distinct().collect()}
 
-    def stage_supersessions(self, rewritten: Collection[str]) -> None:
+    def stage_supersessions(self, rewritten: Collection[date]) -> None:
         staged = self.timeline.days_with_files()
         around = self.window(staged) - set(rewritten)
         if not self.source.supersession_window_days or not staged:
@@ -166,13 +166,13 @@ class _Attempt:
         arrived = staged_rows(self.lake.spark(), self.timeline)
         self.write(supersessions(self.source, arrived, self.rows(around)))
 
-    def window(self, days: Iterable[str]) -> set[str]:
+    def window(self, days: Iterable[date]) -> set[date]:
         """The published days on which a version can lie that is newer or older than one on ``days``."""
         width = self.source.supersession_window_days
-        near = {date.fromisoformat(day) + timedelta(days=n) for day in days for n in range(-width, width + 1)}
-        return {str(day) for day in near} & self.pin.inputs[self.table.name].days.keys()
+        near = {day + timedelta(days=n) for day in days for n in range(-width, width + 1)}
+        return set(near) & self.pin.inputs[self.table.name].days.keys()
 
-    def rows(self, days: Iterable[str]) -> DataFrame:
+    def rows(self, days: Iterable[date]) -> DataFrame:
         read = self.pin.inputs[self.table.name]
         some = read.model_copy(update={"days": {day: read.days[day] for day in sorted(days)}})
         return published_rows(self.lake.spark(), self.lake.storage, some, raw_schema(self.source))
@@ -183,13 +183,13 @@ class _Attempt:
 
     # ------------------------------------------------------------------ judge
 
-    def contents(self, rewritten: Collection[str], gaining: Iterable[str]) -> dict[str, DayContent]:
+    def contents(self, rewritten: Collection[date], gaining: Iterable[date]) -> dict[date, DayContent]:
         """What each day will hold: as it is staged, or as it was with the staged rows added."""
         measured = measured_files(self.lake.spark(), self.table, self.timeline, self.timeline.files())
         nothing, now = zero_metrics(self.table), self.source.placement.code_version
-        found: dict[str, DayContent] = {}
+        found: dict[date, DayContent] = {}
         for day in sorted({*rewritten, *gaining}):
-            staged = content_of(measured.get(date.fromisoformat(day), nothing), now, "", {})
+            staged = content_of(measured.get(day, nothing), now, "", {})
             before = self.content_before(day)
             if day not in rewritten:
                 staged = before.plus(staged) if before else staged
@@ -198,16 +198,16 @@ class _Attempt:
             found[day] = staged
         return found
 
-    def content_before(self, day: str) -> DayContent | None:
-        state = self.pin.states.get((self.table.name, day))
+    def content_before(self, day: date) -> DayContent | None:
+        state = self.pin.states.get(TableDay(self.table.name, day))
         return state.content if state else None
 
-    def refuse_foreign(self, days: Iterable[str]) -> None:
+    def refuse_foreign(self, days: Iterable[date]) -> None:
         """Refuse days with a foreign write: its rows would be published as ours, or lost."""
         main = MainTable.open(self.lake.storage, self.table.name)
         active = main.state().by_day() if main else {}
         for day in sorted(days):
-            state, files = self.pin.states.get((self.table.name, day)), active.get(day, frozenset())
+            state, files = self.pin.states.get(TableDay(self.table.name, day)), active.get(day, frozenset())
             published = state.physical if state and state.content else fingerprints.EMPTY_DAY
             if published != fingerprints.physical(files):
                 raise PublicationRefused(
@@ -215,7 +215,7 @@ class _Attempt:
                     hint="See `foreign write` in docs/runbook.md, then run this again.",
                 )
 
-    def require_equal_sums(self, contents: Mapping[str, DayContent]) -> None:
+    def require_equal_sums(self, contents: Mapping[date, DayContent]) -> None:
         """Raise unless the days together have the rows that they had, by count and by the sum of content hashes."""
         before = [content for day in contents if (content := self.content_before(day))]
         had, have = _sums(before), _sums(contents.values())
@@ -226,18 +226,14 @@ class _Attempt:
                 hint="No row may be lost or doubled on its way to another day. Compare the days with the landed files.",
             )
 
-    def judge(self, contents: dict[str, DayContent], seconds: float) -> None:
+    def judge(self, contents: dict[date, DayContent], seconds: float) -> None:
         """The gates of every day as it will be; raises :class:`DaysFailed` if one does not pass."""
         schema, made_of = self.timeline.schema(), self.fingerprint()
         days = []
         for day, content in contents.items():
             rules = gates.judge(self.table, DayFacts(own=as_facts(content)))
             contents[day] = with_verdict(content, rules)
-            days.append(
-                StagedTableDay(
-                    self.table.name, date.fromisoformat(day), (), contents[day], rules, self.pin, schema, seconds
-                )
-            )
+            days.append(StagedTableDay(self.table.name, day, (), contents[day], rules, self.pin, schema, seconds))
         environment = environment_of(self.lake.spark())
         found = recorded(self.timeline, days, {day.day: made_of for day in days}, environment)
         self.staged = {day.day: day for day in found}
@@ -252,7 +248,7 @@ class _Attempt:
 
     # ---------------------------------------------------------------- publish
 
-    def request(self, contents: Mapping[str, DayContent], rewritten: Collection[str]) -> Publication:
+    def request(self, contents: Mapping[date, DayContent], rewritten: Collection[date]) -> Publication:
         read = self.pin.inputs[self.table.name]
         kept = files_at(self.lake.storage, self.table.name, read.version).of_days(contents)
         days = tuple(
@@ -267,20 +263,21 @@ class _Attempt:
             provenance=provenance(self.relocation.run, self.timeline.name),
         )
 
-    def change(self, day: str, content: DayContent, kept: tuple[AddedFile, ...]) -> DayChange:
-        adds = (*kept, *self.staged[date.fromisoformat(day)].files)
-        expected = self.pin.expected.get((self.table.name, day))
+    def change(self, day: date, content: DayContent, kept: tuple[AddedFile, ...]) -> DayChange:
+        adds = (*kept, *self.staged[day].files)
+        expected = self.pin.expected.get(TableDay(self.table.name, day))
         return DayChange(
             day=day, adds=adds, content=content, expected=expected or Expected(), lineage=self.lineage(day)
         )
 
-    def lineage(self, day: str) -> DayLineage:
+    def lineage(self, day: date) -> DayLineage:
         """The days that were looked at, which may have had rows of this one or versions of them."""
         read = self.pin.inputs[self.table.name]
-        looked_at = contiguous(date.fromisoformat(each) for each in {day, *self.asked, *self.window([day])})
-        ranges = [(str(each.first), str(each.last)) for each in looked_at]
-        reads = tuple(DayRead(table=read.table, version=read.version, first=first, last=last) for first, last in ranges)
-        return DayLineage(reads=reads, environment=self.staged[date.fromisoformat(day)].environment)
+        looked_at = contiguous({day, *self.asked, *self.window([day])})
+        reads = tuple(
+            DayRead(table=read.table, version=read.version, first=part.first, last=part.last) for part in looked_at
+        )
+        return DayLineage(reads=reads, environment=self.staged[day].environment)
 
 
 def _received() -> Column:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.records import (
@@ -75,7 +75,7 @@ class ReplaceBuild:
         self.compute([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
 
     def pin(self, days: Sequence[date]) -> Pin:
-        written = [str(day) for day in days]
+        written = list(days)
         pin = self.lake.publisher.pin(
             writes=dict.fromkeys(self.tables, written),
             reads=decide.read_days(self.step, self.version, days),
@@ -85,7 +85,7 @@ class ReplaceBuild:
 
     def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """Fail days whose inputs were never published, before anything is computed: they are not empty days."""
-        published = {(table, day) for (table, day), state in pin.states.items() if state.content is not None}
+        published = {key for key, state in pin.states.items() if state.content is not None}
         for day, missing in decide.without_inputs(self.step, self.version, days, published).items():
             content = DayContent(rows=0, checksum="0", code_version=self.version.name, inputs=wanted[day].inputs)
             rules = (decide.inputs_published(missing),)
@@ -102,15 +102,15 @@ class ReplaceBuild:
 
     def adopt(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """Take over what a failed or killed run staged from just these inputs, without copying it."""
-        fingerprints = {str(day): wanted[day].input_fingerprint for day in days}
+        fingerprints = {day: wanted[day].input_fingerprint for day in days}
         found = {
             table: adoptable(timelines_of(self.lake.storage, table, self.campaign), fingerprints)
             for table in self.tables
         }
         adopted = {
-            day: [found[table][str(day)] for table in self.tables]
+            day: [found[table][day] for table in self.tables]
             for day in days
-            if all(str(day) in held and self.lake.may_adopt(held[str(day)][1].environment) for held in found.values())
+            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in found.values())
         }
         timelines = {timeline.path: timeline for held in adopted.values() for timeline, _ in held}
         self.use(timelines.values())
@@ -156,8 +156,8 @@ class ReplaceBuild:
         total = 0
         for read in pin.inputs.values():
             if read.version is not None:
-                files = read_log(self.lake.storage, read.table, read.version).active.values()
-                total += sum(file.size for file in files if file.day in read.days)
+                by_day = read_log(self.lake.storage, read.table, read.version).of_days(read.days)
+                total += sum(file.size for files in by_day.values() for file in files)
         return total * _EXPANSION // len(days)
 
     def upstream(self, pin: Pin, day: date) -> dict[str, DayContent]:
@@ -195,10 +195,10 @@ class ReplaceBuild:
     def table_change(self, table: str, days: list[StagedTableDay]) -> TableChange:
         changes = tuple(
             DayChange(
-                day=str(day.day),
+                day=day.day,
                 adds=day.files,
                 content=day.content,
-                expected=day.pin.expected[table, str(day.day)],
+                expected=day.pin.expected[TableDay(table, day.day)],
                 lineage=self.lineage(day),
             )
             for day in sorted(days, key=lambda day: day.day)
@@ -220,12 +220,12 @@ class ReplaceBuild:
             yield self.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
 
     def moved_days(self, moved: Conflict) -> list[date]:
-        days = {date.fromisoformat(day) for found in moved.days.values() for day in found}
+        days = {day for found in moved.days.values() for day in found}
         return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
 
     def close_timelines(self) -> None:
         """Close timelines from which no later run can adopt a day; others stay open for their other days."""
-        published = {str(day) for day in self.staged}
+        published = set(self.staged)
         for timeline in self.timelines.values():
             passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
             if passed <= published:
@@ -251,19 +251,15 @@ class ReplaceBuild:
             held = {staged.table: staged for staged in self.staged.get(day, [])}
             inputs = {name: read.version for name, read in self.pin_of(day).inputs.items() if read.version is not None}
             for table in self.tables:
-                state = states[table, str(day)]
+                state = states[TableDay(table, day)]
                 found = built_from_log(state, versions, inputs, reused=not held, staged=held.get(table))
-                built.append(replace(found, rolled_back_by=back.get((table, day), "")))
+                built.append(replace(found, rolled_back_by=back.get(TableDay(table, day), "")))
         return built
 
-    def rolled_back(self) -> dict[tuple[str, date], str]:
+    def rolled_back(self) -> dict[TableDay, str]:
         """The rollback that each staged day was published by when it was staged."""
-        staged = {(day.table, day.day): day.pin for held in self.staged.values() for day in held}
-        states = {
-            (table, str(day)): pin.states[table, str(day)]
-            for (table, day), pin in staged.items()
-            if (table, str(day)) in pin.states
-        }
+        staged = {TableDay(day.table, day.day): day.pin for held in self.staged.values() for day in held}
+        states = {key: pin.states[key] for key, pin in staged.items() if key in pin.states}
         return self.lake.rolled_back(staged, states)
 
 
@@ -292,7 +288,7 @@ def _adopted(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema:
 
 def _content_of_period(pin: Pin, table: str, period: DayRange) -> DayContent:
     """What the days of ``period`` hold together; days that were never published hold nothing."""
-    states = (pin.states.get((table, str(day))) for day in period)
+    states = (pin.states.get(TableDay(table, day)) for day in period)
     contents = [state.content for state in states if state is not None and state.content is not None]
     if len(contents) == 1:
         return contents[0]

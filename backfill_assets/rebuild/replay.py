@@ -64,7 +64,7 @@ def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> l
 def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[date]:
     """The days that have quarantined rows, from the log alone."""
     found = (
-        date.fromisoformat(day)
+        day
         for (table, day), state in lake.states(rejects.step).items()
         if table == rejects.table and state.content is not None and state.content.rows
     )
@@ -74,7 +74,7 @@ def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None)
 def published_days(lake: Lake, step: Step) -> list[date]:
     """The days of ``step`` that were ever published and not withdrawn."""
     states = lake.states(step).items()
-    return sorted(date.fromisoformat(day) for (table, day), s in states if table == step.name and s.content is not None)
+    return sorted(day for (table, day), s in states if table == step.name and s.content is not None)
 
 
 def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Sequence[date]]) -> dict[str, list[date]]:
@@ -82,7 +82,7 @@ def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Sequ
 
     ``freed`` is by bronze step; ``published`` has the days (the first days of periods) of every step.
     """
-    moved: dict[str, frozenset[str]] = {}
+    moved: dict[str, frozenset[date]] = {}
     found: dict[str, list[date]] = {}
     for step in registry.steps():
         days = set(freed.get(step.name, ()))
@@ -91,7 +91,7 @@ def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Sequ
                 days |= decide.days_reading(step, version, published.get(step.name, ()), moved)
         if days:
             found[step.name] = sorted(days)
-            moved |= {table.name: frozenset(map(str, days)) for table in step.tables}
+            moved |= {table.name: frozenset(days) for table in step.tables}
     return found
 
 
@@ -113,7 +113,7 @@ def rebuild(
 
 def _pinned(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
     reads = decide.read_days(rejects.step, rejects.step.version(), days)
-    return lake.publisher.pin(writes={}, reads={**reads, rejects.table: [str(day) for day in days]})
+    return lake.publisher.pin(writes={}, reads={**reads, rejects.table: list(days)})
 
 
 def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) -> DataFrame:

@@ -14,6 +14,7 @@ from datetime import date
 from functools import cached_property
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent, Environment, Prepared
 from backfill_assets.lakehouse.timelines import Timeline
@@ -98,7 +99,7 @@ class _Again:
     lake: Lake
     publication: str
     origins: Sequence[Origin]
-    done: dict[tuple[str, str], Reproduced] = field(default_factory=dict)
+    done: dict[TableDay, Reproduced] = field(default_factory=dict)
     staged: bool = False
 
     @cached_property
@@ -115,7 +116,9 @@ class _Again:
                 for step, days in self.of_steps(found):
                     self.stage_step(made_by, step, days)
         return Reproduction(
-            tuple(self.done[origin.table, origin.day] for origin in self.origins), self.made_with(), self.here()
+            tuple(self.done[TableDay(origin.table, origin.day)] for origin in self.origins),
+            self.made_with(),
+            self.here(),
         )
 
     def ingest(self, made_by: Prepared, found: Sequence[Origin]) -> None:
@@ -130,15 +133,14 @@ class _Again:
         """Keep what became of a day."""
         published = _NOTHING if origin.withdrawn else origin.content
         made_by = origin.made_by.publication.id if origin.made_by else ""
-        day = date.fromisoformat(origin.day)
-        self.done[origin.table, origin.day] = Reproduced(
-            origin.table, day, published, made_by, staged, reason, moved=made_by not in ("", self.publication)
+        self.done[TableDay(origin.table, origin.day)] = Reproduced(
+            origin.table, origin.day, published, made_by, staged, reason, moved=made_by not in ("", self.publication)
         )
 
-    def take(self, found: Iterable[Origin], staged: Mapping[tuple[str, str], DayContent]) -> None:
+    def take(self, found: Iterable[Origin], staged: Mapping[TableDay, DayContent]) -> None:
         """Settle those of ``found`` that were ``staged`` again."""
         for origin in found:
-            if (content := staged.get((origin.table, origin.day))) is not None:
+            if (content := staged.get(TableDay(origin.table, origin.day))) is not None:
                 self.staged = True
                 self.settle(origin, content)
 
@@ -156,7 +158,7 @@ class _Again:
     def stage_step(self, made_by: Prepared, step: Step, found: Sequence[Origin]) -> None:
         """Stage days of one step that one publication computed, together what was read at the same versions."""
         recorded = RecordedInputs(made_by, published_versions(self.lake.storage, made_by.publication.id))
-        groups: dict[tuple[object, ...], tuple[Version, dict[str, Inputs]]] = {}
+        groups: dict[tuple[object, ...], tuple[Version, dict[date, Inputs]]] = {}
         for origin in found:
             inputs = self.inputs_of(recorded, step, origin)
             if isinstance(inputs, str):
@@ -187,13 +189,13 @@ class _Again:
         recorded: RecordedInputs,
         step: Step,
         version: Version,
-        inputs: Mapping[str, Inputs],
+        inputs: Mapping[date, Inputs],
         found: Sequence[Origin],
     ) -> None:
         """Stage days that were computed from the same versions of the inputs."""
         read = [each for day in inputs.values() for each in day]
         pin, overlay = Pin({}, merged(read), {}, -1), recorded.overlay(read)
-        content = {date.fromisoformat(origin.day): origin.content or _NOTHING for origin in found}
+        content = {origin.day: origin.content or _NOTHING for origin in found}
         wanted = {day: InputFingerprint(held.inputs, held.input_fingerprint) for day, held in content.items()}
         name = self.lake.new_id(f"reproduce-{step.name}")
         # Never opened: a run that builds these days meanwhile must not adopt what was staged without a verdict.
@@ -201,7 +203,7 @@ class _Again:
         for part in decide.chunks(sorted(content), 0):
             chunk = Chunk(step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
             staged = stage_chunk(self.lake.spark(), self.lake.storage, chunk, timelines)
-            self.take(found, {(day.table, str(day.day)): day.content for day in staged})
+            self.take(found, {TableDay(day.table, day.day): day.content for day in staged})
 
     def made_with(self) -> dict[str, tuple[Environment, ...]]:
         made_by = {day.computed_by for day in self.done.values() if day.computed_by}
@@ -210,7 +212,7 @@ class _Again:
         found: dict[str, dict[Environment, None]] = {publication: {} for publication in sorted(made_by)}
         for (publication, _), days in lineages(self.lake.storage, made_by).items():
             for (table, day), lineage in days.items():
-                held = self.done.get((table, str(day)))
+                held = self.done.get(TableDay(table, day))
                 if held is not None and held.computed_by == publication and lineage.environment is not None:
                     found[publication][lineage.environment] = None
         return {publication: tuple(environments) for publication, environments in found.items()}

@@ -14,6 +14,7 @@ from datetime import date
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import HELD_BACK, logical_of
@@ -77,13 +78,13 @@ def shadow(
     _require_name(campaign)
     lake.require_clean_tree()
     overlay = NOTHING_STAGED
-    out: dict[str, frozenset[str]] = {}
+    out: dict[str, frozenset[date]] = {}
     found = []
     for each in steps:
         done = _shadow_step(lake, campaign, each, run, progress, overlay, out)
         for table in done.build.tables:
             overlay = overlay.with_days(table, _passed(done, table))
-            out[table] = frozenset(str(held.day) for held in done.held_back)
+            out[table] = frozenset(held.day for held in done.held_back)
         found.append(done)
     return found
 
@@ -107,14 +108,14 @@ def staged_by(done: Sequence[ShadowedStep]) -> StagedDays:
     return StagedDays(overlay, failed)
 
 
-def sides_of(done: Sequence[ShadowedStep]) -> dict[tuple[str, date], tuple[str, str]]:
+def sides_of(done: Sequence[ShadowedStep]) -> dict[TableDay, tuple[str, str]]:
     """Of each day that a cut-over of ``done`` publishes: what compare-and-swap expects in main, and what is staged."""
-    found = {(held.table, held.day): HELD_BACK for each in done for held in each.held_back if held.rules}
+    found = {TableDay(held.table, held.day): HELD_BACK for each in done for held in each.held_back if held.rules}
     for staged in (staged for each in done for held in each.build.staged.values() for staged in held):
-        key = (staged.table, str(staged.day))
+        key = TableDay(staged.table, staged.day)
         expected = fingerprints.physical(staged.pin.expected[key].files)
         published = logical_of(staged.pin.states.get(key), expected)
-        found[staged.table, staged.day] = (published, staged.content.logical)
+        found[key] = (published, staged.content.logical)
     return found
 
 
@@ -122,11 +123,11 @@ def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> St
     """The same from the timelines of ``campaign`` alone, for those who stage nothing themselves."""
     failed: dict[str, frozenset[date]] = {}
     for table in tables:
-        newest: dict[str, bool] = {}
+        newest: dict[date, bool] = {}
         for timeline in timelines_of(storage, table, campaign):
             for day, staged in timeline.days().items():
                 newest.setdefault(day, staged.verdict is not None and not staged.verdict.passed)
-        failed[table] = frozenset(date.fromisoformat(day) for day, bad in newest.items() if bad)
+        failed[table] = frozenset(day for day, bad in newest.items() if bad)
     return StagedDays(staged_in(storage, campaign, tables), failed)
 
 
@@ -134,7 +135,7 @@ def staged_in(storage: Storage, campaign: str, tables: Iterable[str]) -> Overlay
     """What ``campaign`` holds ready now: of each day the newest staging, if its gates passed."""
     overlay = NOTHING_STAGED
     for table in tables:
-        newest: dict[str, OverlaidDay | None] = {}
+        newest: dict[date, OverlaidDay | None] = {}
         for timeline in timelines_of(storage, table, campaign):
             for day, staged in timeline.days().items():
                 verdict = staged.verdict
@@ -151,7 +152,7 @@ def _shadow_step(
     run: RunInfo,
     progress: Progress,
     overlay: Overlay,
-    out: Mapping[str, frozenset[str]],
+    out: Mapping[str, frozenset[date]],
 ) -> ShadowedStep:
     blocked = decide.days_reading(wanted.step, wanted.version, wanted.days, out)
     build = ReplaceBuild(
@@ -191,17 +192,17 @@ def _failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBac
                 yield HeldBack(staged.table, staged.day, broken)
 
 
-def _blocked(wanted: ShadowStep, blocked: set[date], out: Mapping[str, frozenset[str]]) -> Iterable[HeldBack]:
+def _blocked(wanted: ShadowStep, blocked: set[date], out: Mapping[str, frozenset[date]]) -> Iterable[HeldBack]:
     for day in sorted(blocked):
         reads = decide.read_days(wanted.step, wanted.version, [day])
         cause = next(f"{table} {d}" for table, days in reads.items() for d in days if d in out.get(table, ()))
         yield HeldBack(wanted.step.name, day, because_of=cause)
 
 
-def _passed(done: ShadowedStep, table: str) -> list[tuple[str, OverlaidDay]]:
+def _passed(done: ShadowedStep, table: str) -> list[tuple[date, OverlaidDay]]:
     storage = done.build.lake.storage
     return [
-        (str(day), OverlaidDay(_timeline(storage, held), held.content))
+        (day, OverlaidDay(_timeline(storage, held), held.content))
         for day, staged in done.build.staged.items()
         for held in staged
         if held.table == table

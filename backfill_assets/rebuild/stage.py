@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Environment
@@ -83,7 +84,7 @@ def stage_chunk(
     side by side is :func:`tables_at_once`.
     """
     started = time.monotonic()
-    staged = {str(day): StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
+    staged = {day: StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
     inputs = _inputs(spark, storage, chunk)
     computed = chunk.version.transform(inputs)
 
@@ -122,8 +123,8 @@ def with_duplicates(
         for rule in table.rules:
             days = _days_to_look_at(chunk, table, rule, measured) if isinstance(rule, FewDuplicates) else []
             if isinstance(rule, FewDuplicates) and days:
-                timeline, wanted = timelines[rule.quarantine], {str(day) for day in days}
-                files = [file for file in timeline.files() if file.day in wanted]
+                timeline = timelines[rule.quarantine]
+                files = timeline.files(days)
                 quarantined = rows_of_files(spark, timeline, files) if files else None
                 raw = inputs[rule.raw].where(F.col("day").isin(days))
                 counted = duplicates.measured(raw, quarantined, rule.source, table, days)
@@ -166,8 +167,7 @@ def side_by_side(
 
 def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
     """The metrics of every day, from ``groupBy(day)`` over the staged files; days without rows have zeros."""
-    wanted = {str(day) for day in days}
-    found = measured_files(spark, table, timeline, [file for file in timeline.files() if file.day in wanted])
+    found = measured_files(spark, table, timeline, timeline.files(days))
     return {day: found[day] if day in found else measures.zero_metrics(table) for day in days}
 
 
@@ -197,14 +197,14 @@ def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, Da
     }
 
 
-def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[str]]) -> dict[str, DataFrame]:
+def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[date]]) -> dict[str, DataFrame]:
     """The published days of inputs that are read in part, so that the transform can say how much of a period it saw."""
     partial = [read.table for read in chunk.version.reads if read.partial]
     if not partial:
         return {}
     never = fingerprints.NEVER_PUBLISHED
     rows = [
-        (table, date.fromisoformat(day))
+        (table, day)
         for table in partial
         for day in reads[table]
         if chunk.pin.inputs[table].days.get(day, never) != never
@@ -259,7 +259,7 @@ def recorded(
     The days are listed again: Spark makes no commit, and so keeps no list, when a write has no rows at all.
     """
     verdicts = {
-        str(day.day): GateVerdict(
+        day.day: GateVerdict(
             input_fingerprint=input_fingerprints[day.day],
             passed=day.passed,
             content=day.content,
@@ -271,11 +271,11 @@ def recorded(
     staged = {day: StagedAs(input_fingerprint=verdict.input_fingerprint) for day, verdict in verdicts.items()}
     timeline.judge(verdicts, staged, environment)
     held = timeline.days()
-    return [replace(day, files=held[str(day.day)].files, environment=environment) for day in days]
+    return [replace(day, files=held[day.day].files, environment=environment) for day in days]
 
 
 def _replaced(day: StagedTableDay) -> str:
-    expected = day.pin.expected.get((day.table, str(day.day)))
+    expected = day.pin.expected.get(TableDay(day.table, day.day))
     return expected.publication if expected else ""
 
 

@@ -98,7 +98,7 @@ class StepBuild:
     # ---------------------------------------------------------------- publish
 
     def wait_for_holds(self) -> None:
-        days = [str(day) for day in self.staged]
+        days = list(self.staged)
         self.lake.wait_for_holds({table.name: days for table in self.step.tables}, self.progress)
 
     def request(self) -> Publication:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Step
 
@@ -27,9 +28,7 @@ class AccountedTable:
     """Days on which everything received is accounted for; a report's days once they agree with what they sum."""
 
 
-def account(
-    steps: Sequence[Step], days: Sequence[date], states: Mapping[tuple[str, str], DayState]
-) -> list[AccountedTable]:
+def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDay, DayState]) -> list[AccountedTable]:
     """One entry for each table that people read; quarantine tables are a column of the table beside them.
 
     Of weekly and monthly tables the periods count that ``days`` touch.
@@ -71,7 +70,7 @@ class _Day:
 
 
 def _account(
-    table: str, rejects: str | None, days: Sequence[date], states: Mapping[tuple[str, str], DayState]
+    table: str, rejects: str | None, days: Sequence[date], states: Mapping[TableDay, DayState]
 ) -> AccountedTable:
     found = []
     for day in days:
@@ -90,8 +89,8 @@ def _account(
     )
 
 
-def _content(states: Mapping[tuple[str, str], DayState], table: str, day: date) -> DayContent | None:
-    state = states.get((table, str(day)))
+def _content(states: Mapping[TableDay, DayState], table: str, day: date) -> DayContent | None:
+    state = states.get(TableDay(table, day))
     return state.content if state else None
 
 

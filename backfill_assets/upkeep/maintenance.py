@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from backfill_assets.days import parse_day
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.plans import open_plan_ids, under_way
@@ -130,10 +131,11 @@ class Maintenance:
         main = MainTable.open(self.publisher.storage, table)
         if main is None:
             return None
-        days: dict[str, DayFiles] = {}
-        for file in main.state().active.values():
-            found = days.get(file.day, DayFiles(0, 0))
-            days[file.day] = DayFiles(found.files + 1, found.bytes + file.size)
+        state = main.state()
+        days = {
+            day: DayFiles(len(paths), sum(state.active[path].size for path in paths))
+            for day, paths in state.by_day().items()
+        }
         return days_to_compact(table, days, self._changing())
 
     def _changing(self) -> set[str]:
@@ -217,7 +219,7 @@ class Maintenance:
     def _compact(self, task: Task) -> str:
         id = f"{self.publisher.now():%Y%m%dt%H%M%S}-{task.table.replace('_', '-')}-{secrets.token_hex(4)}"
         made = _PROVENANCE.model_copy(update={"git_commit": git_commit()})
-        found = compact(self.publisher, task.table, task.items, id=id, provenance=made)
+        found = compact(self.publisher, task.table, map(parse_day, task.items), id=id, provenance=made)
         if isinstance(found, Conflict):
             return f"left for the next time: {found.reasons[0]}"
         return f"{len(task.items)} day(s) compacted" if found else "nothing left to compact"

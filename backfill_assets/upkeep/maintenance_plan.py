@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 
@@ -60,11 +60,11 @@ class OpenTimeline:
     since: datetime
 
 
-def days_to_compact(table: str, days: Mapping[str, DayFiles], changing: Collection[str]) -> Task | None:
+def days_to_compact(table: str, days: Mapping[date, DayFiles], changing: Collection[str]) -> Task | None:
     """Days of many small files, most files first. Tables in ``changing`` are left alone: an open plan rebuilds them."""
     if table in changing:
         return None
-    chosen: list[str] = []
+    chosen: list[date] = []
     total = 0
     for day, found in sorted(days.items(), key=lambda item: (-item[1].files, item[0])):
         small = found.files >= COMPACT_FROM_FILES and found.bytes < found.files * SMALL_FILE_BYTES
@@ -75,7 +75,7 @@ def days_to_compact(table: str, days: Mapping[str, DayFiles], changing: Collecti
         return None
     files = sum(days[day].files for day in chosen)
     why = f"{files} small files in {len(chosen)} day(s)"
-    return Task(Chore.COMPACT, table, tuple(sorted(chosen)), total, why)
+    return Task(Chore.COMPACT, table, tuple(map(str, sorted(chosen))), total, why)
 
 
 def timelines_to_close(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayState
 
 
@@ -21,7 +23,7 @@ class Corrections:
 
 def statuses_to_put_right(
     states: Iterable[DayState],
-    told: Mapping[tuple[str, str], str],
+    told: Mapping[TableDay, str],
     under_way: Collection[str],
     *,
     settled: int = -1,
@@ -45,12 +47,12 @@ def statuses_to_put_right(
     )
 
 
-def _untold(state: DayState, told: Mapping[tuple[str, str], str]) -> bool:
-    named = told.get((state.table, state.day))
+def _untold(state: DayState, told: Mapping[TableDay, str]) -> bool:
+    named = told.get(TableDay(state.table, state.day))
     if state.content is None and named is None:
         return False
     return named != state.publication
 
 
-def _in_order(state: DayState) -> tuple[int, str, str]:
+def _in_order(state: DayState) -> tuple[int, str, date]:
     return state.sequence, state.table, state.day

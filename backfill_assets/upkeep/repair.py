@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.graph import downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
@@ -270,6 +271,6 @@ def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, D
     step = seen.step_of[table]
     for day, status in () if step.source else statuses.items():
         if status in (DayStatus.FRESH, DayStatus.INPUT_CHANGED):
-            state = seen.observed.states.get((table, day.isoformat()))
+            state = seen.observed.states.get(TableDay(table, day))
             if state is not None and state.content is not None and state.content.code_version != step.current:
                 yield day

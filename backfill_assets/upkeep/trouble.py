@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import logical_of
 from backfill_assets.model.declaration import Step, Version
@@ -79,7 +80,7 @@ class RepairContext:
     """How many repairs were launched before, by evidence."""
     busy: Mapping[str, Sequence[WriteUnderWay]] = field(default_factory=dict)
     """What is under way, by the tables that it may write."""
-    failed_gates: Collection[tuple[str, date]] = ()
+    failed_gates: Collection[TableDay] = ()
     """Days whose newest attempt did not pass its gates: on a second attempt they must not hold the others back."""
     has_partition: Callable[[str, date], bool] = _anywhere
     today: date = date.max
@@ -89,8 +90,8 @@ class RepairContext:
 
     def is_rolled_back(self, table: str, day: date) -> bool:
         """Has a person put back a table of this step on that day? It stays as it is until a person launches it."""
-        found = ((each.name, self.observed.states.get((each.name, str(day)))) for each in self.step_of[table].tables)
-        return any(state and self._rollbacks.of(name, str(day), state.publication) for name, state in found)
+        found = ((each.name, self.observed.states.get(TableDay(each.name, day))) for each in self.step_of[table].tables)
+        return any(state and self._rollbacks.of(name, day, state.publication) for name, state in found)
 
     @cached_property
     def _rollbacks(self) -> Rollbacks:
@@ -116,7 +117,7 @@ class RepairContext:
         return free and (self.step_of[table].source is not None or self.version(table, day) is not None)
 
     @cached_property
-    def published(self) -> set[tuple[str, str]]:
+    def published(self) -> set[TableDay]:
         return published_days(self.observed)
 
 
@@ -125,7 +126,7 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
 
     ``statuses`` compare each day with the version that it was published with: an older version is not stale.
     """
-    watched = {(watch.table, watch.day) for watch in seen.failed_watches if _still_speaks(watch, seen.observed)}
+    watched = {TableDay(watch.table, watch.day) for watch in seen.failed_watches if _still_speaks(watch, seen.observed)}
     raw: list[StaleDay] = []
     others: list[StaleDay] = []
     for step in seen.steps:
@@ -143,7 +144,7 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
 
 
 def _reason(
-    seen: RepairContext, step: Step, table: str, day: date, statuses: Statuses, watched: Collection[tuple[str, date]]
+    seen: RepairContext, step: Step, table: str, day: date, statuses: Statuses, watched: Collection[TableDay]
 ) -> StaleReason | None:
     status = statuses[table].get(day, DayStatus.FRESH)
     if status is DayStatus.FOREIGN_WRITE:
@@ -161,8 +162,8 @@ def _reason(
 
 
 def _still_speaks(watch: FailedWatch, observed: LogView) -> bool:
-    state = observed.states.get((watch.table, str(watch.day)))
-    physical = observed.newest.get(watch.table, {}).get(str(watch.day), fingerprints.EMPTY_DAY)
+    state = observed.states.get(TableDay(watch.table, watch.day))
+    physical = observed.newest.get(watch.table, {}).get(watch.day, fingerprints.EMPTY_DAY)
     return state is not None and (state.publication, physical) == (watch.publication, watch.physical)
 
 
@@ -177,14 +178,14 @@ def _evidence(seen: RepairContext, step: Step, day: date, reason: StaleReason) -
 
 
 def _of_day(observed: LogView, table: str, day: date) -> tuple[str, str]:
-    state = observed.states.get((table, str(day)))
-    physical = observed.newest.get(table, {}).get(str(day), fingerprints.EMPTY_DAY)
+    state = observed.states.get(TableDay(table, day))
+    physical = observed.newest.get(table, {}).get(day, fingerprints.EMPTY_DAY)
     return (state.publication if state else "", physical)
 
 
 def _logical(observed: LogView, table: str, day: date) -> str:
-    physical = observed.pinned.get(table, {}).get(str(day), fingerprints.EMPTY_DAY)
-    return logical_of(observed.states.get((table, str(day))), physical)
+    physical = observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
+    return logical_of(observed.states.get(TableDay(table, day)), physical)
 
 
 def by_table(troubles: Iterable[StaleDay]) -> dict[str, set[date]]:

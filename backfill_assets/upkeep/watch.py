@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.main_table import MainTable
@@ -56,11 +57,11 @@ class WatchedDay:
 class TablesAtOnce:
     """All tables as they stood at one moment: what the log knows, and the files each of them had."""
 
-    states: Mapping[tuple[str, str], DayState]
+    states: Mapping[TableDay, DayState]
     logs: Mapping[str, LogState]
 
-    def files(self, table: str, day: str) -> list[str]:
-        return sorted(file.path for file in self.logs[table].active.values() if file.day == day)
+    def files(self, table: str, day: date) -> list[str]:
+        return sorted(file.path for file in self.logs[table].active.values() if file.day == str(day))
 
 
 @dataclass
@@ -70,8 +71,8 @@ class Watch:
     storage: Storage
     log: PublicationLog
     spark: Callable[[], SparkSession]
-    _measured: dict[tuple[str, date], Metrics] = field(default_factory=dict)
-    _damaged: dict[tuple[str, date], str] = field(default_factory=dict)
+    _measured: dict[TableDay, Metrics] = field(default_factory=dict)
+    _damaged: dict[TableDay, str] = field(default_factory=dict)
 
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
         """The verdict on each of ``days`` that is published; a missing day is no failure.
@@ -112,7 +113,7 @@ class Watch:
         self, sight: TablesAtOnce, watched: Mapping[str, Sequence[date]]
     ) -> dict[tuple[str, str], set[str]]:
         """The columns that a publication staged, by publication and table."""
-        wanted = {sight.states[table, str(day)].publication for table, days in watched.items() for day in days}
+        wanted = {sight.states[TableDay(table, day)].publication for table, days in watched.items() for day in days}
         return {
             (prepared.publication.id, change.table): columns_of(change.table_schema)
             for prepared in self.log.prepared_of(wanted)
@@ -126,7 +127,7 @@ class Watch:
             readable = {day: _rows_of(sight, name, day) for day in sorted(wanted - gone)}
             found = self._readable(table, sight.logs[name].version, readable)
             zero = measures.zero_metrics(table)
-            self._measured |= {(name, day): found.get(day, zero) for day in wanted}
+            self._measured |= {TableDay(name, day): found.get(day, zero) for day in wanted}
 
     def _readable(self, table: Table, version: int, rows: Mapping[date, int]) -> dict[date, Metrics]:
         """The metrics of all days that can be read: a damaged file is searched for, and does not hide other days."""
@@ -137,7 +138,7 @@ class Watch:
             if _DAMAGED not in str(error):
                 raise
             if len(days) == 1:
-                self._damaged[table.name, days[0]] = _first_line(str(error))
+                self._damaged[TableDay(table.name, days[0])] = _first_line(str(error))
                 return {}
         half = len(days) // 2
         parts = ({day: rows[day] for day in part} for part in (days[:half], days[half:]))
@@ -147,16 +148,16 @@ class Watch:
         """The metrics of every day that has rows, from ``groupBy(day)`` over what is published."""
         if version < 0 or not days:
             return {}
-        read = InputRead(table=table.name, version=version, days={str(day): "" for day in days})
+        read = InputRead(table=table.name, version=version, days=dict.fromkeys(days, ""))
         rows = published_rows(self.spark(), self.storage, read, struct_type(table.contract))
         return measures.measured(rows, table, count)
 
     def _judge(
         self, table: Table, day: date, sight: TablesAtOnce, columns: Mapping[tuple[str, str], set[str]]
     ) -> WatchedDay:
-        state = sight.states.get((table.name, str(day)))
+        state = sight.states.get(TableDay(table.name, day))
         publication = state.publication if state else ""
-        physical = fingerprints.physical(sight.files(table.name, str(day)))
+        physical = fingerprints.physical(sight.files(table.name, day))
         content = state.content if state and state.content else DayContent(rows=0, checksum="0")
         same_columns = columns.get((publication, table.name)) == set(struct_type(table.contract).names)
         recorded = RecordedDay(
@@ -166,9 +167,9 @@ class Watch:
             content_hash_sum=_text(content.metrics.get("content_hash_sum")),
             files_as_published=bool(state and state.content) and state is not None and state.physical == physical,
             missing_files=tuple(self._missing(sight, table.name, day)),
-            unreadable=self._damaged.get((table.name, day), ""),
+            unreadable=self._damaged.get(TableDay(table.name, day), ""),
         )
-        own = self._measured[table.name, day]
+        own = self._measured[TableDay(table.name, day)]
         rules = watchdogs.judge(table, recorded, DayFacts(own, upstream=self._others(table, day)))
         return WatchedDay(table.name, day, publication, physical, int(str(own["rows"])), rules)
 
@@ -176,12 +177,12 @@ class Watch:
         """What the tables that the rules look at hold in the period of ``day``, together."""
         period = registry.step(table.name).cadence.period(day)
         return {
-            name: measures.added_up([self._measured[name, each] for each in period])
+            name: measures.added_up([self._measured[TableDay(name, each)] for each in period])
             for name in watchdogs.metrics_needed(table)
         }
 
     def _missing(self, sight: TablesAtOnce, table: str, day: date) -> list[str]:
-        return self.storage.missing(f"{table}/{path}" for path in sight.files(table, str(day)))
+        return self.storage.missing(f"{table}/{path}" for path in sight.files(table, day))
 
 
 def _first_line(error: str) -> str:
@@ -200,12 +201,12 @@ def columns_of(schema: str) -> set[str]:
 
 def _published(sight: TablesAtOnce, table: str, day: date) -> bool:
     """Rows of a day that was never published are a foreign write, and watched."""
-    state = sight.states.get((table, str(day)))
-    return bool(state and state.content) or bool(sight.files(table, str(day)))
+    state = sight.states.get(TableDay(table, day))
+    return bool(state and state.content) or bool(sight.files(table, day))
 
 
 def _rows_of(sight: TablesAtOnce, table: str, day: date) -> int:
-    state = sight.states.get((table, str(day)))
+    state = sight.states.get(TableDay(table, day))
     return state.content.rows if state and state.content else 0
 
 

@@ -18,7 +18,7 @@ def days_to_watch(states: Iterable[DayState], *, looked_until: int, tonight: dat
     """
     found: dict[str, set[date]] = {}
     for state in states:
-        day = date.fromisoformat(state.day)
+        day = state.day
         if state.content is not None and (state.sequence > looked_until or _turn(day, tonight)):
             found.setdefault(state.table, set()).add(day)
     return {table: sorted(days) for table, days in sorted(found.items())}

@@ -9,6 +9,7 @@ import pytest
 
 from backfill_assets.campaign.approval import ApprovalVerdict, Attempt, decide, moved_sentence, moved_since
 from backfill_assets.campaign.breaker import Exceeded
+from backfill_assets.days import TableDay
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.difference.records import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
 from backfill_assets.lakehouse.records import HELD_BACK
@@ -17,8 +18,8 @@ from backfill_assets.plan.records import Plan, PlanRequest
 
 FIRST, LATE = date(2017, 3, 1), date(2017, 3, 7)
 FACT, REPORT = "fact_sales_transactions", "fact_daily_revenue"
-SHOWN: Sides = {(FACT, FIRST): ("1:10", "1:11"), (FACT, LATE): ("1:20", "1:21")}
-MOVED: Sides = {**SHOWN, (FACT, LATE): ("1:20", "2:99")}
+SHOWN: Sides = {TableDay(FACT, FIRST): ("1:10", "1:11"), TableDay(FACT, LATE): ("1:20", "1:21")}
+MOVED: Sides = {**SHOWN, TableDay(FACT, LATE): ("1:20", "2:99")}
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
 OVER = Exceeded("deviation", Decimal("0.2"), Decimal("0.1"), "it differs by 20 %.")
 NEARLY = Exceeded("seconds", Decimal(9), Decimal(10), "it took 9 s.", stops=False)
@@ -71,7 +72,7 @@ def test_what_was_not_approved_as_it_is_is_judged_as_it_is(
 def test_a_difference_names_the_rows_of_both_sides() -> None:
     """Main may move as well as what is staged; a day that would stay as it is counts as one that is published."""
     assert comparison(SHOWN).sides == SHOWN and comparison(SHOWN).fingerprint == fingerprint_of(SHOWN)
-    others = [MOVED, {**SHOWN, (FACT, LATE): ("1:19", "1:21")}, {(FACT, FIRST): ("1:10", "1:11")}]
+    others = [MOVED, {**SHOWN, TableDay(FACT, LATE): ("1:19", "1:21")}, {TableDay(FACT, FIRST): ("1:10", "1:11")}]
     assert len({fingerprint_of(each) for each in (SHOWN, *others)}) == 4
     assert fingerprint_of({key: SHOWN[key] for key in reversed(list(SHOWN))}) == fingerprint_of(SHOWN)
     days = (
@@ -81,12 +82,12 @@ def test_a_difference_names_the_rows_of_both_sides() -> None:
     )
     tables = [TableCompared(table=FACT, days=days)]
     found = OF_BEFORE.model_copy(update={"tables": tuple(tables)})
-    assert found.sides == {(FACT, FIRST): ("1:10", "1:10"), (FACT, LATE): HELD_BACK}
+    assert found.sides == {TableDay(FACT, FIRST): ("1:10", "1:10"), TableDay(FACT, LATE): HELD_BACK}
 
 
 def test_days_that_moved_are_named() -> None:
     """Also one that is not published any more, and one that was not to be."""
-    moved = moved_since(SHOWN, {(FACT, FIRST): ("1:10", "1:11"), (REPORT, LATE): ("0:0", "1:1")})
+    moved = moved_since(SHOWN, {TableDay(FACT, FIRST): ("1:10", "1:11"), TableDay(REPORT, LATE): ("0:0", "1:1")})
     assert moved == {REPORT: [str(LATE)], FACT: [str(LATE)]}
     assert moved_sentence(moved) == f"Moved after the approval: {REPORT} {LATE}; {FACT} {LATE}."
     assert moved_since(SHOWN, SHOWN) == {}

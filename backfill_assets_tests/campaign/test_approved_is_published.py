@@ -26,10 +26,11 @@ from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.recheck import compare_and_keep
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.difference import compare as difference
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.records import GroupCompared, RowCounts, Sums
+from backfill_assets.difference.records import GroupCompared, RowCounts, Sides, Sums
 from backfill_assets.errors import BackfillError, CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
@@ -116,7 +117,7 @@ class World:
         self.published: list[Publication] = []
         self.share = Decimal(0)
         """By how much what was published changes the sum of its days."""
-        self.shown: dict[str, Mapping[tuple[str, date], tuple[str, str]]] = {}
+        self.shown: dict[str, Sides] = {}
         self.quiet = False
         self.log = SimpleNamespace(head=lambda: None, day_states=lambda *_: self.states(), find_prepared=self.prepared)
         publisher = SimpleNamespace(
@@ -132,12 +133,12 @@ class World:
 
     # ------------------------------------------------------------------ main
 
-    def states(self) -> dict[tuple[str, str], DayState]:
-        return {(TABLE, str(day)): self.state(day) for day in DAYS}
+    def states(self) -> dict[TableDay, DayState]:
+        return {TableDay(TABLE, day): self.state(day) for day in DAYS}
 
     def state(self, day: date) -> DayState:
         publication = self.publications[day]
-        return DayState(TABLE, str(day), publication, 0, fingerprints.physical([publication]), holding(self.main[day]))
+        return DayState(TABLE, day, publication, 0, fingerprints.physical([publication]), holding(self.main[day]))
 
     def write(self, day: date, amount: int, publication: str) -> None:
         self.main[day], self.publications[day] = amount, publication
@@ -151,19 +152,16 @@ class World:
         """Compare-and-swap; what it lets through is checked against what its approver saw."""
         self.moment()
         (change,) = publication.tables
-        moved = [each.day for each in change.days if each.expected.publication != self._publication(each.day)]
+        moved = [each.day for each in change.days if each.expected.publication != self.publications[each.day]]
         if moved:
             return Conflict({TABLE: frozenset(moved)}, reasons=("moved",))
-        amounts = {date.fromisoformat(each.day): amount_of(each.content) for each in change.days}
+        amounts = {each.day: amount_of(each.content) for each in change.days}
         self.check(amounts)
         for day, amount in amounts.items():
             self.write(day, amount, publication.id)
         self.published.append(publication)
         self.moment()
         return Published(publication.id, {TABLE: 1})
-
-    def _publication(self, day: str) -> str:
-        return self.publications[date.fromisoformat(day)]
 
     def check(self, amounts: Amounts) -> None:
         """What is promised, from the numbers alone."""
@@ -172,8 +170,8 @@ class World:
             assert abs(now - was) < MOST_A_DAY * was, f"{day} breaks the expectation: {was} -> {now}"
         before, after = (sum(both[side] for both in changes.values()) for side in (0, 1))
         self.share = Decimal(after - before) / before
-        contents = {(TABLE, day): (logical(was), logical(now)) for day, (was, now) in changes.items()}
-        contents |= {(TABLE, day): HELD_BACK for day in self.left_out}
+        contents = {TableDay(TABLE, day): (logical(was), logical(now)) for day, (was, now) in changes.items()}
+        contents |= {TableDay(TABLE, day): HELD_BACK for day in self.left_out}
         if abs(self.share) > MOST_IN_ALL:
             assert self.shown[self.at.approved_difference] == contents, "published beyond a limit without being shown"
         assert self.at.options.without_held_back or not self.left_out, "a day was left out without --without-held-back"
@@ -190,7 +188,7 @@ class World:
         self.moment()
         self.left_out = set(self.bad)
         pin = self._pin(states)
-        changed = [day for day in DAYS if self.source[day] != amount_of(states[TABLE, str(day)].content)]
+        changed = [day for day in DAYS if self.source[day] != amount_of(states[TableDay(TABLE, day)].content)]
         staged = {day: [self._staged(day, pin)] for day in changed if day not in self.bad}
         held = tuple(HeldBack(TABLE, day, (BROKEN,)) for day in sorted(self.bad))
         timelines = {"t": Timeline(self.storage, TABLE, f"{self.at.campaign}-t")}
@@ -212,7 +210,7 @@ class World:
     def _staged(self, day: date, pin: Pin) -> StagedTableDay:
         return StagedTableDay(TABLE, day, (), holding(self.source[day]), (), pin, "")
 
-    def _pin(self, states: Mapping[tuple[str, str], DayState]) -> Pin:
+    def _pin(self, states: Mapping[TableDay, DayState]) -> Pin:
         expected = {
             key: Expected(files=(state.publication,), publication=state.publication) for key, state in states.items()
         }
@@ -235,13 +233,11 @@ class World:
         self.reads += 1
         found = {}
         for day in days:
-            before, after = (
-                amount_of(content) for content in (beside.main.content(day), beside.staged[str(day)].content)
-            )
+            before, after = (amount_of(content) for content in (beside.main.content(day), beside.staged[day].content))
             sums = {name: Sums() for name in STEP.tables[0].totals} | {
                 MEASURE: Sums(before=Decimal(before), after=Decimal(after))
             }
-            found[str(day)] = GroupCompared(value=str(day), rows=RowCounts(changed=1), sums=sums)
+            found[day] = GroupCompared(value=str(day), rows=RowCounts(changed=1), sums=sums)
         self.moment()
         return PARTS(found, ())
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from backfill_assets.campaign.breaker import Nulls, StagedSums
 from backfill_assets.campaign.breaker_input import nulls_of, sums_of
 from backfill_assets.campaign.metadata_difference import MeasureChange, change_sentence, table_difference
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.published.observed import LogView
@@ -47,17 +48,17 @@ def test_the_breaker_gets_an_unknown_as_unknown() -> None:
 
 def test_what_days_hold_as_a_build_would_find_them() -> None:
     """Published and untouched; overwritten by others; of others alone; emptied, or never there."""
-    day = {each: str(each) for each in (FIRST, SECOND, THIRD)}
+    emptied, withdrawn = date(2017, 3, 4), date(2017, 3, 5)
     states = {
-        ("fact", day[FIRST]): DayState("fact", day[FIRST], "p", 1, "files", AFTER),
-        ("fact", day[SECOND]): DayState("fact", day[SECOND], "p", 1, "files", AFTER),
-        ("fact", "2017-03-04"): DayState("fact", "2017-03-04", "p", 1, fingerprints.EMPTY_DAY, EMPTY),
-        ("fact", "2017-03-05"): DayState("fact", "2017-03-05", "p", 1, fingerprints.EMPTY_DAY, None),
+        TableDay("fact", FIRST): DayState("fact", FIRST, "p", 1, "files", AFTER),
+        TableDay("fact", SECOND): DayState("fact", SECOND, "p", 1, "files", AFTER),
+        TableDay("fact", emptied): DayState("fact", emptied, "p", 1, fingerprints.EMPTY_DAY, EMPTY),
+        TableDay("fact", withdrawn): DayState("fact", withdrawn, "p", 1, fingerprints.EMPTY_DAY, None),
     }
-    pinned = {"fact": {day[FIRST]: "files", day[SECOND]: "others", day[THIRD]: "others"}}
+    pinned = {"fact": {FIRST: "files", SECOND: "others", THIRD: "others"}}
     assert LogView(states=states, pinned=pinned).contents("fact") == {
-        day[FIRST]: AFTER,
-        day[SECOND]: None,
-        day[THIRD]: None,
-        "2017-03-04": EMPTY,
+        FIRST: AFTER,
+        SECOND: None,
+        THIRD: None,
+        emptied: EMPTY,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.protocol
-CAMPAIGN, DAY, NEXT = "campaign-0123456789abcdef", "2017-03-01", "2017-03-02"
+CAMPAIGN, DAY, NEXT = "campaign-0123456789abcdef", date(2017, 3, 1), date(2017, 3, 2)
 RUN = RunInfo("a-run", launched_by="bob")
-Ids = Mapping[str, Sequence[int]]
+Ids = Mapping[date, Sequence[int]]
 
 
 class Undoable:
@@ -49,7 +49,7 @@ class Undoable:
         self.bronze("old", {DAY: [1], NEXT: [2]})
 
     def bronze(
-        self, id: str, rows: Ids, campaign: str = "", code: str = "v1", raw: Mapping[str, int] | None = None
+        self, id: str, rows: Ids, campaign: str = "", code: str = "v1", raw: Mapping[date, int] | None = None
     ) -> None:
         """``raw`` has the sum of the raw ids that a day was built from, where it is not that of the first ones."""
         inputs = {day: _from_raw(day, (raw or {}).get(day, {DAY: 1, NEXT: 2}[day])) for day in rows}
@@ -65,9 +65,9 @@ class Undoable:
         lake = Lake(self.lake.storage, publisher or self.small.publisher, self.lake.landing, _no_spark, "")
         return undo(lake, newest_of(self.small.publisher, CAMPAIGN), RUN, print)
 
-    def ways(self, publication: str = "cut") -> dict[str, UndoAction]:
+    def ways(self, publication: str = "cut") -> dict[date, UndoAction]:
         lake = Lake(self.lake.storage, self.small.publisher, self.lake.landing, _no_spark, "")
-        return {str(day.day): day.way for day in plan_undo(lake, publication).days}
+        return {day.day: day.way for day in plan_undo(lake, publication).days}
 
     def ids(self) -> list[int]:
         return sorted(self.small.newest("bronze_sales").to_pyarrow_table().column("id").to_pylist())
@@ -77,7 +77,7 @@ def _no_spark() -> SparkSession:
     raise AssertionError("Nothing has to be computed.")
 
 
-def _from_raw(day: str, total: int) -> str:
+def _from_raw(day: date, total: int) -> str:
     return fingerprints.inputs({"raw_sales": {day: fingerprints.logical(1, total)}})
 
 
@@ -187,14 +187,15 @@ def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monke
 def test_what_cannot_be_put_back_refuses_all_of_it(tmp_path: Path) -> None:
     """The campaign brought a first day; somebody has rebuilt it since: nobody knows what it was before."""
     found = Undoable(tmp_path)
-    found.small.publish("raw-3", {"raw_sales": {"2017-03-03": [3]}})
+    first = date(2017, 3, 3)
+    found.small.publish("raw-3", {"raw_sales": {first: [3]}})
     found.small.publish("x", {"bronze_sales": {DAY: [1]}, "quarantine_sales": {DAY: []}})
     request = found.small.request(
-        "cut", {"bronze_sales": {"2017-03-03": [3], DAY: [10]}, "quarantine_sales": {"2017-03-03": [], DAY: []}}
+        "cut", {"bronze_sales": {first: [3], DAY: [10]}, "quarantine_sales": {first: [], DAY: []}}
     )
     made = Provenance(campaign=CAMPAIGN)
     found.small.publisher.publish(request.model_copy(update={"provenance": made}))
-    found.small.publish("since", {"bronze_sales": {"2017-03-03": [33]}, "quarantine_sales": {"2017-03-03": []}})
+    found.small.publish("since", {"bronze_sales": {first: [33]}, "quarantine_sales": {first: []}})
     ids = found.ids()
     with pytest.raises(
         PublicationRefused, match=r"bronze_sales 2017-03-03 cannot be put back: .* again since by since"
@@ -254,4 +255,4 @@ def test_a_day_that_moves_in_that_second_is_looked_at_again(
     publisher = Publisher(campaign.lake.storage, now=campaign.small.now, reached=overtaken)
     undone = campaign.undo(publisher)
     assert not once and campaign.ids() == [1, 2]
-    assert {str(day.day): day.way for day in undone.plan.days} == {DAY: UndoAction.STANDS, NEXT: UndoAction.PUT_BACK}
+    assert {day.day: day.way for day in undone.plan.days} == {DAY: UndoAction.STANDS, NEXT: UndoAction.PUT_BACK}

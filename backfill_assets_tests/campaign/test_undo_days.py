@@ -23,7 +23,7 @@ BEFORE = Before(files=(AddedFile("old", str(DAY), 1, 0, "{}"),), content=OLD, pu
 def now(content: DayContent | None, *files: str, publication: str = "later") -> DayState:
     return DayState(
         table="t",
-        day=str(DAY),
+        day=DAY,
         publication=publication,
         sequence=1,
         physical=fingerprints.physical(files),
@@ -109,6 +109,7 @@ def test_the_time_is_known_if_every_day_was_timed() -> None:
 
 
 def test_the_first_input_day_that_is_staged_again_is_named() -> None:
-    again = {"fact": frozenset({"2017-03-02"})}
-    assert read_again({"raw": ["2017-03-02"], "fact": ["2017-03-01", "2017-03-02"]}, again) == "fact 2017-03-02"
-    assert read_again({"fact": ["2017-03-01"]}, again) == ""
+    second = date(2017, 3, 2)
+    again = {"fact": frozenset({second})}
+    assert read_again({"raw": [second], "fact": [DAY, second]}, again) == "fact 2017-03-02"
+    assert read_again({"fact": [DAY]}, again) == ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.protocol
-DAY = "2017-03-01"
+DAY = date(2017, 3, 1)
 MADE = datetime(2017, 6, 1, tzinfo=UTC)
-PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=DAY), steps=(), made_at=MADE)
+PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=str(DAY)), steps=(), made_at=MADE)
 CAMPAIGN = campaign_of(PLAN.id)
 
 

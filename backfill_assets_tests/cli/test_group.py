@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from datetime import date
 
 import click
 import pytest
@@ -82,7 +83,7 @@ def test_settings_that_cannot_be_meant_are_an_error_of_the_command(
 
 def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfill) -> None:
     """To look at a copy, or at somebody else's."""
-    backfill.lakehouse.publish("first", {"bronze_sales": {"2017-03-01": [1]}})
+    backfill.lakehouse.publish("first", {"bronze_sales": {date(2017, 3, 1): [1]}})
     assert backfill.json("--lakehouse", backfill.home / "lakehouse", "history")
     assert backfill.json("--lakehouse", backfill.home / "elsewhere", "history") == []
     assert not (backfill.home / "elsewhere").exists()

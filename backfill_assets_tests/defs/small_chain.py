@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.defs.sensors.repairs import in_build_order
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.model.declaration import Step
@@ -15,13 +16,13 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 INGESTED = "v1"
 
 
-def publish_chain(lakehouse: SmallLakehouse, id: str, days: Sequence[str]) -> None:
+def publish_chain(lakehouse: SmallLakehouse, id: str, days: Sequence[date]) -> None:
     """Two rows a day in every table."""
     for step in in_build_order([SMALL]):
         publish_step(lakehouse, id, step, dict.fromkeys(days, 2))
 
 
-def publish_step(lakehouse: SmallLakehouse, id: str, step: Step, rows: dict[str, int]) -> None:
+def publish_step(lakehouse: SmallLakehouse, id: str, step: Step, rows: dict[date, int]) -> None:
     """So many ``rows`` a day in each table of ``step``, in one publication."""
     observed = observe(lakehouse.storage, TABLES)
     inputs = {} if step.source else {day: inputs_of(step, day, observed) for day in rows}
@@ -30,17 +31,14 @@ def publish_step(lakehouse: SmallLakehouse, id: str, step: Step, rows: dict[str,
     lakehouse.publish(name, ids, code=INGESTED if step.source else step.current, inputs=inputs)
 
 
-def inputs_of(step: Step, day: str, observed: LogView) -> str:
+def inputs_of(step: Step, day: date, observed: LogView) -> str:
     """The fingerprint of what is published of the inputs of ``day``."""
-    period = step.cadence.period(date.fromisoformat(day))
+    period = step.cadence.period(day)
     return fingerprints.inputs(
-        {
-            read.table: {str(d): _logical(observed, read.table, str(d)) for d in read.days(period)}
-            for read in step.version().reads
-        }
+        {read.table: {d: _logical(observed, read.table, d) for d in read.days(period)} for read in step.version().reads}
     )
 
 
-def _logical(observed: LogView, table: str, day: str) -> str:
-    state = observed.states.get((table, day))
+def _logical(observed: LogView, table: str, day: date) -> str:
+    state = observed.states.get(TableDay(table, day))
     return state.content.logical if state and state.content else fingerprints.NEVER_PUBLISHED

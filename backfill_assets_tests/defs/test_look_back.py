@@ -21,7 +21,7 @@ pytestmark = pytest.mark.story
 FRIDAY, SATURDAY, SUNDAY, TUESDAY = (date(2017, 3, day) for day in (3, 4, 5, 7))
 RATE_TABLES = ("raw_fx_rates", "bronze_fx_rates")
 RATES, FACT = "bronze_fx_rates", "fact_sales_transactions"
-DAY, LAST = "2017-03-04", "2017-03-06"
+DAY, LAST = date(2017, 3, 4), date(2017, 3, 6)
 
 
 def run_range(home: Path, instance: dg.DagsterInstance, *tables: str, fake: FakeBuilder | None = None) -> FakeBuilder:
@@ -61,8 +61,8 @@ def test_the_rates_of_friday_are_built_with_a_range_that_begins_on_a_sunday(
 
 def test_days_that_are_published_are_left_alone(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> None:
     lakehouse = SmallLakehouse(tmp_path / "lakehouse")
-    publish_chain(lakehouse, "p", [str(FRIDAY)])
-    lakehouse.publish("q", {"raw_fx_rates": {str(SATURDAY): [1]}})
+    publish_chain(lakehouse, "p", [FRIDAY])
+    lakehouse.publish("q", {"raw_fx_rates": {SATURDAY: [1]}})
     assert earlier(run_range(tmp_path, dagster_instance, *TABLES)) == {"bronze_fx_rates": {SATURDAY}}
 
 
@@ -85,7 +85,7 @@ def test_an_earlier_day_that_fails_its_gates_fails_the_step(
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
     """Three days of everything."""
     found = SmallLakehouse(tmp_path / "lakehouse")
-    publish_chain(found, "p", [DAY, "2017-03-05", LAST])
+    publish_chain(found, "p", [DAY, date(2017, 3, 5), LAST])
     return found
 
 
@@ -98,7 +98,7 @@ def run_day(defs: dg.Definitions, instance: dg.DagsterInstance, *tables: str) ->
     """The fake builder says that it has built DAY; what is published was published before."""
     return defs.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        tags={ASSET_PARTITION_RANGE_START_TAG: DAY, ASSET_PARTITION_RANGE_END_TAG: DAY},
+        tags={ASSET_PARTITION_RANGE_START_TAG: str(DAY), ASSET_PARTITION_RANGE_END_TAG: str(DAY)},
         asset_selection=[dg.AssetKey(table) for table in tables],
     )
 

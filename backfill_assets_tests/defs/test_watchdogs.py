@@ -52,7 +52,7 @@ def fake_watch(lakehouse: SmallLakehouse, wrong: Sequence[date] = ()) -> FakeWat
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
     lakehouse = SmallLakehouse(tmp_path)
-    lakehouse.publish("p1", {table: {str(day): [1] for day in DAYS} for table in TABLES})
+    lakehouse.publish("p1", {table: {day: [1] for day in DAYS} for table in TABLES})
     return lakehouse
 
 
@@ -119,7 +119,7 @@ def test_by_itself_it_looks_at_what_is_new_once(
     _run(watching, dagster_instance)
     assert set(watch.looked) == {(table, day) for table in TABLES for day in DAYS}
     watch.looked.clear()
-    lakehouse.publish("p2", {"bronze_sales": {"2017-03-03": [1, 2]}})
+    lakehouse.publish("p2", {"bronze_sales": {date(2017, 3, 3): [1, 2]}})
     _run(watching, dagster_instance)
     turn = {day for day in DAYS if day.toordinal() % 30 == datetime.now(UTC).toordinal() % 30}
     assert set(watch.looked) - {(table, day) for table in TABLES for day in turn} <= {("bronze_sales", DAYS.last)}

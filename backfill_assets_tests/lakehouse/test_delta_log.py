@@ -135,7 +135,7 @@ def test_commits_are_numbered_as_the_log_numbers_them(lake: Lake) -> None:
 
 
 def test_paths_are_seen_from_the_table_that_takes_them_over() -> None:
-    file = AddedFile("day=2017-03-01/x.parquet", D1, 10, 20, '{"numRecords":3}')
+    file = AddedFile("day=2017-03-01/x.parquet", str(D1), 10, 20, '{"numRecords":3}')
     assert file.below("_timelines/one").path == "_timelines/one/day=2017-03-01/x.parquet"
     assert AddedFile.from_json(file.to_json()) == file
     assert file.rows == 3

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 
+FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
+
 
 def _state(content: DayContent | None, physical: str) -> DayState:
-    return DayState(table="t", day="2017-03-01", publication="p", sequence=1, physical=physical, content=content)
+    return DayState(table="t", day=FIRST, publication="p", sequence=1, physical=physical, content=content)
 
 
 def test_the_physical_fingerprint_is_the_set_of_files() -> None:
@@ -19,13 +23,13 @@ def test_the_physical_fingerprint_is_the_set_of_files() -> None:
 
 def test_the_input_fingerprint_hangs_on_code_parameters_and_inputs() -> None:
     """Any of the three makes a day stale; the order in which inputs are named does not."""
-    one = fingerprints.inputs({"a": {"d1": "x", "d2": "y"}, "b": {"d1": "z"}})
-    assert one == fingerprints.inputs({"b": {"d1": "z"}, "a": {"d2": "y", "d1": "x"}})
+    one = fingerprints.inputs({"a": {FIRST: "x", SECOND: "y"}, "b": {FIRST: "z"}})
+    assert one == fingerprints.inputs({"b": {FIRST: "z"}, "a": {SECOND: "y", FIRST: "x"}})
     known = fingerprints.input_fingerprint("v1", "p", one)
     others = {
         fingerprints.input_fingerprint("v2", "p", one),
         fingerprints.input_fingerprint("v1", "q", one),
-        fingerprints.input_fingerprint("v1", "p", fingerprints.inputs({"a": {"d1": "x"}})),
+        fingerprints.input_fingerprint("v1", "p", fingerprints.inputs({"a": {FIRST: "x"}})),
     }
     assert known not in others
     assert len(others) == 3

@@ -6,10 +6,12 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.object_store import ObjectStore
 from backfill_assets.lakehouse.storage import Storage
@@ -110,7 +112,7 @@ def test_two_writers_compete_and_nothing_is_lost(lakehouse: str) -> None:
     outcomes: Counter[str] = Counter()
     failed: list[BaseException] = []
 
-    def write(who: str, day: str) -> None:
+    def write(who: str, day: date) -> None:
         try:
             for number in range(4):
                 shared = lake.publish(
@@ -130,8 +132,8 @@ def test_two_writers_compete_and_nothing_is_lost(lakehouse: str) -> None:
     states = log.day_states(log.head())
     assert outcomes["published"] + outcomes["moved"] == 8 and outcomes["published"] >= 4
     for day in (D1, D2):
-        assert lake.rows("t")[day] == [_row(states["t", day].publication)]
-    assert lake.rows("u") == {D1: [_row(states["u", D1].publication)]}
+        assert lake.rows("t")[day] == [_row(states[TableDay("t", day)].publication)]
+    assert lake.rows("u") == {D1: [_row(states[TableDay("u", D1)].publication)]}
 
 
 def _row(publication: str) -> str:

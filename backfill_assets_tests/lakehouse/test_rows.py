@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
 SCHEMA = T.StructType([T.StructField("id", T.LongType()), T.StructField("day", T.DateType())])
-FIRST, SECOND, THIRD = "2017-03-01", "2017-03-02", "2017-03-03"
+FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 
 
-def ids(rows: DataFrame) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+def ids(rows: DataFrame) -> dict[date, list[int]]:
+    found: dict[date, list[int]] = {}
     for row in rows.collect():
-        found.setdefault(str(row["day"]), []).append(row["id"])
+        found.setdefault(row["day"], []).append(row["id"])
     return {day: sorted(values) for day, values in sorted(found.items())}
 
 
@@ -45,7 +45,7 @@ def scans(rows: DataFrame) -> str:
     return str(rows._jdf.queryExecution().executedPlan())
 
 
-def read(lake: SmallLakehouse, *days: str, version: int | None = None) -> InputRead:
+def read(lake: SmallLakehouse, *days: date, version: int | None = None) -> InputRead:
     return InputRead(
         table="fact",
         version=lake.newest("fact").version() if version is None else version,
@@ -94,17 +94,17 @@ def test_a_column_that_the_files_lack_is_null(spark: SparkSession, lake: SmallLa
 
 
 def test_days_without_files_have_no_rows(spark: SparkSession, lake: SmallLakehouse) -> None:
-    rows = published_rows(spark, lake.storage, read(lake, "2017-04-01"), SCHEMA)
+    rows = published_rows(spark, lake.storage, read(lake, date(2017, 4, 1)), SCHEMA)
     assert rows.schema == SCHEMA and rows.count() == 0
 
 
 def test_a_file_whose_path_does_not_say_its_day_is_left_to_delta(spark: SparkSession, lake: SmallLakehouse) -> None:
     """The log gives a file its day; a path need not."""
     table = lake.newest("fact")
-    source = Path(next(uri for uri in table.file_uris() if THIRD in uri))
+    source = Path(next(uri for uri in table.file_uris() if str(THIRD) in uri))
     target = Path(lake.storage.uri("fact")) / "elsewhere.parquet"
     target.write_bytes(source.read_bytes())
-    add = AddAction("elsewhere.parquet", target.stat().st_size, {"day": THIRD}, 0, True, '{"numRecords": 1}')
+    add = AddAction("elsewhere.parquet", target.stat().st_size, {"day": str(THIRD)}, 0, True, '{"numRecords": 1}')
     DeltaTable(lake.storage.uri("fact")).create_write_transaction([add], "append", table.schema(), ["day"])
     assert ids(published_rows(spark, lake.storage, read(lake, THIRD), SCHEMA)) == {THIRD: [9, 9]}
 
@@ -115,12 +115,12 @@ def test_staged_rows_are_those_of_the_days_asked_for(spark: SparkSession, lake: 
     assert ids(staged_rows(spark, timeline)) == {FIRST: [1, 2], SECOND: [3], THIRD: [9]}
 
 
-def days_of(spark: SparkSession, rows: dict[str, list[int]]) -> DataFrame:
-    flat = [(id, date.fromisoformat(day)) for day, numbers in rows.items() for id in numbers]
+def days_of(spark: SparkSession, rows: dict[date, list[int]]) -> DataFrame:
+    flat = [(id, day) for day, numbers in rows.items() for id in numbers]
     return spark.createDataFrame(flat, SCHEMA).repartition("day")
 
 
-def as_staged(*days: str) -> dict[str, StagedAs]:
+def as_staged(*days: date) -> dict[date, StagedAs]:
     return {day: StagedAs(input_fingerprint=f"of {day}") for day in days}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
@@ -20,7 +22,7 @@ from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake
 from backfill_assets_tests.protocol.staging import content, rows_table, stage
 
 
-def _judge(timeline: Timeline, day: str, passed: bool = True, fingerprint: str | None = None) -> None:
+def _judge(timeline: Timeline, day: date, passed: bool = True, fingerprint: str | None = None) -> None:
     verdict = GateVerdict(input_fingerprint=fingerprint or f"of {day}", passed=passed, content=content(["a"]))
     timeline.judge({day: verdict})
 

@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import statistics, written_files
 
-DAY = "2017-03-01"
+DAY = date(2017, 3, 1)
 FOLDER = "write-id=ab12"
 
 
@@ -140,7 +140,7 @@ def test_readers_who_leave_files_out_find_every_row(tmp_path: Path, also: dict[s
 def test_files_are_named_with_their_day_and_nothing_else_is_taken(tmp_path: Path) -> None:
     storage = write(tmp_path, {"id": pa.array([1, 2])})
     (file,) = written_files(storage, "t/_timelines/one", FOLDER)
-    assert (file.path, file.day, file.rows) == (f"{FOLDER}/day={DAY}/part-0.snappy.parquet", DAY, 2)
+    assert (file.path, file.day, file.rows) == (f"{FOLDER}/day={DAY}/part-0.snappy.parquet", str(DAY), 2)
     assert file.size == (tmp_path / "t/_timelines/one" / file.path).stat().st_size and file.modified_ms > 0
     assert written_files(storage, "t/_timelines/one", "write-id=cd34") == []
 

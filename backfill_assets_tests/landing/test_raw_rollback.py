@@ -19,7 +19,7 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
 
-RAW, OLD, NEW, FAR = "raw_sales", "2017-03-01", "2017-03-04", "2017-04-04"
+RAW, OLD, NEW, FAR = "raw_sales", date(2017, 3, 1), date(2017, 3, 4), date(2017, 4, 4)
 MARKER = -7
 """On OLD: the row 7 on NEW has superseded a row of this day."""
 
@@ -27,16 +27,16 @@ MARKER = -7
 class RawLakehouse(SmallLakehouse):
     """A row is its content hash; a negative one is a marker that points to NEW."""
 
-    def _stage(self, id: str, table: str, days: Mapping[str, Sequence[int]]) -> Timeline:
+    def _stage(self, id: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
         timeline = Timeline(self.storage, table, f"run-{id}")
         entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
         rows = pa.Table.from_pylist(
             [
                 {
                     "record_kind": "received" if each > 0 else "supersession",
-                    "superseded_by_day": None if each > 0 else date.fromisoformat(NEW),
+                    "superseded_by_day": None if each > 0 else NEW,
                     "content_hash": abs(each),
-                    "day": date.fromisoformat(day),
+                    "day": day,
                 }
                 for day, hashes in days.items()
                 for each in hashes
@@ -54,7 +54,7 @@ class RawLakehouse(SmallLakehouse):
         write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=properties)
         return timeline
 
-    def arrive(self, id: str, rows: Mapping[str, Sequence[int]]) -> None:
+    def arrive(self, id: str, rows: Mapping[date, Sequence[int]]) -> None:
         assert not isinstance(self.publish(id, {RAW: rows}, mode="append"), Conflict)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_another_key_is_refused_and_a_copy_is_not(storage: Storage, tmp_path: Pa
 def test_no_key_is_made_for_a_lakehouse_that_has_rows_and_no_check_value(tmp_path: Path) -> None:
     """It was filled before there were check values. The key that is brought to it is taken for the right one."""
     lake = SmallLakehouse(tmp_path)
-    lake.publish("one", {"raw_sales": {"2017-03-01": [1]}})
+    lake.publish("one", {"raw_sales": {date(2017, 3, 1): [1]}})
     key = tmp_path / "token.key"
     with pytest.raises(LakehouseUnusable, match="raw_sales has rows"):
         require_token_key(lake.storage, key, ["raw_other", "raw_sales"])

@@ -7,6 +7,7 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.plan.cost import Volumes
 from backfill_assets.plan.situation import PlanContext
@@ -21,9 +22,9 @@ def test_the_bytes_between_two_days_are_those_of_each_day_between(
     sizes: dict[int, int], first: int, length: int
 ) -> None:
     """Also where days were never published, and past both ends."""
-    days = {date.fromordinal(at).isoformat(): size for at, size in sizes.items()}
+    days = {date.fromordinal(at): size for at, size in sizes.items()}
     content = DayContent(rows=1, checksum="1")
-    states = {("fact", day): DayState("fact", day, "p", 1, "f", content) for day in days}
+    states = {TableDay("fact", day): DayState("fact", day, "p", 1, "f", content) for day in days}
     volumes = Volumes(
         PlanContext(steps=(), observed=LogView(states=states), begins=BEGINS, today=BEGINS, bytes={"fact": days})
     )

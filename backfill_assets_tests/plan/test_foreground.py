@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from backfill_assets.datasets import registry
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.plan.foreground import (
@@ -99,7 +99,7 @@ def test_a_raw_day_with_a_pending_file_is_not_unchanged() -> None:
 
 
 def _published_by(publication: str, day: date) -> DayState:
-    return DayState("fact_daily_revenue", str(day), publication, 1, "", None)
+    return DayState("fact_daily_revenue", day, publication, 1, "", None)
 
 
 def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again() -> None:
@@ -108,7 +108,7 @@ def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again()
     statuses = {"fact_daily_revenue": {back: DayStatus.MISSING, kept: DayStatus.FRESH, again: DayStatus.INPUT_CHANGED}}
     plan = planned(STEPS, ["fact_daily_revenue"], [back, kept, again], statuses)
     of = {back: "undo", kept: "undo", again: "p2"}
-    states = {("fact_daily_revenue", str(day)): _published_by(name, day) for day, name in of.items()}
+    states = {TableDay("fact_daily_revenue", day): _published_by(name, day) for day, name in of.items()}
     at = datetime(2017, 6, 1, 12, tzinfo=UTC)
     (step,) = with_rolled_back(plan, states, lambda: Rollbacks({"undo": FileMove("rollback", at)}))
     assert step.rolled_back == {back: Rollback("undo", at)}

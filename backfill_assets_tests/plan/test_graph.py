@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.plan.foreground import around
 from backfill_assets.plan.graph import earlier_days, later_readers, looks_back_to, stale_later_days
 from backfill_assets_tests.upkeep.test_repair import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
@@ -42,7 +43,7 @@ LANDED = {
 
 
 def earlier(
-    published: set[tuple[str, str]], tables: list[str] = CHAIN, landed: dict[str, set[date]] = LANDED
+    published: set[TableDay], tables: list[str] = CHAIN, landed: dict[str, set[date]] = LANDED
 ) -> dict[str, set[date]]:
     return earlier_days(registry.steps(), tables, [SUNDAY, MONDAY, TUESDAY], published, landed)
 
@@ -55,7 +56,7 @@ def test_a_range_that_begins_on_a_sunday_brings_the_rates_of_friday() -> None:
 
 def test_what_is_published_needs_not_have_landed() -> None:
     """A day of bronze can be built from raw that is there."""
-    there = {("raw_fx_rates", str(WEDNESDAY)), ("raw_fx_rates", str(SATURDAY))}
+    there = {TableDay("raw_fx_rates", WEDNESDAY), TableDay("raw_fx_rates", SATURDAY)}
     landed = {"raw_fx_rates": {THURSDAY, FRIDAY}}
     assert earlier(there, landed=landed) == {
         "raw_fx_rates": {THURSDAY, FRIDAY},

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.landed_days import LandedDay
 from backfill_assets.model.declaration import Reads, Step, Table, Version
@@ -140,8 +140,8 @@ def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: 
     [
         ({"today": D}, "days not ended", "stops"),
         ({"begins": D + timedelta(days=1)}, "days before the beginning", "stops"),
-        ({"machine": Machine(free_bytes=10), "bytes": {"fact": {str(D): 100}}}, "disk space", "stops"),
-        ({"machine": Machine(free_bytes=150), "bytes": {"fact": {str(D): 100}}}, "disk space", "warns"),
+        ({"machine": Machine(free_bytes=10), "bytes": {"fact": {D: 100}}}, "disk space", "stops"),
+        ({"machine": Machine(free_bytes=150), "bytes": {"fact": {D: 100}}}, "disk space", "warns"),
         ({"landed": {"raw": {D: LandedDay(("a",), ("a",), 1)}}}, "source days incomplete", "warns"),
         (
             {"schemas": {"fact": SCHEMA}, "declared_schemas": {"fact": SCHEMA.replace("string", "date")}},
@@ -169,7 +169,8 @@ def test_inputs_that_are_not_there_or_not_sound_are_told(world: World) -> None:
     """A missing input day stops; one that is stale is read as it is, with a warning; others' writes are replaced."""
     world.publish("raw", D, checksum="9")
     world.write_past_the_protocol("daily", D)
-    del world.states["bronze", "2017-03-09"], world.states["quarantine", "2017-03-09"]
+    for table in ("bronze", "quarantine"):
+        del world.states[TableDay(table, date(2017, 3, 9))]
     plan = make_plan(asked("fact", "2017-03-08..2017-03-09", force=True), situation_of(world))
     told = {finding.kind: finding for finding in plan.findings}
     assert told["input days not published"].days == ("2017-03-09",) and plan.stopped
@@ -201,12 +202,12 @@ def test_an_unknown_version_stops_and_an_unknown_table_cannot_be_planned(world: 
 
 def test_time_and_cost_come_from_earlier_publications_or_are_unknown(world: World) -> None:
     """By the bytes that a day reads; a step that nobody timed is named, and not guessed."""
-    for day in ("2017-03-01", "2017-03-02"):
-        state = world.states["fact", day]
+    for key in (TableDay("fact", date(2017, 3, 1)), TableDay("fact", date(2017, 3, 2))):
+        state = world.states[key]
         assert state.content is not None
         timed = replace(state.content, staged_ms=3000)
-        world.states["fact", day] = replace(state, content=timed)
-    sizes = {"bronze": {str(day): 1000 for day in WINDOW} | {str(D): 2000}}
+        world.states[key] = replace(state, content=timed)
+    sizes = {"bronze": dict.fromkeys(WINDOW, 1000) | {D: 2000}}
     machine = Machine(cores=2, core_hour_price=Decimal("0.5"))
     plan = make_plan(asked("fact", force=True), situation_of(world, bytes=sizes, machine=machine))
     fact = plan.steps[0].estimate
@@ -218,8 +219,8 @@ def test_time_and_cost_come_from_earlier_publications_or_are_unknown(world: Worl
 
 def test_what_a_first_build_reads_is_unknown(world: World) -> None:
     """Of a table of which nothing was ever published, and that the plan builds first: not 0 rows."""
-    for table, day in [key for key in world.states if key[0] in ("fact", "daily")]:
-        del world.states[table, day], world.newest[table][day], world.pinned[table][day]
+    for key in [key for key in world.states if key.table in ("fact", "daily")]:
+        del world.states[key], world.newest[key.table][key.day], world.pinned[key.table][key.day]
     plan = make_plan(asked("fact"), situation_of(world))
     daily = next(step for step in plan.steps if step.name == "daily").estimate
     assert (daily.rows_read, daily.bytes_read, daily.rows_written) == (None, None, None)
@@ -276,9 +277,9 @@ def test_what_has_moved_is_said_exactly(world: World, case: str) -> None:
 def test_other_code_moves_a_plan_and_the_same_content_in_other_files_does_not(world: World) -> None:
     """A compaction between planning and carrying it out is nobody's concern."""
     plan = make_plan(asked("daily", force=True), situation_of(world))
-    state = world.states["fact", str(D)]
-    world.states["fact", str(D)] = replace(state, physical="compacted", publication="q")
-    world.pinned["fact"][str(D)] = world.newest["fact"][str(D)] = "compacted"
+    fact = TableDay("fact", D)
+    world.states[fact] = replace(world.states[fact], physical="compacted", publication="q")
+    world.pinned["fact"][D] = world.newest["fact"][D] = "compacted"
     assert not moved_since(plan, situation_of(world))
     other = [replace(step, current="v3", versions=(Version("v3", "", step.version().reads, dict),))
              if step.name == "daily" else step for step in STEPS]  # fmt: skip

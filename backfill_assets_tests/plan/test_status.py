@@ -10,7 +10,7 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
 from backfill_assets.model.contract import Contract, Field
@@ -51,9 +51,9 @@ TABLES = [table.name for step in STEPS for table in step.tables]
 class World:
     """A lakehouse as the logs tell it, built step by step by what a correct builder would publish."""
 
-    states: dict[tuple[str, str], DayState]
-    newest: dict[str, dict[str, str]]
-    pinned: dict[str, dict[str, str]]
+    states: dict[TableDay, DayState]
+    newest: dict[str, dict[date, str]]
+    pinned: dict[str, dict[date, str]]
     steps: tuple[Step, ...] = STEPS
 
     def observed(self) -> LogView:
@@ -65,17 +65,16 @@ class World:
         self.put(table, day, content, physical)
 
     def put(self, table: str, day: date, content: DayContent | None, physical: str) -> None:
-        text = str(day)
-        self.states[table, text] = DayState(
-            table=table, day=text, publication="p", sequence=1, physical=physical, content=content
+        self.states[TableDay(table, day)] = DayState(
+            table=table, day=day, publication="p", sequence=1, physical=physical, content=content
         )
         for files in (self.newest, self.pinned):
-            files.setdefault(table, {})[text] = physical
+            files.setdefault(table, {})[day] = physical
             if physical == fingerprints.EMPTY_DAY:
-                del files[table][text]
+                del files[table][day]
 
     def write_past_the_protocol(self, table: str, day: date) -> None:
-        self.newest.setdefault(table, {})[str(day)] = "somebody else's files"
+        self.newest.setdefault(table, {})[day] = "somebody else's files"
 
     def _inputs(self, table: str, day: date, code: str) -> str:
         """By the decision that a build makes: status has its own, faster one, and they must agree."""
@@ -86,7 +85,9 @@ class World:
         needed = decide.read_days(step, version, [day])
         logicals = {
             read: {
-                d: logical_of(self.states.get((read, d)), self.pinned.get(read, {}).get(d, fingerprints.EMPTY_DAY))
+                d: logical_of(
+                    self.states.get(TableDay(read, d)), self.pinned.get(read, {}).get(d, fingerprints.EMPTY_DAY)
+                )
                 for d in days
             }
             for read, days in needed.items()
@@ -135,7 +136,7 @@ def test_new_rows_upstream_make_only_the_next_table_stale(world: World) -> None:
 
 def test_an_identical_rebuild_makes_nothing_stale(world: World) -> None:
     """Logical fingerprints decide: other files with the same rows change nothing downstream."""
-    state = world.states["bronze", str(D)]
+    state = world.states[TableDay("bronze", D)]
     world.put("bronze", D, state.content, "files of a compaction")
     assert world.statuses() == _but()
 
@@ -169,7 +170,7 @@ def test_other_code_than_the_current_is_code_changed(world: World, code: str) ->
 
 def test_other_parameters_count_as_code(world: World) -> None:
     """A day that was computed with parameters nobody uses any more is not what the current code gives."""
-    state = world.states["fact", str(D)]
+    state = world.states[TableDay("fact", D)]
     assert state.content is not None
     world.put("fact", D, replace(state.content, parameters="{}"), state.physical)
     assert world.statuses() == _but(fact=CODE)
@@ -208,14 +209,14 @@ def test_files_that_nobody_published_are_a_foreign_write(world: World) -> None:
 
 def test_deleted_files_are_a_foreign_write(world: World) -> None:
     """A DELETE past the protocol leaves a day without files, which the log knows with rows."""
-    del world.newest["raw"][str(D)]
+    del world.newest["raw"][D]
     assert world.statuses() == _but(raw=FOREIGN)
 
 
 def test_a_foreign_write_that_is_pinned_makes_the_next_table_stale(world: World) -> None:
     """Once any publication closed after it, builds read it."""
     world.write_past_the_protocol("bronze", D)
-    world.pinned["bronze"][str(D)] = world.newest["bronze"][str(D)]
+    world.pinned["bronze"][D] = world.newest["bronze"][D]
     assert world.statuses() == _but(bronze=FOREIGN, fact=INPUT)
 
 
@@ -277,10 +278,10 @@ def test_ranges_by_status_are_the_fewest() -> None:
 def test_25_years_of_seven_tables_take_well_under_two_seconds() -> None:
     """64,000 table days: status is asked for again and again, by people and by sensors."""
     content = DayContent(rows=1, checksum="7", code_version="v2")
-    state = DayState(table="", day="", publication="p", sequence=1, physical="f", content=content)
-    days = [str(date(2000, 1, 1) + timedelta(days=n)) for n in range(9_132)]
+    state = DayState(table="", day=D, publication="p", sequence=1, physical="f", content=content)
+    days = [date(2000, 1, 1) + timedelta(days=n) for n in range(9_132)]
     files = {table: dict.fromkeys(days, "f") for table in TABLES}
-    observed = LogView({(table, day): state for table in TABLES for day in days}, files, files)
+    observed = LogView({TableDay(table, day): state for table in TABLES for day in days}, files, files)
     started = time.process_time()
     found = day_statuses(STEPS, observed)
     assert time.process_time() - started < 1.5

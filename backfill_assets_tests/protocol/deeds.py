@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
@@ -22,17 +23,17 @@ Work = Callable[[Actor], object]
 ATTEMPTS = 3
 
 
-def publish(world: World, days: Mapping[str, list[str]], reading: str = "", exact: bool = False) -> Work:
+def publish(world: World, days: Mapping[str, list[date]], reading: str = "", exact: bool = False) -> Work:
     """Stage rows of one's own (or derived from ``reading``) for days of one or two tables, and publish them."""
 
     def work(actor: Actor) -> None:
         publisher = world.publisher(actor.reached)
         staged: dict[str, TableChange] = {}
-        rows: dict[str, dict[str, tuple[str, ...]]] = {table: {} for table in days}
-        again: Mapping[str, list[str]] = days
+        rows: dict[str, dict[date, tuple[str, ...]]] = {table: {} for table in days}
+        again: Mapping[str, list[date]] = days
         for _ in range(ATTEMPTS):
             id = world.name("p")
-            inputs: dict[str, list[str]] = {reading: sorted(set().union(*days.values()))} if reading else {}
+            inputs: dict[str, list[date]] = {reading: sorted(set().union(*days.values()))} if reading else {}
             pin = publisher.pin(again, inputs, exact=inputs if exact else ())
             actor.reached("pinned")
             read = _read(world, pin.inputs.get(reading))
@@ -58,7 +59,7 @@ def publish(world: World, days: Mapping[str, list[str]], reading: str = "", exac
     return refusable(work)
 
 
-def _read(world: World, read: InputRead | None) -> dict[str, tuple[str, ...]]:
+def _read(world: World, read: InputRead | None) -> dict[date, tuple[str, ...]]:
     """The rows of an input, at the version that was pinned."""
     if read is None or read.version is None:
         return dict.fromkeys(read.days, ()) if read else {}
@@ -67,7 +68,7 @@ def _read(world: World, read: InputRead | None) -> dict[str, tuple[str, ...]]:
 
 
 def _restaged(
-    world: World, table: str, id: str, rows: Mapping[str, tuple[str, ...]], pin: Pin, earlier: TableChange | None
+    world: World, table: str, id: str, rows: Mapping[date, tuple[str, ...]], pin: Pin, earlier: TableChange | None
 ) -> TableChange:
     """The new days together with those that were staged before and have not moved."""
     new = change(stage(world.storage, table, id, rows, world.columns[table]), rows, pin)
@@ -108,7 +109,7 @@ def _position(publisher: Publisher, table: str, source: str) -> int:
 def compacting(world: World, table: str) -> Work:
     def work(actor: Actor) -> None:
         id = world.name("c")
-        nothing: Mapping[str, tuple[str, ...]] = dict.fromkeys(DAYS, ())
+        nothing: Mapping[date, tuple[str, ...]] = dict.fromkeys(DAYS, ())
         world.wishes[id] = Wishes("compact", {table: Wish("replace", nothing, {})})
         world.told(id, compact(world.publisher(actor.reached), table, DAYS, id=id))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
@@ -17,9 +17,9 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.crash_points import CrashPoint, Reached, nowhere
 from backfill_assets.publication.pin import Pin
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
-from backfill_assets_tests.protocol.staging import RowsByDay, change, published_rows, rows_table, stage
+from backfill_assets_tests.protocol.staging import DAYS, RowsByDay, change, published_rows, rows_table, stage
 
-D1, D2, D3 = "2017-03-01", "2017-03-02", "2017-03-03"
+D1, D2, D3 = DAYS
 RowsOfTables = Mapping[str, RowsByDay]
 
 
@@ -55,7 +55,7 @@ class Lake:
     def publisher(self, reached: Reached = nowhere) -> Publisher:
         return Publisher(self.storage, retention_days=self.retention_days, now=lambda: self.clock, reached=reached)
 
-    def pin(self, rows: RowsOfTables, reads: Mapping[str, list[str]] | None = None, exact: bool = False) -> Pin:
+    def pin(self, rows: RowsOfTables, reads: Mapping[str, list[date]] | None = None, exact: bool = False) -> Pin:
         reads = reads or {}
         return self.publisher().pin({table: list(days) for table, days in rows.items()}, reads, reads if exact else ())
 
@@ -96,7 +96,7 @@ class Lake:
     def append(self, id: str, table: str, rows: RowsByDay, *positions: Position) -> Published | Conflict:
         return self.publisher().publish(self.request(id, {table: rows}, kind="append", positions=positions))
 
-    def rows(self, table: str, version: int | None = None) -> dict[str, list[str]]:
+    def rows(self, table: str, version: int | None = None) -> dict[date, list[str]]:
         """The rows of every day, sorted, as a reader sees them."""
         found = published_rows(self.storage, table, version)
         return {day: sorted(names.elements()) for day, names in sorted(found.items())}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from backfill_assets.days import parse_day
 from backfill_assets_tests.protocol.model import Commit, DayImage, Rows, Wishes, back, forward
 
 Actions = list[dict[str, Any]]
@@ -22,17 +24,17 @@ class Ledger:
         self.folder = root / table
         self.table = table
         self.version = -1
-        self.days: list[dict[str, DayImage]] = []
+        self.days: list[dict[date, DayImage]] = []
         """Every day, by version."""
         self.positions: list[dict[str, int]] = []
         self.commits: dict[str, Commit] = {}
         self.withdrawn: dict[str, int] = {}
         self.fenced: dict[str, int] = {}
-        self.touched: dict[str, list[int]] = {}
+        self.touched: dict[date, list[int]] = {}
         """The versions at which foreign writers changed a day."""
         self._wishes = wishes
         self._foreign = foreign
-        self._day_of: dict[str, str] = {}
+        self._day_of: dict[str, date] = {}
         self._rows: dict[str, Rows] = {}
 
     def follow(self) -> None:
@@ -81,9 +83,9 @@ class Ledger:
         for path in removes:
             del self._day_of[path]
         for add in adds:
-            self._day_of[add["path"]] = add["partitionValues"]["day"]
+            self._day_of[add["path"]] = parse_day(add["partitionValues"]["day"])
 
-    def _images(self) -> dict[str, DayImage]:
+    def _images(self) -> dict[date, DayImage]:
         paths: dict[str, set[str]] = {}
         for path, day in self._day_of.items():
             paths.setdefault(day, set()).add(path)
@@ -105,7 +107,7 @@ class Ledger:
                 positions[action["txn"]["appId"]] = action["txn"]["version"]
         return positions
 
-    def _judge(self, actions: Actions, before: dict[str, DayImage]) -> None:
+    def _judge(self, actions: Actions, before: dict[date, DayImage]) -> None:
         done = {a["txn"]["appId"]: a["txn"]["version"] for a in actions if "txn" in a}
         ours = [(id, number) for id, number in done.items() if id in self._wishes]
         if self.version in self._foreign or not ours:
@@ -114,22 +116,22 @@ class Ledger:
         ((publication, number),) = ours
         assert publication not in self.fenced, f"{publication} committed to {self.table} past its fence"
         assert publication not in self.withdrawn, f"{publication} committed to {self.table} after it was withdrawn"
-        checks: list[Callable[[str, dict[str, DayImage]], None]] = [self._fenced, self._committed, self._restored]
+        checks: list[Callable[[str, dict[date, DayImage]], None]] = [self._fenced, self._committed, self._restored]
         checks[number](publication, before)
 
-    def _take_foreign(self, before: dict[str, DayImage]) -> None:
+    def _take_foreign(self, before: dict[date, DayImage]) -> None:
         assert self.version in self._foreign or self.version == 0, f"{self.table} {self.version}: whose commit is it?"
         now = self.days[-1]
         for day in now.keys() | before.keys():
             if now.get(day, _NOTHING).files != before.get(day, _NOTHING).files:
                 self.touched.setdefault(day, []).append(self.version)
 
-    def _fenced(self, publication: str, before: dict[str, DayImage]) -> None:
+    def _fenced(self, publication: str, before: dict[date, DayImage]) -> None:
         assert publication not in self.commits, f"{publication} was fenced in {self.table} after it had committed"
         assert self.days[-1] == before, f"the fence of {publication} changed {self.table}"
         self.fenced[publication] = self.version
 
-    def _committed(self, publication: str, before: dict[str, DayImage]) -> None:
+    def _committed(self, publication: str, before: dict[date, DayImage]) -> None:
         assert publication not in self.commits, f"{publication} committed to {self.table} twice"
         wishes, wish = self._wishes[publication], self._wishes[publication].tables.get(self.table)
         undone = self.commits[self._undone_by(publication)] if wishes.undoes else None
@@ -143,14 +145,14 @@ class Ledger:
     def _undone_by(self, publication: str) -> str:
         return self._wishes[publication].undoes
 
-    def _check_expected(self, publication: str, was: dict[str, DayImage], undone: Commit | None) -> None:
+    def _check_expected(self, publication: str, was: dict[date, DayImage], undone: Commit | None) -> None:
         """Compare-and-swap, checked from outside: the days are just as they were when they were staged."""
         wish = self._wishes[publication].tables.get(self.table)
         for day, image in was.items():
             expected = undone.after[day].files if undone else wish.expected.get(day) if wish else None
             assert expected is None or image.files == expected, f"{publication} undid others' {self.table} {day}"
 
-    def _restored(self, publication: str, before: dict[str, DayImage]) -> None:
+    def _restored(self, publication: str, before: dict[date, DayImage]) -> None:
         commit = self.commits[publication]
         now = {day: before.get(day, _NOTHING) for day in commit.after}
         wish = self._wishes[publication].tables.get(self.table)
@@ -161,7 +163,7 @@ class Ledger:
                 self.touched.setdefault(day, []).append(self.version)
         self.withdrawn[publication] = self.version
 
-    def _compare(self, publication: str, before: dict[str, DayImage], rows: dict[str, Rows]) -> None:
+    def _compare(self, publication: str, before: dict[date, DayImage], rows: dict[date, Rows]) -> None:
         """All of the publication's days or none: every day equals the model, and no other day moved."""
         model = {day: image.rows for day, image in before.items()} | rows
         found = {day: image.rows for day, image in self.days[-1].items()}
@@ -173,13 +175,13 @@ class Ledger:
         """Files that a reader of ``version`` would not find."""
         return [p for image in self.days[version].values() for p in image.files if not (self.folder / p).exists()]
 
-    def rows_at(self, version: int, day: str) -> Rows:
+    def rows_at(self, version: int, day: date) -> Rows:
         return self.days[version].get(day, _NOTHING).rows
 
-    def files_at(self, version: int, day: str) -> frozenset[str]:
+    def files_at(self, version: int, day: date) -> frozenset[str]:
         return self.days[version].get(day, _NOTHING).files
 
-    def touched_between(self, day: str, after: int, upto: int) -> bool:
+    def touched_between(self, day: date, after: int, upto: int) -> bool:
         return any(after < version <= upto for version in self.touched.get(day, ()))
 
 

@@ -6,11 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from backfill_assets.days import TableDay, parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets_tests.protocol.ledger import Ledger
 from backfill_assets_tests.protocol.model import Rows, Wishes
@@ -37,9 +39,9 @@ class LogLedger:
         self.outcomes: dict[str, str] = {}
         self.open: set[str] = set()
         self._aborting: set[str] = set()
-        self._before: dict[str, dict[tuple[str, str], Known]] = {}
-        self._model: dict[tuple[str, str], Known] = {}
-        self._last: dict[tuple[str, str], str] = {}
+        self._before: dict[str, dict[TableDay, Known]] = {}
+        self._model: dict[TableDay, Known] = {}
+        self._last: dict[TableDay, str] = {}
 
     def follow(self) -> None:
         """Check every entry since the last look. The tables' own ledgers must have been followed already."""
@@ -76,7 +78,7 @@ class LogLedger:
                 assert not gone, f"{publication} was prepared though {gone} of {table} {day} were withdrawn"
         self.open.add(publication)
 
-    def _pinned(self, table: str, day: str) -> Rows:
+    def _pinned(self, table: str, day: date) -> Rows:
         return self._ledgers[table].rows_at(self.map[table], day) if table in self.map else Counter()
 
     def _closed(self, publication: str, rows: list[dict[str, Any]]) -> None:
@@ -88,7 +90,7 @@ class LogLedger:
         by_hand = any(row["event"] == "aborted by hand" for row in rows)
         self._check_map(publication, outcome, json.loads(rows[0]["detail"]), by_hand)
         if outcome == "done":
-            self._replay(publication, [(row["table"], row["day"]) for row in rows[1:]])
+            self._replay(publication, [_table_day(row) for row in rows[1:]])
             self._check_days(publication, rows[1:])
         self._check_pinned(publication)
 
@@ -126,7 +128,7 @@ class LogLedger:
             assert version >= self.map[table] and ledger.days[version] == ledger.days[self.map[table]]
         self.map = found
 
-    def _replay(self, publication: str, days: list[tuple[str, str]]) -> None:
+    def _replay(self, publication: str, days: list[TableDay]) -> None:
         wishes = self._wishes[publication]
         self._before[publication] = {}
         for key in days:
@@ -139,7 +141,7 @@ class LogLedger:
             self._model[key] = self._after(wishes, was, key, commit.version)
             self._last[key] = publication
 
-    def _after(self, wishes: Wishes, was: Known, key: tuple[str, str], version: int) -> Known:
+    def _after(self, wishes: Wishes, was: Known, key: TableDay, version: int) -> Known:
         if wishes.undoes:
             before = self._before[wishes.undoes][key]
             return Known(version, before.rows)
@@ -154,13 +156,13 @@ class LogLedger:
     def _check_days(self, publication: str, rows: list[dict[str, Any]]) -> None:
         """What the log says a day holds is what the table has: files, row count and checksum."""
         for row in rows:
-            table, day = row["table"], row["day"]
+            table, day = key = _table_day(row)
             ledger = self._ledgers[table]
             version = ledger.commits[publication].version
             found = ledger.rows_at(version, day)
             assert row["physical"] == fingerprints.physical(ledger.files_at(version, day)), f"{publication} {day} files"
             if row["rows"] is None:
-                known = self._model[table, day].rows
+                known = self._model[key].rows
                 assert not known, f"{publication}: the log does not know {table} {day}"
             else:
                 truth = content(found.elements())
@@ -176,7 +178,7 @@ class LogLedger:
                 found = ledger.rows_at(version, day)
                 assert found == known.rows, f"after {publication}, {table} {day}: model {known.rows}, pinned {found}"
 
-    def check_states(self, states: Mapping[tuple[str, str], Any]) -> None:
+    def check_states(self, states: Mapping[TableDay, Any]) -> None:
         """The day states that the log gives out: last publication, and a foreign day is told from ours."""
         for key, known in self._model.items():
             ledger = self._ledgers[key[0]]
@@ -186,3 +188,7 @@ class LogLedger:
             changed = ledger.files_at(known.version, key[1]) != ledger.files_at(self.map[key[0]], key[1])
             foreign = state.logical_at(physical).startswith("foreign")
             assert foreign or not changed, f"{key} was changed by others, and the log calls it ours"
+
+
+def _table_day(row: dict[str, Any]) -> TableDay:
+    return TableDay(row["table"], parse_day(row["day"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
 Rows = Counter[str]
 Files = frozenset[str]
@@ -15,9 +16,9 @@ class Wish:
     """What a publication is meant to do to one table: rows and files by day, and the state it was staged against."""
 
     mode: str
-    rows: Mapping[str, tuple[str, ...]]
-    files: Mapping[str, Files]
-    expected: Mapping[str, Files] = field(default_factory=dict)
+    rows: Mapping[date, tuple[str, ...]]
+    files: Mapping[date, Files]
+    expected: Mapping[date, Files] = field(default_factory=dict)
     positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -28,7 +29,7 @@ class Wishes:
     kind: str
     tables: Mapping[str, Wish]
     undoes: str = ""
-    inputs: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[date, tuple[str, ...]]] = field(default_factory=dict)
     """The rows that were read, by table and day."""
     exact: bool = False
 
@@ -46,11 +47,11 @@ class Commit:
     """A publication's commit to a table: what its days were before, and what they were right after."""
 
     version: int
-    before: dict[str, DayImage]
-    after: dict[str, DayImage]
+    before: dict[date, DayImage]
+    after: dict[date, DayImage]
 
 
-def forward(wishes: Wishes, table: str, before: Mapping[str, DayImage], undone: Commit | None) -> dict[str, Rows]:
+def forward(wishes: Wishes, table: str, before: Mapping[date, DayImage], undone: Commit | None) -> dict[date, Rows]:
     """The rows of every touched day once the publication is committed."""
     if undone is not None:
         return {day: image.rows for day, image in undone.before.items()}
@@ -62,12 +63,12 @@ def forward(wishes: Wishes, table: str, before: Mapping[str, DayImage], undone: 
     return {day: Counter(rows) for day, rows in wish.rows.items()}
 
 
-def back(wish: Wish | None, commit: Commit, now: Mapping[str, DayImage]) -> tuple[dict[str, Rows], bool]:
+def back(wish: Wish | None, commit: Commit, now: Mapping[date, DayImage]) -> tuple[dict[date, Rows], bool]:
     """The rows of every touched day once the publication is withdrawn again, and whether its positions went back.
 
     Days that others changed since stay as they are; with source positions it is all of the table or nothing.
     """
-    restored: dict[str, Rows] = {}
+    restored: dict[date, Rows] = {}
     for day, after in commit.after.items():
         if wish is not None and wish.mode == "append":
             if wish.files[day] <= now[day].files:

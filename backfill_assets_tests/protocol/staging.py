@@ -10,18 +10,19 @@ from datetime import date
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayChange, DayContent, Expected, Mode, Position, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
 from backfill_assets.publication.pin import Pin
 
-DAYS = ("2017-03-01", "2017-03-02", "2017-03-03")
-RowsByDay = Mapping[str, Iterable[str]]
+DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3))
+RowsByDay = Mapping[date, Iterable[str]]
 
 
 def rows_table(rows: RowsByDay, extra: int = 0) -> pa.Table:
     """Rows as Arrow: a name, its day, and ``extra`` more nullable columns."""
-    flat = [(name, date.fromisoformat(day)) for day, names in sorted(rows.items()) for name in names]
+    flat = [(name, day) for day, names in sorted(rows.items()) for name in names]
     columns = {
         "name": pa.array([name for name, _ in flat], pa.string()),
         "day": pa.array([day for _, day in flat], pa.date32()),
@@ -34,7 +35,7 @@ def rows_table(rows: RowsByDay, extra: int = 0) -> pa.Table:
 def stage(storage: Storage, table: str, timeline: str, rows: RowsByDay, extra: int = 0) -> Timeline:
     """Stage the days of ``rows`` into a new timeline, as Spark would; a day may have no rows."""
     target = Timeline(storage, table, timeline)
-    entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="of " + day) for day in rows})
+    entry = TimelineEntry(staged={day: StagedAs(input_fingerprint=f"of {day}") for day in rows})
     write_deltalake(
         target.uri,
         rows_table(rows, extra),
@@ -68,17 +69,17 @@ def change(
             day=day,
             adds=staged[day].files,
             content=content(rows[day]),
-            expected=expected.get((timeline.table, day), Expected()),
+            expected=expected.get(TableDay(timeline.table, day), Expected()),
         )
         for day in sorted(rows)
     )
     return TableChange(table=timeline.table, mode=mode, table_schema=timeline.schema(), days=days, positions=positions)
 
 
-def published_rows(storage: Storage, table: str, version: int | None = None) -> dict[str, Counter[str]]:
+def published_rows(storage: Storage, table: str, version: int | None = None) -> dict[date, Counter[str]]:
     """The rows of a table by day, as a reader who uses delta-rs sees them."""
-    found: dict[str, Counter[str]] = {}
+    found: dict[date, Counter[str]] = {}
     handle = DeltaTable(storage.uri(table), version=version, storage_options=dict(storage.options))
     for row in handle.to_pyarrow_table(columns=["name", "day"]).to_pylist():
-        found.setdefault(str(row["day"]), Counter())[row["name"]] += 1
+        found.setdefault(row["day"], Counter())[row["name"]] += 1
     return found

@@ -31,7 +31,7 @@ from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.reclaim import finish_reclaiming
 from backfill_assets_tests.protocol import storm_workers
 from backfill_assets_tests.protocol.staging import change, published_rows, stage
-from backfill_assets_tests.protocol.storm_tally import Found, Judge, Tally, Told
+from backfill_assets_tests.protocol.storm_tally import Found, Judge, Tally, Told, by_text
 from backfill_assets_tests.protocol.storm_workers import DAYS, DEEDS, FACT, PAIR, RAW, SOURCES, TABLES
 
 ROLES = (*DEEDS, "publisher of two", "appender")
@@ -143,7 +143,7 @@ def begin(root: str, tallies: Path) -> None:
         rows = {day: [f"{id}/{day}"] for day in DAYS}
         pin = publisher.pin(dict.fromkeys(tables, DAYS), {})
         changes = tuple(change(stage(storage, table, id, rows), rows, pin) for table in tables)
-        tally.write("tried", role="begin", id=id, rows=dict.fromkeys(tables, rows))
+        tally.write("tried", role="begin", id=id, rows=dict.fromkeys(tables, by_text(rows)))
         publisher.publish(Publication(id=id, kind="replace", tables=changes))
     nothing = {DAYS[0]: list[str]()}
     raw = change(stage(storage, RAW, "begin", nothing), nothing, publisher.pin({RAW: list(nothing)}, {}))
@@ -161,7 +161,7 @@ def look(root: str) -> Found:
     main = MainTable.open(storage, RAW)
     return Found(
         entries=tuple((row["publication"], row["outcome"]) for row in entries),
-        rows={table: published_rows(storage, table) for table in TABLES},
+        rows={table: by_text(published_rows(storage, table)) for table in TABLES},
         positions={source: (main.transaction(source) if main else None) or 0 for source in SOURCES},
         open=tuple(publisher.log.head().state.open),
     )

@@ -10,13 +10,18 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+V = TypeVar("V")
 FOREIGN = "foreign"
-Days = dict[str, list[str]]
-"""Names of rows by day."""
 Line = Mapping[str, Any]
+
+
+def by_text(days: Mapping[date, V]) -> dict[str, V]:
+    """Days as a tally writes them."""
+    return {str(day): value for day, value in days.items()}
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Kind, Mode, Position, Publication
@@ -23,12 +25,12 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.published.reading import published_versions
 from backfill_assets_tests.protocol.staging import change, published_rows, rows_table, stage
-from backfill_assets_tests.protocol.storm_tally import FOREIGN, Days, Tally
+from backfill_assets_tests.protocol.storm_tally import FOREIGN, Tally, by_text
 
 FACT, RAW, PAIR = "fact", "raw", ("left", "right")
 TABLES = (FACT, RAW, *PAIR)
-DAYS = ("2017-03-01", "2017-03-02", "2017-03-03", "2017-03-04")
-FOREIGN_DAY = "2017-03-09"
+DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3), date(2017, 3, 4))
+FOREIGN_DAY = date(2017, 3, 9)
 """Only the foreign writer writes it."""
 SOURCES = ("topic-0", "topic-1")
 
@@ -55,7 +57,7 @@ class Worker:
         self.number += 1
         return f"{kind}-{self.name}-{self.number}"
 
-    def some_days(self) -> list[str]:
+    def some_days(self) -> list[date]:
         return sorted(self.random.sample(DAYS, self.random.randint(1, 2)))
 
     def write(self, what: str, **told: object) -> None:
@@ -97,8 +99,8 @@ def _replace(worker: Worker, tables: tuple[str, ...], kind: str) -> str:
     pin = worker.publisher.pin(dict.fromkeys(tables, days), {})
     rows = {day: [f"{id}/{day}/{n}" for n in range(worker.random.randint(1, 3))] for day in days}
     changes = tuple(change(stage(worker.storage, table, id, rows), rows, pin) for table in tables)
-    saw = {table: {day: pin.expected[table, day].publication for day in days} for table in tables}
-    worker.write("tried", id=id, rows=dict.fromkeys(tables, rows), saw=saw)
+    saw = {table: {str(day): pin.expected[TableDay(table, day)].publication for day in days} for table in tables}
+    worker.write("tried", id=id, rows=dict.fromkeys(tables, by_text(rows)), saw=saw)
     _publish(worker, Publication(id=id, kind="replace", tables=changes))
     return id
 
@@ -109,7 +111,7 @@ def append(worker: Worker) -> None:
     main = MainTable.open(worker.storage, RAW)
     begin = (main.transaction(source) if main else None) or 0
     end = begin + worker.random.randint(1, 3)
-    rows: Days = {}
+    rows: dict[date, list[str]] = {}
     for offset in range(begin, end):
         rows.setdefault(DAYS[offset % len(DAYS)], []).append(f"{source}:{offset}")
     position = Position(id=source, before=begin or None, after=end)

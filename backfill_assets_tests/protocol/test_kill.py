@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def _killed_after(root: Path, seconds: float) -> str:
     return steps[-1].strip()
 
 
-def _rows(root: Path) -> dict[str, dict[str, list[str]]]:
+def _rows(root: Path) -> dict[str, dict[date, list[str]]]:
     return {table: {day: rows for day, rows in Lake(root).rows(table).items() if rows} for table in ROWS_OF}
 
 
@@ -60,7 +61,7 @@ def _told(root: Path) -> set[str]:
 class Undisturbed:
     """What a run that nobody killed leaves, the steps it reached, and how long it took from the first to the last."""
 
-    rows: dict[str, dict[str, list[str]]]
+    rows: dict[str, dict[date, list[str]]]
     steps: list[str]
     seconds: float
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,10 +50,10 @@ def _deed(world: World, chance: random.Random) -> deeds.Work:
     return chance.choice(choices)()
 
 
-def _by_day(rows: DataFrame) -> dict[str, Counter[str]]:
-    found: dict[str, Counter[str]] = {}
+def _by_day(rows: DataFrame) -> dict[date, Counter[str]]:
+    found: dict[date, Counter[str]] = {}
     for row in rows.select("day", "name").collect():
-        found.setdefault(str(row["day"]), Counter())[row["name"]] += 1
+        found.setdefault(row["day"], Counter())[row["name"]] += 1
     return found
 
 

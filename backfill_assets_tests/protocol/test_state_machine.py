@@ -8,6 +8,7 @@ The real code runs; tables and log are judged after every step against a sequent
 from __future__ import annotations
 
 import os
+from datetime import date
 
 import hypothesis
 import pytest
@@ -183,7 +184,7 @@ class Lakehouse(RuleBasedStateMachine):
     # ------------------------------------------------------ foreign writers, time
 
     @rule(table=st.sampled_from(TABLES), day=st.sampled_from(DAYS), how=st.sampled_from(["add", "delete", "optimise"]))
-    def foreign_write(self, table: str, day: str, how: str) -> None:
+    def foreign_write(self, table: str, day: date, how: str) -> None:
         self.world.write_past_the_protocol(table, day, how)
 
     @rule(
@@ -250,7 +251,7 @@ class Lakehouse(RuleBasedStateMachine):
             self.world.remove()
 
 
-def _days(number: int) -> list[str]:
+def _days(number: int) -> list[date]:
     """One day, or two that follow each other."""
     first = number % len(DAYS)
     return [DAYS[first]] if number % 2 else sorted({DAYS[first], DAYS[(first + 1) % len(DAYS)]})

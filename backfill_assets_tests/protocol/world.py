@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from deltalake import DeltaTable, write_deltalake
@@ -34,11 +34,11 @@ RAW = ("raw", "raw_more")
 RETENTION_DAYS = 1
 CHECKPOINT_EVERY = 20
 """A version with a checkpoint is read from there, whatever its commit is overwritten with."""
-Rows = Mapping[str, Mapping[str, tuple[str, ...]]]
+Rows = Mapping[str, Mapping[date, tuple[str, ...]]]
 """Rows by table and day."""
 
 
-def rows_of_offset(source: str, table: str, offset: int) -> dict[str, tuple[str, ...]]:
+def rows_of_offset(source: str, table: str, offset: int) -> dict[date, tuple[str, ...]]:
     """The rows that one offset of a source gives, by day: the same whenever it is read."""
     day = DAYS[(offset + len(source)) % len(DAYS)]
     return {day: tuple(f"{source}/{table}/{offset}/{number}" for number in range(1 + offset % 2))}
@@ -121,7 +121,7 @@ class World:
 
     # ------------------------------------------------------------- foreign writers
 
-    def write_past_the_protocol(self, table: str, day: str, how: str) -> None:
+    def write_past_the_protocol(self, table: str, day: date, how: str) -> None:
         """Somebody commits to main directly: adds rows, deletes a day, or rewrites files."""
         main = MainTable.open(self.storage, table)
         if main is None or "name" not in {field.name for field in main.handle.schema().fields}:
@@ -130,7 +130,7 @@ class World:
             return
         version = main.version + 1
         if how == "optimise":
-            main.handle.optimize.compact(partition_filters=[("day", "=", day)])
+            main.handle.optimize.compact(partition_filters=[("day", "=", str(day))])
         elif how == "delete" and table not in RAW:
             main.handle.delete(f"day = '{day}'")
         elif how == "add":
@@ -287,8 +287,8 @@ def _clean_up(root: Path, storage: Storage, table: str) -> None:
         (root / table / "_delta_log" / f"{version:020d}.json").unlink(missing_ok=True)
 
 
-def merged(parts: Iterable[Mapping[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+def merged(parts: Iterable[Mapping[date, tuple[str, ...]]]) -> dict[date, tuple[str, ...]]:
+    found: dict[date, tuple[str, ...]] = {}
     for part in parts:
         for day, rows in part.items():
             found[day] = (*found.get(day, ()), *rows)

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, Field, Schema
 from deltalake.schema import PrimitiveType
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
@@ -31,9 +32,9 @@ def _two_files(lake: Lake) -> None:
 def test_a_day_becomes_one_file_and_stays_what_it_was(lake: Lake) -> None:
     """Logical state is equal, physical is not: compare-and-swap sees it, staleness does not."""
     _two_files(lake)
-    before = lake.publisher().log.day_states(lake.publisher().log.head())["raw", D1]
+    before = lake.publisher().log.day_states(lake.publisher().log.head())[TableDay("raw", D1)]
     assert isinstance(compact(lake.publisher(), "raw", [D1, D2], id="c1"), Published)
-    after = lake.publisher().log.day_states(lake.publisher().log.head())["raw", D1]
+    after = lake.publisher().log.day_states(lake.publisher().log.head())[TableDay("raw", D1)]
     assert lake.rows("raw") == {D1: ["x", "y"]}
     assert len(lake.state("raw").active) == 1
     assert (after.content, after.physical != before.physical) == (before.content, True)
@@ -50,7 +51,7 @@ def test_foreign_rows_do_not_become_ours(lake: Lake) -> None:
     _two_files(lake)
     lake.foreign_rows("raw", {D1: ["foreign"]})
     compact(lake.publisher(), "raw", [D1], id="c1")
-    state = lake.publisher().log.day_states(lake.publisher().log.head())["raw", D1]
+    state = lake.publisher().log.day_states(lake.publisher().log.head())[TableDay("raw", D1)]
     assert lake.rows("raw") == {D1: ["foreign", "x", "y"]}
     assert state.logical_at(state.physical) == fingerprints.foreign(state.physical)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.publication.compact import compact
@@ -115,7 +116,7 @@ def test_what_an_abort_cannot_take_back_is_no_part_of_what_is_published(lake: La
     versions = lake.publisher().log.head().state.versions
     assert lake.rows("t", versions["t"]) == {D1: ["t0"]} and lake.rows("u", versions["u"]) == {D1: ["u0"]}
     observed = observe(lake.storage, ["t"])
-    assert observed.newest["t"][D1] != observed.states["t", D1].physical
+    assert observed.newest["t"][D1] != observed.states[TableDay("t", D1)].physical
 
 
 def test_an_abort_of_a_sound_entry_takes_everything_back(lake: Lake) -> None:

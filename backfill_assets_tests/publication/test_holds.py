@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -55,7 +55,7 @@ def storage(tmp_path: Path) -> Storage:
     return Storage(str(tmp_path))
 
 
-def a_hold(campaign: str, until: float, **days: tuple[str, ...]) -> Hold:
+def a_hold(campaign: str, until: float, **days: tuple[date, ...]) -> Hold:
     return Hold(campaign=campaign, holder="1", days=days, until=NOON + timedelta(seconds=until))
 
 
@@ -75,7 +75,7 @@ def test_only_the_unexpired_holds_of_others_on_the_same_days_block() -> None:
     assert [hold.campaign for hold in expired(holds, NOON)] == ["over"]
 
 
-def wait(storage: Storage, clock: Clock, **days: list[str]) -> tuple[float, list[str]]:
+def wait(storage: Storage, clock: Clock, **days: list[date]) -> tuple[float, list[str]]:
     told: list[str] = []
     seconds = wait_for_holds(storage, "", days, now=clock.now, sleep=clock.sleep, progress=told.append)
     return seconds, told

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Receiver:
         return set(self.sent)
 
 
-def told(lake: Lake, id: str, rows: dict[str, dict[str, list[str]]]) -> Publication:
+def told(lake: Lake, id: str, rows: dict[str, dict[date, list[str]]]) -> Publication:
     return lake.request(id, rows).model_copy(update={"notice": NOTICE})
 
 

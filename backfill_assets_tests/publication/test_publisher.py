@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltalake.schema import PrimitiveType
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, Position, Publication, TableChange
@@ -27,9 +29,9 @@ def test_days_are_replaced_and_others_stay(lake: Lake) -> None:
     lake.publish("p2", {"t": {D1: ["A"], D3: []}})
     assert lake.rows("t") == {D1: ["A"], D2: ["b"]}
     states = lake.publisher().log.day_states(lake.publisher().log.head())
-    empty = states["t", D3].content
+    empty = states[TableDay("t", D3)].content
     assert empty is not None
-    assert (empty.rows, states["t", D3].publication) == (0, "p2")
+    assert (empty.rows, states[TableDay("t", D3)].publication) == (0, "p2")
 
 
 def test_publishing_moves_no_bytes(lake: Lake) -> None:
@@ -46,7 +48,7 @@ def test_only_the_moved_days_come_back(lake: Lake) -> None:
     moved = lake.publish("mine", {"t": {D1: ["a"], D2: ["b"]}}, pin)
     assert isinstance(moved, Conflict)
     assert moved.days == {"t": frozenset({D2})}
-    assert D2 in moved.reasons[0]
+    assert str(D2) in moved.reasons[0]
     assert lake.rows("t") == {D2: ["theirs"]}
 
 
@@ -73,7 +75,7 @@ def test_equal_files_may_have_been_away(lake: Lake) -> None:
     day = back.days[0].model_copy(update={"adds": adds})
     change = back.model_copy(update={"days": (day,)})
     assert isinstance(lake.publisher().publish(Publication(id="p3", kind="replace", tables=(change,))), Published)
-    assert lake.state("t").by_day() == {D1: frozenset(pin.expected["t", D1].files)}
+    assert lake.state("t").by_day() == {D1: frozenset(pin.expected[TableDay("t", D1)].files)}
     assert isinstance(lake.publish("late", {"t": {D1: ["late"]}}, pin), Conflict)
 
 
@@ -83,7 +85,7 @@ def test_a_file_that_main_already_has_is_not_added_again(lake: Lake) -> None:
     lake.publisher().publish(first)
     pin = lake.pin({"t": {D1: []}})
     change = first.tables[0]
-    same = change.days[0].model_copy(update={"expected": pin.expected["t", D1]})
+    same = change.days[0].model_copy(update={"expected": pin.expected[TableDay("t", D1)]})
     again = Publication(id="p2", kind="replace", tables=(change.model_copy(update={"days": (same,)}),))
     assert isinstance(lake.publisher().publish(again), Published)
     commit = (lake.root / "t" / "_delta_log" / f"{lake.table('t').version():020d}.json").read_text()
@@ -162,7 +164,7 @@ def test_the_expected_state_is_captured_before_inputs_are_read(lake: Lake, monke
     lake.publish("p1", {"t": {D1: ["of x"]}})
     really = pin_module.logicals
 
-    def overtaken(*arguments: Any) -> dict[str, str]:
+    def overtaken(*arguments: Any) -> dict[date, str]:
         monkeypatch.setattr(pin_module, "logicals", really)
         found = really(*arguments)
         lake.append("a2", "raw", {D1: ["y"]})
@@ -186,7 +188,7 @@ def test_appends_add_rows_counts_and_checksums(lake: Lake) -> None:
     assert lake.rows("raw") == {D1: ["x", "y"], D2: ["z"]}
     assert lake.table("raw").transaction_version("topic") == 3
     states = lake.publisher().log.day_states(lake.publisher().log.head())
-    known = states["raw", D1].content
+    known = states[TableDay("raw", D1)].content
     assert known is not None
     assert known.logical == content(["x", "y"]).logical
 
@@ -221,7 +223,7 @@ def test_the_same_file_cannot_be_appended_twice(lake: Lake) -> None:
     request = lake.request("a1", {"raw": {D1: ["x"]}}, kind="append")
     lake.publisher().publish(request)
     assert isinstance(lake.publisher().publish(request.model_copy(update={"id": "a2"})), Conflict)
-    state = lake.publisher().log.day_states(lake.publisher().log.head())["raw", D1]
+    state = lake.publisher().log.day_states(lake.publisher().log.head())[TableDay("raw", D1)]
     assert state.content is not None
     assert state.content.rows == 1
 
@@ -231,7 +233,7 @@ def test_appending_to_foreign_rows_leaves_the_day_foreign(lake: Lake) -> None:
     lake.append("a1", "raw", {D1: ["x"]})
     lake.foreign_rows("raw", {D1: ["foreign"]})
     lake.append("a2", "raw", {D1: ["y"]})
-    state = lake.publisher().log.day_states(lake.publisher().log.head())["raw", D1]
+    state = lake.publisher().log.day_states(lake.publisher().log.head())[TableDay("raw", D1)]
     assert state.content is None
     assert state.logical_at(state.physical) == fingerprints.foreign(state.physical)
 
@@ -405,7 +407,7 @@ def test_a_retry_is_recognised_however_many_publications_later(lake: Lake) -> No
         lake.publisher().publish(Publication(id=f"n{number}", kind="replace", tables=()))
     assert "old" not in lake.publisher().log.head().state.outcomes
     assert lake.publisher().publish(request) == first
-    state = lake.publisher().log.day_states(lake.publisher().log.head())["raw", D1]
+    state = lake.publisher().log.day_states(lake.publisher().log.head())[TableDay("raw", D1)]
     assert state.content is not None
     assert state.content.rows == 1
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import Publication
 from backfill_assets.publication.compact import compact
@@ -55,10 +57,10 @@ def _vacuum(spark: SparkSession, lake: Lake, vacuums: list[str], *tables: str) -
             spark.sql(vacuum.format(lake.storage.uri(table))).collect()
 
 
-def _spark_rows(spark: SparkSession, lake: Lake, table: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _spark_rows(spark: SparkSession, lake: Lake, table: str) -> dict[date, list[str]]:
+    found: dict[date, list[str]] = {}
     for row in spark.read.format("delta").load(lake.storage.uri(table)).collect():
-        found.setdefault(str(row["day"]), []).append(row["name"])
+        found.setdefault(row["day"], []).append(row["name"])
     return {day: sorted(rows) for day, rows in sorted(found.items())}
 
 
@@ -136,6 +138,6 @@ def test_the_log_survives_optimize_and_vacuum_of_its_own(merciless: SparkSession
     assert lake.storage.missing(since)
     log = lake.publisher().log
     assert log.head().state.index
-    assert log.day_states(log.head())["t", D1].publication == "p34"
+    assert log.day_states(log.head())[TableDay("t", D1)].publication == "p34"
     roll_back(lake.publisher(), "p34", id="undo")
     assert lake.rows("t") == {D1: ["a33"]}

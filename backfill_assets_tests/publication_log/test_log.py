@@ -13,6 +13,7 @@ from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 from pydantic import ValidationError
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.records import DayChange, DayContent, Publication
 from backfill_assets.lakehouse.storage import Storage
@@ -138,10 +139,10 @@ def test_a_file_of_the_log_is_read_once(lake: Lake, monkeypatch: pytest.MonkeyPa
     assert log.day_states(log.head()) == before and len(read) == len(set(read)) > 0
     lake.publish("second", {"t": {D1: ["b"]}})
     read.clear()
-    assert log.day_states(log.head())["t", D1].publication == "second"
+    assert log.day_states(log.head())[TableDay("t", D1)].publication == "second"
     assert len(read) == len(set(read)) < len(log.head().state.since)
-    before["t", D1].content.metrics["rows"] = 99  # type: ignore[index,union-attr]
-    assert "rows" not in log.day_states(log.head())["t", D1].content.metrics  # type: ignore[union-attr]
+    before[TableDay("t", D1)].content.metrics["rows"] = 99  # type: ignore[index,union-attr]
+    assert "rows" not in log.day_states(log.head())[TableDay("t", D1)].content.metrics  # type: ignore[union-attr]
 
 
 def test_an_aborted_publication_changes_no_day_state(lake: Lake) -> None:
@@ -241,11 +242,11 @@ def test_what_was_not_measured_of_one_part_is_unknown_of_both() -> None:
 
 def test_what_a_day_holds_is_validated_when_it_is_read_as_json() -> None:
     """It is a plain record in memory; in the log unknown fields and wrong types are refused as everywhere."""
-    day = DayChange(day="2017-03-01", content=DayContent(rows=2, checksum="5"))
+    day = DayChange(day=D1, content=DayContent(rows=2, checksum="5"))
     assert DayChange.model_validate_json(day.model_dump_json()) == day
     for wrong in ({"rows": "many", "checksum": "5"}, {"rows": 2, "checksum": "5", "colour": "red"}):
         with pytest.raises(ValidationError):
-            DayChange.model_validate({"day": "2017-03-01", "content": wrong})
+            DayChange.model_validate({"day": D1, "content": wrong})
 
 
 def _raise_formats(lake: Lake, **formats: object) -> None:

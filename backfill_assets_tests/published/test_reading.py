@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from backfill_assets.days import parse_day
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.publication.publisher import CrashPoint
@@ -26,7 +27,7 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DAY, NEXT = "2017-03-01", "2017-03-02"
+DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
 
 
 @pytest.fixture
@@ -115,11 +116,10 @@ def test_a_days_state_is_told_as_of_a_publication(lakehouse: SmallLakehouse) -> 
     """``backfill show --publication`` tells the checksum of then, not of now."""
     lakehouse.publish("first", {"fact": {DAY: [1]}})
     lakehouse.publish("second", {"fact": {DAY: [2], NEXT: [3]}})
-    day = parse_day(DAY)
-    now, then = published_day(lakehouse.storage, "fact", day), published_day(lakehouse.storage, "fact", day, "first")
+    now, then = published_day(lakehouse.storage, "fact", DAY), published_day(lakehouse.storage, "fact", DAY, "first")
     assert now and now.publication == "second" and now.content and now.content.checksum == "2"
     assert then and then.publication == "first" and then.content and then.content.checksum == "1"
-    assert published_day(lakehouse.storage, "fact", parse_day(NEXT), "first") is None
+    assert published_day(lakehouse.storage, "fact", NEXT, "first") is None
 
 
 def test_half_of_a_publication_is_observed_as_nobodys_foreign_write(lakehouse: SmallLakehouse) -> None:
@@ -128,11 +128,11 @@ def test_half_of_a_publication_is_observed_as_nobodys_foreign_write(lakehouse: S
     lakehouse.crash("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}}, at=CrashPoint.TABLE_COMMITTED)
     half = observe(lakehouse.storage, ["fact", "revenue"])
     assert half.open == ("second",)
-    assert all(half.newest[table][DAY] == half.states[table, DAY].physical for table in ("fact", "revenue"))
+    assert all(half.newest[table][DAY] == half.states[TableDay(table, DAY)].physical for table in ("fact", "revenue"))
     lakehouse.publisher.recover()
     lakehouse.write_past_the_protocol("fact", DAY, [5])
     whole = observe(lakehouse.storage, ["fact"])
-    assert whole.open == () and whole.pinned["fact"][DAY] == whole.states["fact", DAY].physical
+    assert whole.open == () and whole.pinned["fact"][DAY] == whole.states[TableDay("fact", DAY)].physical
     assert whole.newest["fact"][DAY] not in (whole.pinned["fact"][DAY], fingerprints.EMPTY_DAY)
 
 
@@ -145,7 +145,7 @@ def test_history_tells_every_publication_newest_first(lakehouse: SmallLakehouse)
     told = {each.publication: each for each in history(lakehouse.storage)}
     assert list(told) == ["third", "undone", "second", "first"]
     assert [each.outcome for each in told.values()] == ["open", "done", "done", "done"]
-    assert told["first"].tables["fact"].days == [parse_day(DAY), parse_day(NEXT)] and told["first"].rows == 3
+    assert told["first"].tables["fact"].days == [DAY, NEXT] and told["first"].rows == 3
     assert told["second"].tables["fact"].replaces == {"first"} and told["second"].tables["fact"].code_versions == {"v2"}
     assert told["undone"].kind == "rollback" and told["undone"].tables["fact"].replaces == {"second"}
     assert told["third"].closed_at is None and told["third"].tables["fact"].replaces == {"undone"}

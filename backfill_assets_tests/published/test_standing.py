@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest, LakehouseBusy
 from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.plans import close_plan, keep_plan, kept_plan, open_plan, open_plan_ids, plan_ids
@@ -21,7 +22,7 @@ from backfill_assets.published.observed import observe
 from backfill_assets.published.standing import files_may_go, free_bytes, observe_tables
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
-D1, D2 = "2017-03-01", "2017-03-02"
+D1, D2 = date(2017, 3, 1), date(2017, 3, 2)
 ID = "plan-0123456789abcdef"
 
 
@@ -35,7 +36,7 @@ def test_sizes_schemas_and_the_entry_looked_at(lakehouse: SmallLakehouse) -> Non
     lakehouse.publish("first", {"fact": {D1: [1], D2: [2, 3]}})
     standing = observe_tables(lakehouse.storage, ["fact", "report"])
     sizes = {
-        f.path.split("day=")[1][:10]: f.size
+        parse_day(f.path.split("day=")[1][:10]): f.size
         for f in lakehouse.storage.files("fact", recursive=True)
         if "day=" in f.path
     }
@@ -56,7 +57,7 @@ def test_files_of_a_version_may_go_a_window_after_main_let_go_of_them(lakehouse:
     """A later publication of other days takes nothing away; one that replaces a day does, from its moment on."""
     lakehouse.publish("first", {"fact": {D1: [1], D2: [2]}})
     pinned, now = {"fact": 1}, lakehouse.now()
-    lakehouse.publish("other", {"fact": {"2017-03-03": [3]}})
+    lakehouse.publish("other", {"fact": {date(2017, 3, 3): [3]}})
     assert files_may_go(lakehouse.storage, pinned, 30, now) == {}
     lakehouse.publish("second", {"fact": {D1: [9]}})
     replaced = lakehouse.now()
@@ -67,7 +68,7 @@ def test_files_of_a_version_may_go_a_window_after_main_let_go_of_them(lakehouse:
 def test_the_time_that_staging_took_is_kept_and_older_logs_have_none() -> None:
     """It is not a metric: those are what the gates look at, and what people see of a day."""
     content = DayContent(rows=1, checksum="7", metrics={"rows_of_a_kind": 2}, staged_ms=450)
-    row = {**dict.fromkeys(DAY_COLUMNS, ""), "sequence": 3, **_content_columns(content)}
+    row = {**dict.fromkeys(DAY_COLUMNS, ""), "day": str(D1), "sequence": 3, **_content_columns(content)}
     assert day_state(row).content == content
     before = {**row, "metrics": '{"rows_of_a_kind": 2}'}
     assert day_state(before).content == replace(content, staged_ms=None)
@@ -96,7 +97,7 @@ def test_publications_of_other_tables_do_not_disturb_a_look(lakehouse: SmallLake
         return read_log(storage, table, version)
 
     found = observe(lakehouse.storage, ["fact"], read)
-    assert found.newest["fact"][D1] == found.states["fact", D1].physical
+    assert found.newest["fact"][D1] == found.states[TableDay("fact", D1)].physical
     assert next(numbers) < 5
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets_tests.protocol.staging import stage
 
-DAY = "2017-03-01"
+DAY = date(2017, 3, 1)
 
 
 @dataclass

@@ -8,20 +8,21 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.datasets.sales.contracts import FactDailyRevenue
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState, Expected
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.rebuild import decide
 
 DAY = date(2017, 3, 1)
+FACT = TableDay("fact", DAY)
 FILES = ("a.parquet", "b.parquet")
 
 
 TABLE = Table("report", "report", "", FactDailyRevenue, ())
 DAILY, WEEKLY = Step((TABLE,)), Step((TABLE,), cadence=Cadence.WEEKLY)
 MONDAY = date(2017, 2, 27)
-WEEK = [str(day) for day in Cadence.WEEKLY.period(MONDAY)]
+WEEK = list(Cadence.WEEKLY.period(MONDAY))
 
 
 def transform(inputs: Mapping[str, object]) -> Mapping[str, object]:
@@ -33,7 +34,7 @@ def version(*reads: Reads, name: str = "v1") -> Version:
 
 
 def wanted(name: str = "v1", bronze: str = "10:1", rate: str = "5:1") -> decide.InputFingerprint:
-    logicals = {"bronze": {str(DAY): bronze}, "fx": {str(DAY - timedelta(days=n)): rate for n in range(8)}}
+    logicals = {"bronze": {DAY: bronze}, "fx": {DAY - timedelta(days=n): rate for n in range(8)}}
     return decide.wanted(DAILY, version(Reads("bronze"), Reads("fx", -7), name=name), [DAY], logicals)[DAY]
 
 
@@ -41,7 +42,7 @@ def state(built: decide.InputFingerprint, files: tuple[str, ...] = FILES) -> Day
     content = DayContent(rows=10, checksum="1", code_version="v1", inputs=built.inputs)
     return DayState(
         table="fact",
-        day=str(DAY),
+        day=DAY,
         publication="p",
         sequence=1,
         physical=fingerprints.physical(files),
@@ -50,8 +51,8 @@ def state(built: decide.InputFingerprint, files: tuple[str, ...] = FILES) -> Day
 
 
 def is_unchanged(now: decide.InputFingerprint, then: DayState | None, files: tuple[str, ...] = FILES) -> bool:
-    states = {} if then is None else {("fact", str(DAY)): then}
-    return decide.unchanged(["fact"], DAY, now, states, {("fact", str(DAY)): Expected(files=files, publication="p")})
+    states = {} if then is None else {FACT: then}
+    return decide.unchanged(["fact"], DAY, now, states, {FACT: Expected(files=files, publication="p")})
 
 
 def test_a_day_built_from_the_same_inputs_by_the_same_code_is_unchanged() -> None:
@@ -77,8 +78,8 @@ def test_a_foreign_write_or_a_missing_day_is_not_unchanged() -> None:
 
 def test_a_step_is_unchanged_only_if_all_its_tables_are() -> None:
     """Bronze and quarantine are published together and rebuilt together."""
-    states = {("fact", str(DAY)): state(wanted())}
-    expected = {(table, str(DAY)): Expected(files=FILES, publication="p") for table in ("fact", "other")}
+    states = {FACT: state(wanted())}
+    expected = {TableDay(table, DAY): Expected(files=FILES, publication="p") for table in ("fact", "other")}
     assert not decide.unchanged(["fact", "other"], DAY, wanted(), states, expected)
 
 
@@ -86,28 +87,29 @@ def test_the_days_read_cover_the_look_back_of_every_day() -> None:
     """The pin must hold every day that any of the days reads, and nothing else."""
     reads = decide.read_days(DAILY, version(Reads("bronze"), Reads("fx", -2, -1)), [DAY, DAY + timedelta(days=5)])
     assert reads == {
-        "bronze": ["2017-03-01", "2017-03-06"],
-        "fx": ["2017-02-27", "2017-02-28", "2017-03-04", "2017-03-05"],
+        "bronze": [date(2017, 3, 1), date(2017, 3, 6)],
+        "fx": [date(2017, 2, 27), date(2017, 2, 28), date(2017, 3, 4), date(2017, 3, 5)],
     }
 
 
 def test_only_the_days_that_read_a_moved_input_are_built_again() -> None:
     """A replaced rate moves the days that look back on it, and no others."""
     days = list(DayRange(DAY, DAY + timedelta(days=9)))
-    moved = decide.days_reading(DAILY, version(Reads("fx", -1, 0)), days, {"fx": frozenset({"2017-03-03"})})
+    moved = decide.days_reading(DAILY, version(Reads("fx", -1, 0)), days, {"fx": frozenset({date(2017, 3, 3)})})
     assert moved == {date(2017, 3, 3), date(2017, 3, 4)}
 
 
 def test_an_input_day_that_was_never_published_holds_the_day_back() -> None:
     """A missing input is not an empty one: building from it would lose rows or take an old rate."""
-    held = decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -2)), [DAY], {("fx", "2017-02-28")})
+    published = {TableDay("fx", date(2017, 2, 28))}
+    held = decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -2)), [DAY], published)
     assert held == {DAY: ["bronze 2017-03-01", "fx 2017-03-01"]}
     assert not decide.inputs_published(held[DAY]).passed
 
 
 def test_a_look_back_may_reach_before_the_first_published_day_but_not_over_a_hole() -> None:
     """Reference data has a beginning; a hole in it may hide the rate that counts."""
-    published = {("bronze", str(DAY)), ("fx", str(DAY)), ("fx", "2017-02-26")}
+    published = {TableDay("bronze", DAY), TableDay("fx", DAY), TableDay("fx", date(2017, 2, 26))}
     assert decide.without_inputs(DAILY, version(Reads("bronze"), Reads("fx", -4)), [DAY], published) == {
         DAY: ["fx 2017-02-27", "fx 2017-02-28"]
     }
@@ -136,14 +138,14 @@ def test_a_week_is_wanted_from_all_its_days() -> None:
     for day in WEEK:
         assert decide.wanted(WEEKLY, weekly, [MONDAY], {"fact": logicals["fact"] | {day: "11:1"}}) != before
         assert decide.days_reading(WEEKLY, weekly, [MONDAY], {"fact": frozenset({day})}) == {MONDAY}
-    assert not decide.days_reading(WEEKLY, weekly, [MONDAY], {"fact": frozenset({"2017-02-26", "2017-03-06"})})
+    assert not decide.days_reading(WEEKLY, weekly, [MONDAY], {"fact": frozenset({date(2017, 2, 26), date(2017, 3, 6)})})
 
 
 def test_a_cut_period_is_built_from_what_there_is_and_says_what_is_missing() -> None:
     """A month at the edge of history is a report too, but nobody may take it for a whole one."""
     weekly = version(Reads("fact", partial=True))
     there = WEEK[:2] + WEEK[5:]
-    assert not decide.without_inputs(WEEKLY, weekly, [MONDAY], {("fact", day) for day in there})
+    assert not decide.without_inputs(WEEKLY, weekly, [MONDAY], {TableDay("fact", day) for day in there})
     found = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(there, "1:1")})
     assert found is not None
     assert not found.complete

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.records import DayContent, DayRead, Environment, InputRead
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
@@ -54,10 +54,10 @@ def test_it_names_the_process_that_computed_not_the_one_that_publishes(staged: S
     """Days are staged by one run and adopted by the next, in a campaign weeks later and by other code."""
     publication = staged.build()
     (days,) = lineages(staged.lake.storage, [publication]).values()
-    assert days.keys() == {(table.name, DAY) for table in STEP.tables}
-    lineage = days["bronze_sales", DAY]
+    assert days.keys() == {TableDay(table.name, DAY) for table in STEP.tables}
+    lineage = days[TableDay("bronze_sales", DAY)]
     assert lineage.environment == EARLIER
-    assert lineage.reads == (DayRead(table="raw_sales", version=1, first=str(DAY), last=str(DAY)),)
+    assert lineage.reads == (DayRead(table="raw_sales", version=1, first=DAY, last=DAY),)
 
 
 @pytest.mark.protocol
@@ -114,12 +114,12 @@ def test_days_of_the_same_publication_are_told_from_those_of_main() -> None:
     """Contiguous days are one read; what a campaign has staged was at no version of main yet."""
     read = InputRead(table="t", version=7, days={})
     staged = OverlaidDay(None, DayContent(0, "0"))
-    overlay = NOTHING_STAGED.with_days("t", [("2017-03-02", staged)])
+    overlay = NOTHING_STAGED.with_days("t", [(date(2017, 3, 2), staged)])
     days = DayRange.parse("2017-03-01..2017-03-04")
     assert overlay.day_reads(read, days) == [
-        DayRead(table="t", version=7, first="2017-03-01", last="2017-03-01"),
-        DayRead(table="t", version=7, first="2017-03-03", last="2017-03-04"),
-        DayRead(table="t", version=None, first="2017-03-02", last="2017-03-02", staged=True),
+        DayRead(table="t", version=7, first=date(2017, 3, 1), last=date(2017, 3, 1)),
+        DayRead(table="t", version=7, first=date(2017, 3, 3), last=date(2017, 3, 4)),
+        DayRead(table="t", version=None, first=date(2017, 3, 2), last=date(2017, 3, 2), staged=True),
     ]
     never = NOTHING_STAGED.day_reads(read.model_copy(update={"version": None}), DayRange.of(date(2017, 3, 1)))
     assert [each.staged for each in never] == [False], "a table that was never published was read as empty"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.builder import Builder
@@ -24,12 +25,10 @@ class Remembering:
         self.lake = SimpleNamespace(states=self.states)
         self.built: dict[str, tuple[list[date], str | None]] = {}
 
-    def states(self, step: Step) -> dict[tuple[str, str], DayState]:
+    def states(self, step: Step) -> dict[TableDay, DayState]:
         (start,) = step.cadence.starts([DAY])
         content = DayContent(1, "1", "v1")
-        return {
-            (table.name, str(start)): DayState(table.name, str(start), "p", 1, "", content) for table in step.tables
-        }
+        return {TableDay(table.name, start): DayState(table.name, start, "p", 1, "", content) for table in step.tables}
 
     def build(self, step: Step, days: Sequence[date], *, version: str | None, **others: Any) -> None:
         self.built[step.name] = (list(days), version)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.protocol
-DAY, NEXT = "2017-03-01", "2017-03-02"
+DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
 THEN, HERE = Environment(java="17.0.15"), Environment(java="21.0.2")
 
 
@@ -38,16 +40,16 @@ class Again:
 
     small: SmallLakehouse
     lake: Lake
-    gives: dict[str, int] = field(default_factory=dict)
+    gives: dict[date, int] = field(default_factory=dict)
     """The sum of the ids of ``bronze_sales``, by day; quarantine is empty."""
     chunks: list[Chunk] = field(default_factory=list)
 
-    def bronze(self, id: str, ids: Mapping[str, int], *, code: str = "v1", reads: tuple[InputRead, ...] = ()) -> None:
+    def bronze(self, id: str, ids: Mapping[date, int], *, code: str = "v1", reads: tuple[InputRead, ...] = ()) -> None:
         """Bronze of days, built from ``reads`` of raw."""
         request = self.request(id, ids, code, reads)
         assert isinstance(self.small.publisher.publish(request), Published)
 
-    def request(self, id: str, ids: Mapping[str, int], code: str, reads: tuple[InputRead, ...]) -> Publication:
+    def request(self, id: str, ids: Mapping[date, int], code: str, reads: tuple[InputRead, ...]) -> Publication:
         inputs = {day: fingerprints.inputs({"raw_sales": {day: read.days[day]}}) for read in reads for day in read.days}
         rows: Rows = {
             "bronze_sales": {day: [total] for day, total in ids.items()},
@@ -59,15 +61,15 @@ class Again:
     def run(self, publication: str) -> Reproduction:
         return reproduce(self.lake, publication)
 
-    def verdicts(self, publication: str) -> dict[tuple[str, str], tuple[str, str]]:
+    def verdicts(self, publication: str) -> dict[TableDay, tuple[str, str]]:
         """The verdict and the reason by table and day."""
-        return {(day.table, str(day.day)): (day.verdict.value, day.reason) for day in self.run(publication).days}
+        return {TableDay(day.table, day.day): (day.verdict.value, day.reason) for day in self.run(publication).days}
 
     def stage(self, spark: object, storage: object, chunk: Chunk, timelines: object) -> list[StagedTableDay]:
         self.chunks.append(chunk)
         totals = {"bronze_sales": self.gives, "quarantine_sales": dict.fromkeys(self.gives, 0)}
         return [
-            StagedTableDay(table.name, day, (), content_of(totals[table.name][str(day)]), (), chunk.pin, "")
+            StagedTableDay(table.name, day, (), content_of(totals[table.name][day]), (), chunk.pin, "")
             for table in chunk.step.tables
             for day in chunk.days
         ]
@@ -77,7 +79,7 @@ def content_of(total: int) -> DayContent:
     return DayContent(rows=1 if total else 0, checksum=str(total))
 
 
-def read_of(version: int | None, totals: Mapping[str, int]) -> InputRead:
+def read_of(version: int | None, totals: Mapping[date, int]) -> InputRead:
     days = {day: fingerprints.logical(1, total) for day, total in totals.items()}
     return InputRead(table="raw_sales", version=version, days=days)
 
@@ -107,13 +109,13 @@ def test_every_table_and_day_is_compared(again: Again) -> None:
     again.bronze("built", {DAY: 10, NEXT: 20}, reads=(read_of(1, {DAY: 1, NEXT: 2}),))
     again.gives = {DAY: 10, NEXT: 21}
     assert again.verdicts("built") == {
-        ("bronze_sales", DAY): ("equal", ""),
-        ("bronze_sales", NEXT): ("different", ""),
-        ("quarantine_sales", DAY): ("equal", ""),
-        ("quarantine_sales", NEXT): ("equal", ""),
+        TableDay("bronze_sales", DAY): ("equal", ""),
+        TableDay("bronze_sales", NEXT): ("different", ""),
+        TableDay("quarantine_sales", DAY): ("equal", ""),
+        TableDay("quarantine_sales", NEXT): ("equal", ""),
     }
     (chunk,) = again.chunks
-    assert (chunk.version.name, [str(day) for day in chunk.days]) == ("v1", [DAY, NEXT])
+    assert (chunk.version.name, list(chunk.days)) == ("v1", [DAY, NEXT])
     assert chunk.pin.inputs["raw_sales"].version == 1
 
 
@@ -125,7 +127,7 @@ def test_a_day_is_computed_from_the_version_that_it_was_computed_from(again: Aga
     again.bronze("built", {DAY: 10, NEXT: 20}, reads=(first, later))
     again.gives = {DAY: 10, NEXT: 20}
     assert {verdict for verdict, _ in again.verdicts("built").values()} == {"equal"}
-    read = {str(day): chunk.pin.inputs["raw_sales"].version for chunk in again.chunks for day in chunk.days}
+    read = {day: chunk.pin.inputs["raw_sales"].version for chunk in again.chunks for day in chunk.days}
     assert read == {DAY: 1, NEXT: 2}
 
 
@@ -139,7 +141,7 @@ def test_what_a_campaign_staged_itself_is_read_as_it_brought_it(again: Again) ->
     assert isinstance(again.small.publisher.publish(both), Published)
     again.gives = {DAY: 10}
     verdicts = again.verdicts("campaign")
-    assert verdicts["bronze_sales", DAY] == ("equal", "")
+    assert verdicts[TableDay("bronze_sales", DAY)] == ("equal", "")
     (chunk,) = again.chunks
     assert chunk.overlay.before["raw_sales"][DAY].version == 2, "the version that the campaign made"
     assert chunk.pin.inputs["raw_sales"].days == brought.days
@@ -159,10 +161,16 @@ def test_an_undo_is_proven_by_the_publication_that_computed_what_it_put_back(aga
     again.bronze("new", {DAY: 11, NEXT: 12}, reads=(read_of(1, {DAY: 1, NEXT: 2}),))
     roll_back(again.small.publisher, "new", id="undo")
     again.gives = {DAY: 10, NEXT: 12}
-    found = {(day.table, str(day.day)): day for day in again.run("undo").days}
+    found = {TableDay(day.table, day.day): day for day in again.run("undo").days}
     assert {day.verdict for day in found.values()} == {ReproductionVerdict.EQUAL}
-    assert (found["bronze_sales", DAY].computed_by, found["bronze_sales", DAY].moved) == ("old", True)
-    assert found["bronze_sales", NEXT].computed_by == "" and found["bronze_sales", NEXT].published is not None
+    assert (found[TableDay("bronze_sales", DAY)].computed_by, found[TableDay("bronze_sales", DAY)].moved) == (
+        "old",
+        True,
+    )
+    assert (
+        found[TableDay("bronze_sales", NEXT)].computed_by == ""
+        and found[TableDay("bronze_sales", NEXT)].published is not None
+    )
     roll_back(again.small.publisher, "undo", id="back")
     again.gives = {DAY: 11, NEXT: 12}
     assert {day.computed_by for day in again.run("back").days} == {"new"}
@@ -173,19 +181,23 @@ def test_what_cannot_be_computed_again_is_named(again: Again) -> None:
     """With the reason, and without a JVM: days of one publication, each with another fate."""
     again.lake = replace(again.lake, spark=_no_spark)
     again.small.publish("raw", {"raw_sales": {DAY: [1]}, "gone_table": {DAY: [1]}})
-    assert again.verdicts("raw")["gone_table", DAY][1] == "the table gone_table is not declared any more"
+    assert again.verdicts("raw")[TableDay("gone_table", DAY)][1] == "the table gone_table is not declared any more"
     again.bronze("v0", {DAY: 10}, code="v0", reads=(read_of(1, {DAY: 1}),))
-    assert again.verdicts("v0")["bronze_sales", DAY] == (
+    assert again.verdicts("v0")[TableDay("bronze_sales", DAY)] == (
         "cannot be reproduced",
         "the version v0 of bronze_sales is not declared any more",
     )
     again.bronze("silent", {DAY: 10})
-    assert again.verdicts("silent")["bronze_sales", DAY][1] == "silent did not record what it was computed from"
+    assert (
+        again.verdicts("silent")[TableDay("bronze_sales", DAY)][1] == "silent did not record what it was computed from"
+    )
     again.bronze("reclaimed", {DAY: 10}, reads=(read_of(1, {DAY: 1}),))
     for file in (Path(again.small.storage.root) / "raw_sales").rglob("*.parquet"):
         if "_delta_log" not in str(file):
             file.unlink()
-    assert again.verdicts("reclaimed")["bronze_sales", DAY][1] == (f"files of raw_sales {DAY} at version 1 are gone")
+    assert again.verdicts("reclaimed")[TableDay("bronze_sales", DAY)][1] == (
+        f"files of raw_sales {DAY} at version 1 are gone"
+    )
 
 
 def test_a_day_that_somebody_else_wrote_is_named(again: Again) -> None:
@@ -195,7 +207,7 @@ def test_a_day_that_somebody_else_wrote_is_named(again: Again) -> None:
     again.small.publish("over", {"bronze_sales": {DAY: [2]}})
     roll_back(again.small.publisher, "over", id="undo")
     assert again.verdicts("undo") == {
-        ("bronze_sales", DAY): ("cannot be reproduced", "a writer that bypassed the log wrote it")
+        TableDay("bronze_sales", DAY): ("cannot be reproduced", "a writer that bypassed the log wrote it")
     }
 
 
@@ -206,14 +218,18 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
     request = again.small.request("ingest", {"raw_sales": {DAY: [1]}}, mode="append")
     change = request.tables[0].model_copy(update={"positions": (position,)})
     again.small.publisher.publish(request.model_copy(update={"tables": (change,)}))
-    assert again.verdicts("ingest") == {("raw_sales", DAY): ("cannot be reproduced", f"the landed file {path} is gone")}
+    assert again.verdicts("ingest") == {
+        TableDay("raw_sales", DAY): ("cannot be reproduced", f"the landed file {path} is gone")
+    }
     file = Settings.at(tmp_path).landing / path
     file.parent.mkdir(parents=True)
     file.write_bytes(b"")
-    assert again.verdicts("ingest")["raw_sales", DAY][1] == f"the landed file {path} is not what it was"
+    assert again.verdicts("ingest")[TableDay("raw_sales", DAY)][1] == f"the landed file {path} is not what it was"
     again.small.publish("more", {"raw_sales": {DAY: [2]}}, mode="append")
     roll_back(again.small.publisher, "more", id="less")
-    assert "taken in by several publications, the last one ingest" in again.verdicts("less")["raw_sales", DAY][1]
+    assert (
+        "taken in by several publications, the last one ingest" in again.verdicts("less")[TableDay("raw_sales", DAY)][1]
+    )
 
 
 def test_what_was_aborted_or_is_unknown_is_refused(again: Again) -> None:

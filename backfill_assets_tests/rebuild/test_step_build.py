@@ -12,6 +12,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.datasets.sales.contracts import FactDailyRevenue
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayState
@@ -44,7 +45,7 @@ class World:
         self.small = SmallLakehouse(root)
         days = (OLD, NEW, NEVER)
         for table in ("bronze", "rates"):
-            self.small.publish(table, {table: {str(day): [1] for day in days}})
+            self.small.publish(table, {table: {day: [1] for day in days}})
         self.lake = Lake(self.small.storage, self.small.publisher, LandingZone(root / "landing"), _no_spark, "")
         for day, version in ((OLD, V1), (NEW, V2)):
             self.publish(day, version)
@@ -52,22 +53,22 @@ class World:
             self.stage(version, days)
 
     def publish(self, day: date, version: Version, code: str = "") -> None:
-        rows = {"fact": {str(day): [int(version.name[1:])]}}
+        rows = {"fact": {day: [int(version.name[1:])]}}
         self.small.minutes += 1
         name = f"{code or version.name}-{day}-{int(self.small.minutes)}"
-        self.small.publish(name, rows, code=code or version.name, inputs={str(day): self.wanted(version, day).inputs})
+        self.small.publish(name, rows, code=code or version.name, inputs={day: self.wanted(version, day).inputs})
 
     def damage(self, *days: date) -> None:
         for day in days:
-            self.small.write_past_the_protocol("fact", str(day), [77])
+            self.small.write_past_the_protocol("fact", day, [77])
 
     def wanted(self, version: Version, day: date) -> decide.InputFingerprint:
-        logicals = {table: {str(day): fingerprints.logical(1, 1)} for table in ("bronze", "rates")}
+        logicals = {table: {day: fingerprints.logical(1, 1)} for table in ("bronze", "rates")}
         return decide.wanted(STEP, version, [day], logicals)[day]
 
     def stage(self, version: Version, days: Sequence[date], broken: RuleOutcome | None = None) -> None:
         timeline = Timeline(self.small.storage, "fact", f"20170401t000000-{version.name}-{int(self.small.minutes)}")
-        staged = {str(day): self.wanted(version, day) for day in days}
+        staged = {day: self.wanted(version, day) for day in days}
         entry = TimelineEntry(
             staged={day: StagedAs(input_fingerprint=found.input_fingerprint) for day, found in staged.items()}
         )
@@ -89,7 +90,7 @@ class World:
 
     def versions(self) -> dict[date, str]:
         states = self.lake.states(STEP).values()
-        return {date.fromisoformat(state.day): state.content.code_version for state in states if state.content}
+        return {state.day: state.content.code_version for state in states if state.content}
 
 
 def _no_spark() -> SparkSession:
@@ -143,7 +144,7 @@ def test_another_version_that_is_published_meanwhile_is_not_overwritten(
     world.damage(OLD)
     real, once = Lake.states, [True]
 
-    def states(lake: Lake, step: Step) -> dict[tuple[str, str], DayState]:
+    def states(lake: Lake, step: Step) -> dict[TableDay, DayState]:
         found = real(lake, step)
         if once.pop() if once else False:
             world.publish(OLD, V2)

@@ -10,6 +10,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
@@ -33,8 +34,8 @@ class Waiting:
 
     def __init__(self, root: Path) -> None:
         self.small = SmallLakehouse(root)
-        self.small.publish("raw", {"raw_sales": {str(DAY): [1]}})
-        self.small.publish("old", {table.name: {str(DAY): [0]} for table in STEP.tables})
+        self.small.publish("raw", {"raw_sales": {DAY: [1]}})
+        self.small.publish("old", {table.name: {DAY: [0]} for table in STEP.tables})
         self.slept = 0.0
         self.held: HeldDays | None = None
         self.messages: list[str] = []
@@ -55,16 +56,16 @@ class Waiting:
         return built.publications[0]
 
     def _stage(self, table: str, ids: list[int]) -> None:
-        read = {"raw_sales": {str(DAY): fingerprints.logical(1, 1)}}
+        read = {"raw_sales": {DAY: fingerprints.logical(1, 1)}}
         version, inputs = STEP.version(None).name, fingerprints.inputs(read)
         staged_as = fingerprints.input_fingerprint(version, "", inputs)
         timeline = Timeline(self.small.storage, table, "20170401t000000-earlier")
-        entry = TimelineEntry(staged={str(DAY): StagedAs(input_fingerprint=staged_as)}).model_dump_json()
+        entry = TimelineEntry(staged={DAY: StagedAs(input_fingerprint=staged_as)}).model_dump_json()
         metadata = CommitProperties(custom_metadata={"userMetadata": entry})
-        rows = table_of(str(DAY), ids)
+        rows = table_of(DAY, ids)
         write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=metadata)
         content = DayContent(rows=1, checksum="1", code_version=version, inputs=inputs)
-        timeline.judge({str(DAY): GateVerdict(input_fingerprint=staged_as, passed=True, content=content)})
+        timeline.judge({DAY: GateVerdict(input_fingerprint=staged_as, passed=True, content=content)})
         timeline.open()
 
 
@@ -79,23 +80,23 @@ def waiting(tmp_path: Path) -> Waiting:
 
 def test_nobody_holds_it_so_nobody_waits(waiting: Waiting) -> None:
     """A hold on other days, or on other tables, is none of its business."""
-    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": ["2017-03-02"]}, waiting.small.now)
+    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [date(2017, 3, 2)]}, waiting.small.now)
     waiting.build()
     assert waiting.slept == 0
 
 
 def test_it_publishes_as_soon_as_the_hold_is_released(waiting: Waiting) -> None:
     """After three seconds here, and says for whom it waited."""
-    days = {"quarantine_sales": [str(DAY)]}
+    days = {"quarantine_sales": [DAY]}
     waiting.held = put_hold(waiting.small.storage, "campaign-x", days, waiting.small.now)
     publication = waiting.build()
     assert waiting.slept == 3
     assert any("waiting for campaign-x" in message for message in waiting.messages)
-    assert waiting.lake.states(STEP)["bronze_sales", str(DAY)].publication == publication
+    assert waiting.lake.states(STEP)[TableDay("bronze_sales", DAY)].publication == publication
 
 
 def test_the_hold_of_a_dead_cut_over_ends_by_itself(waiting: Waiting) -> None:
     """Nothing waits for a dead process longer than it was told to."""
-    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [str(DAY)]}, waiting.small.now)
+    put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [DAY]}, waiting.small.now)
     waiting.build()
     assert timedelta(seconds=waiting.slept) == pytest.approx(timedelta(seconds=HOLD_SECONDS), abs=timedelta(seconds=1))

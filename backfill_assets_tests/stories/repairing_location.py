@@ -14,6 +14,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.days import TableDay
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.sensors import repairs
@@ -51,25 +52,25 @@ class SmallBuilder(Builder):
         progress: Callable[[str], None] = silent,
     ) -> BuildResult:
         observed = observe(self.lakehouse.storage, TABLES)
-        stale = [str(day) for day in days if force or not _unchanged(step, str(day), observed)]
+        stale = [day for day in days if force or not _unchanged(step, day, observed)]
         if stale and step.source is None:
             made_of = step.version().reads[0].table
-            contents = {day: observed.states[made_of, day].content for day in stale}
+            contents = {day: observed.states[TableDay(made_of, day)].content for day in stale}
             rows = {day: content.rows if content else 0 for day, content in contents.items()}
             publish_step(self.lakehouse, f"run-{uuid.uuid4().hex[:8]}", step, rows)
         states = observe(self.lakehouse.storage, TABLES).states
         return BuildResult(
             tuple(
-                built_from_log(states[table.name, str(day)], {}, {}, reused=str(day) not in stale)
+                built_from_log(states[TableDay(table.name, day)], {}, {}, reused=day not in stale)
                 for table in step.tables
                 for day in days
             )
         )
 
 
-def _unchanged(step: Step, day: str, observed: LogView) -> bool:
+def _unchanged(step: Step, day: date, observed: LogView) -> bool:
     inputs = "" if step.source else inputs_of(step, day, observed)
-    states = [(table.name, observed.states.get((table.name, day))) for table in step.tables]
+    states = [(table.name, observed.states.get(TableDay(table.name, day))) for table in step.tables]
     return all(
         state is not None
         and state.content is not None

@@ -53,7 +53,7 @@ def _published(home: Path) -> dict[str, list[str]]:
     log = PublicationLog(Storage(str(Settings.at(home).lakehouse)), utc_now)
     found: dict[str, list[str]] = {}
     for table, day in sorted(log.day_states(log.head())):
-        found.setdefault(table, []).append(day)
+        found.setdefault(table, []).append(str(day))
     return found
 
 

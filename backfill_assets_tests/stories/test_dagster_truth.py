@@ -89,7 +89,9 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
 
     # The sensor waits for a run that might still tell of its days itself, then tells of them.
     at_once = put_statuses_right(chain.instance, chain.log, PARTITIONS).published
-    assert {(each.table, each.day) for each in at_once} == {(table, day) for table in RATES for day in earlier[table]}
+    assert {(each.table, str(each.day)) for each in at_once} == {
+        (table, day) for table in RATES for day in earlier[table]
+    }
     later = datetime.now(UTC) + timedelta(minutes=11)
     told = put_statuses_right(chain.instance, chain.log, PARTITIONS, now=later)
     assert len(told.published) == len(DIED) * len(NINETY_DAYS)

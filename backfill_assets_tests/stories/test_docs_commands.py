@@ -105,8 +105,7 @@ class Terminal:
     def versions(self, table: str = docs.FACT) -> set[str]:
         """The versions of the logic that the days of ``table`` were built by."""
         states = self.log.day_states(self.log.head(), {table})
-        days = set(map(str, DAYS))
-        return {state.content.code_version for (_, day), state in states.items() if day in days and state.content}
+        return {state.content.code_version for (_, day), state in states.items() if day in DAYS and state.content}
 
 
 @pytest.fixture
@@ -161,7 +160,7 @@ def plan_ingests(terminal: Terminal, line: str) -> None:
 
 def rates_are_published(terminal: Terminal, line: str) -> None:
     terminal(line)
-    days = {day for _, day in terminal.log.day_states(terminal.log.head(), {"bronze_fx_rates"})}
+    days = {str(day) for _, day in terminal.log.day_states(terminal.log.head(), {"bronze_fx_rates"})}
     assert {"2017-02-21", "2017-03-02"} <= days
 
 

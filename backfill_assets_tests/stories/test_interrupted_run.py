@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 
 from backfill_assets.days import DayRange
@@ -22,7 +23,7 @@ _RUN = ("run", "bronze_sales", "--days", str(DAYS))
 _BACKFILL = [sys.executable, "-c", "import sys; from backfill_assets.cli import main; main(sys.argv[1:])"]
 
 
-def staged(home: Path) -> set[str]:
+def staged(home: Path) -> set[date]:
     """Days that a run has staged in every table of the step, with their gates passed."""
     storage = Storage(str(home / "lakehouse"))
     found = []

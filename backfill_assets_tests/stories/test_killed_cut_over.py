@@ -174,7 +174,9 @@ def expected_new(home: Path) -> Files:
     found: set[tuple[str, str]] = set()
     for table in TABLES:
         days = {
-            day: held for timeline in timelines_of(storage, table, CAMPAIGN) for day, held in timeline.days().items()
+            str(day): held
+            for timeline in timelines_of(storage, table, CAMPAIGN)
+            for day, held in timeline.days().items()
         }
         kept = [file.path for file in read_log(storage, table, versions[table]).active.values() if file.day not in days]
         found |= {(table, path) for path in kept}

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -26,9 +27,9 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 from backfill_assets_tests.stories import repairing_location
 from backfill_assets_tests.stories.repairing_location import AFTER, BEFORE, HALT, HALTED, IN, LAKEHOUSE
 
-DAYS = [str(day) for day in DayRange.parse("2017-03-01..2017-03-12")]
-OVERWRITTEN = "2017-03-11"
-LATE = {"2017-03-01": 9, "2017-03-02": 9, "2017-03-04": 8, "2017-03-05": 8, "2017-03-07": 8, "2017-03-08": 8}
+DAYS = list(DayRange.parse("2017-03-01..2017-03-12"))
+OVERWRITTEN = date(2017, 3, 11)
+LATE = {date(2017, 3, day): rows for day, rows in ((1, 9), (2, 9), (4, 8), (5, 8), (7, 8), (8, 8))}
 SALES = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
 _DAGSTER = """
 telemetry: {enabled: false}
@@ -96,12 +97,12 @@ class Repairs:
     def titles(self) -> list[str]:
         return [str(backfill.title) for backfill in self.instance.get_backfills()][::-1]
 
-    def published_since(self, sequence: int) -> dict[str, set[str]]:
+    def published_since(self, sequence: int) -> dict[str, set[date]]:
         """The days of each table that were published after that entry of the log."""
-        found: dict[str, set[str]] = {}
+        found: dict[str, set[date]] = {}
         for row in self.lakehouse.publisher.log.rows("published"):
             if row["sequence"] > sequence:
-                found.setdefault(row["table"], set()).add(row["day"])
+                found.setdefault(row["table"], set()).add(date.fromisoformat(row["day"]))
         return found
 
     def head(self) -> int:

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.datasets import registry
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.upkeep.accounting import AccountedTable, account
 
@@ -69,19 +69,19 @@ def _recorded(table: str, content: DayContent, *names: str) -> dict[str, int | s
     return {f"from.{table}.{name}": value for name, value in {"rows": content.rows, **found}.items()}
 
 
-def _states(*days: Day) -> dict[tuple[str, str], DayState]:
+def _states(*days: Day) -> dict[TableDay, DayState]:
     found = {}
     for day, fate in zip(DayRange.parse("2017-03-01..2017-03-09"), days, strict=False):
         for table, content in fate.contents().items():
-            found[table, str(day)] = _state(table, str(day), content)
+            found[TableDay(table, day)] = _state(table, day, content)
     return found
 
 
-def _state(table: str, day: str, content: DayContent | None) -> DayState:
+def _state(table: str, day: date, content: DayContent | None) -> DayState:
     return DayState(table=table, day=day, publication="p", sequence=1, physical="f", content=content)
 
 
-def _accounted(states: dict[tuple[str, str], DayState]) -> dict[str, AccountedTable]:
+def _accounted(states: dict[TableDay, DayState]) -> dict[str, AccountedTable]:
     days = list(DayRange.parse("2017-03-01..2017-03-09"))
     return {each.table: each for each in account(registry.steps(), days, states)}
 
@@ -145,7 +145,8 @@ def test_tables_that_measure_no_content_are_compared_by_count() -> None:
 def test_days_add_up_and_days_that_are_not_there_are_not_counted() -> None:
     """A day that was never published, or was withdrawn, is no day with zero rows."""
     states = _states(Day(90, quarantined=3), Day(10, deduplicated=1), Day(0))
-    states["bronze_sales", "2017-03-03"] = _state("bronze_sales", "2017-03-03", None)
+    third = TableDay("bronze_sales", date(2017, 3, 3))
+    states[third] = _state(*third, None)
     found = _accounted(states)["bronze_sales"]
     assert (found.days, found.received, found.published, found.quarantined, found.deduplicated) == (2, 100, 96, 3, 1)
     assert _accounted({})["bronze_sales"] == AccountedTable("bronze_sales", 0, 0, None, None, None, None, 0)
@@ -155,7 +156,7 @@ def test_a_day_is_accounted_for_as_it_was_built() -> None:
     """Rows that arrived for the day after bronze was built make it stale, not wrong."""
     states = _states(Day(90))
     later = Day(95).contents()["raw_sales"]
-    states["raw_sales", str(DAY)] = _state("raw_sales", str(DAY), later)
+    states[TableDay("raw_sales", DAY)] = _state("raw_sales", DAY, later)
     found = _accounted(states)
     assert (found["raw_sales"].received, found["bronze_sales"].received) == (95, 90)
     assert found["bronze_sales"].reconciled == 1

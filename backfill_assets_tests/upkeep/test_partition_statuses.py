@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import date
+
+from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 
-DAY = "2017-03-01"
-KEY = ("bronze", DAY)
-Told = dict[tuple[str, str], str]
+DAY = date(2017, 3, 1)
+KEY = TableDay("bronze", DAY)
+Told = dict[TableDay, str]
 
 
-def _state(publication: str, sequence: int, *, day: str = DAY, withdrawn: bool = False) -> DayState:
+def _state(publication: str, sequence: int, *, day: date = DAY, withdrawn: bool = False) -> DayState:
     content = None if withdrawn else DayContent(rows=1, checksum="1")
     return DayState(
         table="bronze", day=day, publication=publication, sequence=sequence, physical="files", content=content
@@ -54,10 +57,10 @@ def test_a_withdrawn_day_is_told_once() -> None:
 
 def test_a_long_list_is_told_in_portions() -> None:
     """Each event takes tens of milliseconds and a sensor's turn has an end: what is left is found the next time."""
-    states = [_state("p1", 4, day=f"2017-03-{n:02d}") for n in range(1, 6)]
+    states = [_state("p1", 4, day=date(2017, 3, n)) for n in range(1, 6)]
     first = statuses_to_put_right(states, {}, (), at_most=3)
-    assert [state.day for state in first.published] == ["2017-03-01", "2017-03-02", "2017-03-03"]
-    told = {(state.table, state.day): state.publication for state in first.published}
+    assert [state.day for state in first.published] == [date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)]
+    told = {TableDay(state.table, state.day): state.publication for state in first.published}
     rest = statuses_to_put_right(states, told, (), settled=first.settled, at_most=3)
-    assert [state.day for state in rest.published] == ["2017-03-04", "2017-03-05"]
+    assert [state.day for state in rest.published] == [date(2017, 3, 4), date(2017, 3, 5)]
     assert rest.settled == 4

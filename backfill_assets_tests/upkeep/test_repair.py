@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from backfill_assets.days import Cadence, DayRange
+from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.model.declaration import Reads, Step, Table, Version
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
 from backfill_assets.upkeep.repair import MOST_ATTEMPTS, RepairDecision, repairs_needed
@@ -50,7 +50,7 @@ def _decide(world: World, **seen: object) -> RepairDecision:
 
 
 def _watch(world: World, table: str, day: date) -> FailedWatch:
-    state = world.states[table, str(day)]
+    state = world.states[TableDay(table, day)]
     return FailedWatch(table, day, state.publication, state.physical)
 
 
@@ -60,7 +60,7 @@ def _late(world: World, *days: date) -> None:
 
 
 def _forget_the_week(world: World) -> None:
-    del world.states["weekly", str(MONDAY)], world.newest["weekly"][str(MONDAY)]
+    del world.states[TableDay("weekly", MONDAY)], world.newest["weekly"][MONDAY]
 
 
 def _overwrite_raw_and_rebuild_a_fact(world: World) -> None:
@@ -205,7 +205,8 @@ def test_a_failed_watchdog_forces_its_day_until_something_was_published(world: W
     (repair,) = _decide(world, failed_watches=[failed]).launch
     assert repair.force
     assert {table: set(days) for table, days in repair.days.items()} == _of({D}, "fact", "revenue", weeks={MONDAY})
-    world.states["fact", str(D)] = replace(world.states["fact", str(D)], publication="p2")
+    fact = TableDay("fact", D)
+    world.states[fact] = replace(world.states[fact], publication="p2")
     assert _decide(world, failed_watches=[failed]).launch == ()
 
 
@@ -295,7 +296,8 @@ def test_reasons_on_the_same_tables_take_turns(world: World) -> None:
 def test_what_a_person_rolled_back_stays_rolled_back(world: World) -> None:
     """Its inputs are newer than its content, which would be a reason to build it. Repairs upstream pass it by."""
     world.publish("bronze", D, checksum="8")
-    world.states["fact", str(D)] = replace(world.states["fact", str(D)], publication="undo")
+    fact = TableDay("fact", D)
+    world.states[fact] = replace(world.states[fact], publication="undo")
     decision = _decide(world, rollbacks=lambda: ROLLED_BACK)
     assert decision.launch == ()
     assert [str(each) for each in decision.for_people] == [

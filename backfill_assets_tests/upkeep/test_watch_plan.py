@@ -12,9 +12,7 @@ YEAR = DayRange.parse("2017-01-01..2017-12-31")
 
 
 def _state(day: date, sequence: int, content: DayContent | None) -> DayState:
-    return DayState(
-        table="bronze_sales", day=str(day), publication="p", sequence=sequence, physical="f", content=content
-    )
+    return DayState(table="bronze_sales", day=day, publication="p", sequence=sequence, physical="f", content=content)
 
 
 def test_what_was_published_since_the_last_look_is_looked_at() -> None:

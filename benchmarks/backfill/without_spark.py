@@ -33,8 +33,7 @@ def publishing(data: Data, rounds: int) -> list[Line]:
 
 
 def _publishing(data: Data, rounds: int, rows: int) -> list[Line]:
-    days = [str(day) for day in data.days]
-    content = {table: {day: range(rows) for day in days} for table in _TABLES}
+    content = {table: {day: range(rows) for day in data.days} for table in _TABLES}
     publish, back = [], []
     with tempfile.TemporaryDirectory() as folder:
         lake = SmallLakehouse(Path(folder))
@@ -43,7 +42,7 @@ def _publishing(data: Data, rounds: int, rows: int) -> list[Line]:
             request = lake.request(f"p{number}", content)
             publish.append(_elapsed(partial(lake.publisher.publish, request)))
             back.append(_elapsed(partial(roll_back, lake.publisher, f"p{number}", id=f"r{number}")))
-    what = f"{len(days)} days of 4 tables, {rows:,} rows a day"
+    what = f"{len(data.days)} days of 4 tables, {rows:,} rows a day"
     return [figure(f"publish {what}", publish, "s", Goal(1)), figure(f"roll back {what}", back, "s", Goal(1))]
 
 

@@ -54,11 +54,10 @@ def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
 
 
 def _say_plan(prepared: Prepared) -> None:
-    from datetime import date
 
     rows = new_table("table", "days", "which", numbers=["days"])
     for change in prepared.publication.tables:
-        days = [date.fromisoformat(day.day) for day in change.days]
+        days = [day.day for day in change.days]
         rows.add_row(change.table, f"{len(days):,}", ranges(days))
     say(f"Giving up {prepared.publication.id} ({prepared.publication.kind}):", rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import secrets
 from contextlib import ExitStack
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -196,7 +196,7 @@ def _plan_of(prepared: Prepared, change: TableChange) -> tuple[str, ...]:
     then = sum(file.rows for day in before.values() for file in day.files)
     sources = sorted({day.publication for day in before.values() if day.publication})
     put_back = format_first(sources, 2)
-    days = [date.fromisoformat(day.day) for day in change.days]
+    days = [day.day for day in change.days]
     return change.table, f"{len(days):,}", ranges(days), f"{now:,}", f"{then:,}", put_back or "nothing: never published"
 
 

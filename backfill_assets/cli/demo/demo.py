@@ -20,7 +20,7 @@ from backfill_assets.cli.demo.progress import BackfillProgressView, shown
 from backfill_assets.cli.output import say
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     unchanged = {key for key, state in states.items() if state.sequence <= before}
     for found in account(_steps(), list(days), states):
         periods = registry.step(found.table).cadence.starts(days)
-        reused = sum((found.table, str(day)) in unchanged for day in periods)
+        reused = sum(TableDay(found.table, day) in unchanged for day in periods)
         told = [found.days, reused, found.received, found.published, found.quarantined]
         told += [found.deduplicated, found.superseded]
         seconds = step_seconds.get(found.table)
@@ -225,12 +225,14 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
             "" if seconds is None else f"{seconds:.1f}",
         )
     say(rows)
-    if all((table, str(day)) in unchanged for table, day in _read_days(days)):
+    if unchanged.issuperset(_read_days(days)):
         say("Every day was published before, from the same inputs by the same code: nothing was computed.")
 
 
-def _read_days(days: Sequence[date] | DayRange) -> Iterator[tuple[str, date]]:
-    return ((table.name, day) for step in _steps() for table in step.tables for day in step.cadence.starts(days))
+def _read_days(days: Sequence[date] | DayRange) -> Iterator[TableDay]:
+    return (
+        TableDay(table.name, day) for step in _steps() for table in step.tables for day in step.cadence.starts(days)
+    )
 
 
 def _say_phases(phases: Phases) -> None:

@@ -87,7 +87,7 @@ def _look(storage: Storage, table: str, day: date, limit: int, publication: str 
         version=version,
         status=status,
         state=published_day(storage, table, day, publication),
-        files=read_log(storage, table, version).of_days([str(day)])[str(day)],
+        files=read_log(storage, table, version).of_days([day])[day],
         rows=_rows(storage, table, day, limit, publication),
     )
 

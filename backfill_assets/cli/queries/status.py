@@ -14,7 +14,7 @@ from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
 from backfill_assets.cli.wiring import current_settings, open_storage
-from backfill_assets.days import DayRange
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _say_days(found: _Found, table: str) -> None:
 
 
 def _content(observed: LogView, table: str, day: date) -> tuple[DayContent | None, str]:
-    state = observed.states.get((table, str(day)))
+    state = observed.states.get(TableDay(table, day))
     return (state.content, state.publication) if state else (None, "")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import click
 from backfill_assets.cli.output import moment, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
-from backfill_assets.days import parse_day
+from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_range
 
@@ -44,7 +43,7 @@ class _Told:
     trail: Trail
     fates: Sequence[LineFate]
     lines: Mapping[tuple[str, int], str | None]
-    stamps: Mapping[tuple[str, date], Stamp]
+    stamps: Mapping[TableDay, Stamp]
     statuses: Statuses
     """A report that is stale does not count the row as it is now, or not yet."""
 
@@ -134,7 +133,7 @@ def _told(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Status
             partial(overtakes, source),
         ),
         lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
-        stamps=stamps(snapshot, {(found.table, found.day) for found in trail.rows}),
+        stamps=stamps(snapshot, {TableDay(found.table, found.day) for found in trail.rows}),
         statuses=statuses,
     )
 
@@ -176,7 +175,7 @@ def _status(told: _Told, found: Found) -> str:
 
 
 def _stamped(told: _Told, found: Found) -> tuple[str, ...]:
-    stamp = told.stamps.get((found.table, found.day))
+    stamp = told.stamps.get(TableDay(found.table, found.day))
     if stamp is None:
         return ("",) * 5
     return (
@@ -199,7 +198,7 @@ def _as_json(told: _Told) -> dict[str, Any]:
 
 
 def _found_json(told: _Told, found: Found) -> dict[str, Any]:
-    stamp = told.stamps.get((found.table, found.day))
+    stamp = told.stamps.get(TableDay(found.table, found.day))
     known = _stamp_json(stamp) if stamp else {}
     return {
         "table": found.table,

@@ -12,6 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import dagster as dg
 
+from backfill_assets.days import TableDay, parse_day
 from backfill_assets.defs.events import evaluation
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import day_metadata
@@ -34,7 +35,7 @@ TOLD_BY = "told_by"
 _EVERY_SECONDS = 60
 _PATIENCE = timedelta(minutes=10)
 """A run reports what it has published within seconds; a run that has not reported it by then was killed."""
-PartitionStatuses = Mapping[tuple[str, str], str]
+PartitionStatuses = Mapping[TableDay, str]
 
 
 def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefinition:
@@ -74,10 +75,12 @@ def put_statuses_right(
     known = [
         state
         for state in log.day_states(log.head(), tables).values()
-        if state.sequence > settled and tables[state.table].has_partition_key(state.day)
+        if state.sequence > settled and tables[state.table].has_partition_key(str(state.day))
     ]
     told = {key: named for table in tables for key, named in _told(instance, table, known).items()}
-    differing = {state.publication for state in known if told.get((state.table, state.day)) != state.publication}
+    differing = {
+        state.publication for state in known if told.get(TableDay(state.table, state.day)) != state.publication
+    }
     runs = {name: _run_behind(instance, log, name, now or datetime.now(UTC)) for name in sorted(differing)}
     under_way = {name for name, run in runs.items() if run.under_way}
     found = statuses_to_put_right(known, told, under_way, settled=settled)
@@ -99,7 +102,7 @@ def tell_of_publication(
     states = [
         state
         for state in log.day_states(log.head(), tables).values()
-        if state.publication == publication and tables[state.table].has_partition_key(state.day)
+        if state.publication == publication and tables[state.table].has_partition_key(str(state.day))
     ]
     for state in _inputs_first(states, tables):
         _tell_published(instance, state, run_id, "the campaign that published it")
@@ -114,14 +117,16 @@ def _inputs_first(states: Iterable[DayState], tables: Iterable[str]) -> list[Day
 
 def _told(instance: dg.DagsterInstance, table: str, states: Iterable[DayState]) -> PartitionStatuses:
     """The publication that the newest materialization of each day names; empty for one that names none."""
-    days = {state.day for state in states if state.table == table}
+    days = {str(state.day) for state in states if state.table == table}
     newest = _newest_ids(instance, table, days)
     if not newest:
         return {}
     chosen = dg.AssetRecordsFilter(dg.AssetKey(table), storage_ids=newest)
     found = instance.fetch_materializations(chosen, limit=len(newest))
     return {
-        (table, str(record.partition_key)): str(record.asset_materialization.metadata["publication"].value)
+        TableDay(table, parse_day(str(record.partition_key))): str(
+            record.asset_materialization.metadata["publication"].value
+        )
         if record.asset_materialization and "publication" in record.asset_materialization.metadata
         else ""
         for record in found.records
@@ -164,7 +169,7 @@ def _tell_published(
     instance.report_runless_asset_event(
         dg.AssetMaterialization(
             dg.AssetKey(state.table),
-            partition=state.day,
+            partition=str(state.day),
             metadata={**day_metadata(day), TOLD_BY: told_by},
             tags={CODE_VERSION_TAG: day.code_version},
         )
@@ -186,7 +191,7 @@ def _tell_gates(instance: dg.DagsterInstance, gates: dg.AssetCheckEvaluation, ru
 def _newest_materialization(
     instance: dg.DagsterInstance, state: DayState
 ) -> AssetCheckEvaluationTargetMaterializationData:
-    chosen = dg.AssetRecordsFilter(dg.AssetKey(state.table), asset_partitions=[state.day])
+    chosen = dg.AssetRecordsFilter(dg.AssetKey(state.table), asset_partitions=[str(state.day)])
     (record,) = instance.fetch_materializations(chosen, limit=1).records
     return AssetCheckEvaluationTargetMaterializationData(
         storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
@@ -200,6 +205,6 @@ def _withdrawn(state: DayState) -> dg.AssetCheckEvaluation:
         check_name=GATES,
         passed=False,
         blocking=True,
-        partition=state.day,
+        partition=str(state.day),
         description=f"Nothing is published for this day since {state.publication} withdrew it. Build it again.",
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.days import TableDay
 from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
@@ -35,7 +36,6 @@ _TROUBLE = re.compile(
     r"^(?P<table>\S+) (?P<day>\d{4}-\d{2}-\d{2}): (?P<reason>.+) \[(?P<evidence>[0-9a-f]{12})\]$", re.MULTILINE
 )
 _NEWEST = 1000
-TableDay = tuple[str, date]
 
 
 def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
@@ -73,7 +73,7 @@ def decide(
     busy = busy_days(instance, partitions)
     earlier = list(_earlier(instance))
     observed = observe(storage, partitions)
-    forced = {(table, day) for table, day, reason, _ in earlier if reason == StaleReason.WATCHDOG.value}
+    forced = {TableDay(table, day) for table, day, reason, _ in earlier if reason == StaleReason.WATCHDOG.value}
     return repairs_needed(
         RepairContext(
             steps,
@@ -164,7 +164,7 @@ def _newest_verdict(instance: dg.DagsterInstance, table: str, day: date) -> list
 
 def _failed_gates(instance: dg.DagsterInstance, tables: Iterable[str]) -> set[TableDay]:
     keys = [dg.AssetCheckKey(dg.AssetKey(table), GATES) for table in tables]
-    return {(table, day) for table, day, status in _check_statuses(instance, keys) if status is Status.FAILED}
+    return {TableDay(table, day) for table, day, status in _check_statuses(instance, keys) if status is Status.FAILED}
 
 
 def _check_statuses(

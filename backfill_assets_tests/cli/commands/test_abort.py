@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.protocol.foreign import demand_feature
 
-DAY = "2017-03-01"
+DAY = date(2017, 3, 1)
 
 
 @pytest.fixture

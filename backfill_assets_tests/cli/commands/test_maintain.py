@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from datetime import date
 
 from backfill_assets_tests.cli.command import Backfill
 
-DAY = "2017-03-01"
+DAY = date(2017, 3, 1)
 
 
 def test_planned_done_and_nothing_left(backfill: Backfill) -> None:
@@ -15,7 +16,7 @@ def test_planned_done_and_nothing_left(backfill: Backfill) -> None:
     for number in range(5):
         backfill.lakehouse.publish(f"a{number}", {"raw_sales": {DAY: [number]}}, mode="append")
     (task,) = backfill.json("maintain", "--dry-run")
-    assert (task["chore"], task["table"], task["items"], task["outcome"]) == ("compact", "raw_sales", [DAY], "")
+    assert (task["chore"], task["table"], task["items"], task["outcome"]) == ("compact", "raw_sales", [str(DAY)], "")
     assert "Nothing was done" in backfill("maintain", "--dry-run").output
     assert len(backfill.lakehouse.newest("raw_sales").file_uris()) == 5
     assert "1 day(s) compacted" in backfill("maintain").output

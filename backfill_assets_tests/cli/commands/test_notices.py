@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import pytest
 
@@ -17,7 +18,7 @@ NOTICE = Notice(title="March is rebuilt", lines=("revenue -0.4 %",), reports=("f
 def due(backfill: Backfill) -> Backfill:
     """One announced, one of a publication."""
     announce(backfill.lakehouse.storage, "campaign-x.start", NOTICE)
-    request = backfill.lakehouse.request("cut", {"bronze_sales": {"2017-03-01": [1]}})
+    request = backfill.lakehouse.request("cut", {"bronze_sales": {date(2017, 3, 1): [1]}})
     backfill.lakehouse.publisher.publish(request.model_copy(update={"notice": NOTICE}))
     return backfill
 

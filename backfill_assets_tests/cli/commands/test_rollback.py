@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 
-DAY, NEXT = "2017-03-01", "2017-03-02"
+DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
 CAMPAIGN, PLAN = "campaign-0123456789abcdef", "plan-0123456789abcdef"
 
 

@@ -48,9 +48,9 @@ def test_a_dry_run_tells_what_would_be_built_and_why(backfill: Backfill) -> None
 def test_downstream_reaches_the_published_days_that_look_back(backfill: Backfill) -> None:
     """A rate is used for a week: the later days that were built are built again; days never built stay out."""
     first, last, far = "2017-03-01", "2017-03-08", "2017-03-09"
-    backfill.lakehouse.publish("rates", {"bronze_fx_rates": {first: [1]}})
+    backfill.lakehouse.publish("rates", {"bronze_fx_rates": {date(2017, 3, 1): [1]}})
     backfill.lakehouse.publish(
-        "facts", {"fact_sales_transactions": {day: [1] for day in (first, last, far)}}, code="v1"
+        "facts", {"fact_sales_transactions": {date(2017, 3, n): [1] for n in (1, 8, 9)}}, code="v1"
     )
     asked = ("run", "bronze_fx_rates", "--days", first, "--dry-run")
     steps = {step["step"]: step for step in backfill.json(*asked, "--downstream")["steps"]}
@@ -90,7 +90,7 @@ def test_upstream_brings_the_days_that_are_looked_back_to(backfill: Backfill) ->
 def test_as_published_is_asked_of_every_table(backfill: Backfill) -> None:
     """What a repair does by itself, by hand: no day is stale for its code."""
     first = "2017-03-01"
-    backfill.lakehouse.publish("facts", {"fact_sales_transactions": {first: [1]}}, code="v1")
+    backfill.lakehouse.publish("facts", {"fact_sales_transactions": {date(2017, 3, 1): [1]}}, code="v1")
     asked = ("run", "bronze_sales", "--downstream", "--days", first, "--dry-run", "--version", "as published")
     steps = {step["step"]: step["days"] for step in backfill.json(*asked)["steps"]}
     assert steps["fact_sales_transactions"] == {first: "stale: input changed"}
@@ -140,7 +140,7 @@ def test_the_table_counts_the_files_that_a_run_ingests(backfill: Backfill) -> No
     asked = ("run", "raw_sales", "--days", "2017-03-02", "--dry-run")
     assert "1 file to ingest: 2017-03-02" in backfill(*asked).stdout
     assert backfill.json(*asked)["steps"][0]["to_ingest"] == {"2017-03-02": 1}
-    backfill.lakehouse.publish("p1", {"raw_sales": {"2017-03-02": [1]}})
+    backfill.lakehouse.publish("p1", {"raw_sales": {date(2017, 3, 2): [1]}})
     (landed,) = (backfill.home / "landing" / "sales" / "2017-03-02").iterdir()
     landed.unlink()
     assert "nothing new has landed" in backfill(*asked).stdout
@@ -148,8 +148,8 @@ def test_the_table_counts_the_files_that_a_run_ingests(backfill: Backfill) -> No
 
 def test_the_table_names_days_that_a_person_rolled_back(backfill: Backfill) -> None:
     """A run that builds them again undoes what that person did."""
-    backfill.lakehouse.publish("p1", {"bronze_sales": {"2017-03-01": [1], "2017-03-02": [2]}})
-    backfill.lakehouse.publish("p2", {"bronze_sales": {"2017-03-02": [3]}})
+    backfill.lakehouse.publish("p1", {"bronze_sales": {date(2017, 3, 1): [1], date(2017, 3, 2): [2]}})
+    backfill.lakehouse.publish("p2", {"bronze_sales": {date(2017, 3, 2): [3]}})
     roll_back(backfill.lakehouse.publisher, "p2", id="undo")
     asked = ("run", "bronze_sales", "--days", "2017-03-01..2017-03-02", "--dry-run")
     told = backfill(*asked).stdout.replace("\n", " ")

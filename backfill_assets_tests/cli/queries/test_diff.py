@@ -13,7 +13,7 @@ from backfill_assets.plan.records import Plan
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.difference.test_kept import MADE, a_day, a_sample, by, month
 
-FIRST = "2017-03-01"
+FIRST = date(2017, 3, 1)
 
 
 def planned(backfill: Backfill, *expected: str) -> str:

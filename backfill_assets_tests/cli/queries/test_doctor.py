@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -156,8 +157,8 @@ def test_publications_under_way(backfill: Backfill) -> None:
     """A process that died leaves one; somebody should know that nothing is lost."""
     settings = Settings.at(backfill.home)
     assert checkup.open_publications(settings).found == "none yet"
-    backfill.lakehouse.publish("first", {"raw_sales": {"2017-03-01": [1]}})
+    backfill.lakehouse.publish("first", {"raw_sales": {date(2017, 3, 1): [1]}})
     assert checkup.open_publications(settings).found == "all are closed; 1 table published"
-    backfill.lakehouse.crash("dead", {"raw_sales": {"2017-03-01": [2]}}, at=CrashPoint.PREPARED)
+    backfill.lakehouse.crash("dead", {"raw_sales": {date(2017, 3, 1): [2]}}, at=CrashPoint.PREPARED)
     found = checkup.open_publications(settings)
     assert found.verdict == "warn" and found.found == "under way: dead"

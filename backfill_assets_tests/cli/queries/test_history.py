@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 
-FIRST, SECOND = "2017-03-01", "2017-03-02"
+FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 
 
 def _three_publications(backfill: Backfill) -> None:

@@ -13,7 +13,7 @@ from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.strategies.landed_sales import land
 
-FIRST, SECOND = "2017-03-01", "2017-03-02"
+FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
 
 
 def _publish(backfill: Backfill) -> None:
@@ -21,8 +21,7 @@ def _publish(backfill: Backfill) -> None:
     backfill.lakehouse.publish("raw", {"raw_sales": {FIRST: [1], SECOND: [2]}})
     step = registry.step("bronze_sales")
     for day, id, code in ((FIRST, 1, "v1"), (SECOND, 2, "v0")):
-        at = date.fromisoformat(day)
-        inputs = decide.wanted(step, step.version(), [at], {"raw_sales": {day: f"1:{id}"}})[at].inputs
+        inputs = decide.wanted(step, step.version(), [day], {"raw_sales": {day: f"1:{id}"}})[day].inputs
         rows = {"bronze_sales": {day: [id]}, "quarantine_sales": {day: [id]}}
         backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
 
@@ -35,7 +34,7 @@ def test_a_plan_is_told_and_kept(backfill: Backfill) -> None:
     assert told["stopped"] and {each["kind"] for each in told["findings"] if each["severity"] == "stops"} == {"schema"}
     bronze = told["steps"][0]
     assert bronze["tables"] == ["bronze_sales", "quarantine_sales"]
-    assert (bronze["rebuild"], bronze["skipped"]) == ({"code changed": [SECOND]}, [FIRST])
+    assert (bronze["rebuild"], bronze["skipped"]) == ({"code changed": [str(SECOND)]}, [str(FIRST)])
     output = backfill(*asked, exit_code=1).output
     assert told["id"] in output and "code changed: 2017-03-02" in output and "no earlier publication" in output
     assert "no campaign was carried out here yet" in output and "shadow backfilled unknown" in output

@@ -11,18 +11,17 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
 from backfill_assets_tests.cli.command import Backfill
 
-DAY = "2017-03-01"
+DAY = date(2017, 3, 1)
 THEN = Environment(git_commit="c0ffee+dirty", packages="uv.lock 1", spark="4.2.0", java="17.0.15")
 NOW = THEN.model_copy(update={"java": "21.0.2"})
 
 
 def reproduced(*checksums: str | None, table: str = "bronze_sales", reason: str = "") -> tuple[Reproduced, ...]:
     """Days that were published with checksum 7."""
-    first = date.fromisoformat(DAY)
     return tuple(
         Reproduced(
             table,
-            first + timedelta(days=n),
+            DAY + timedelta(days=n),
             DayContent(1000, "7"),
             "first",
             DayContent(1000, checksum) if checksum else None,

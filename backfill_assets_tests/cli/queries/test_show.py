@@ -13,7 +13,7 @@ from backfill_assets.cli.queries.show import say_rows
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets_tests.cli.command import Backfill
 
-DAY, NEXT = "2017-03-01", "2017-03-02"
+DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
 TABLE = "fact_daily_revenue"
 
 
@@ -24,7 +24,7 @@ def test_rows_and_what_the_log_knows(backfill: Backfill) -> None:
     assert (told["status"], told["publication"], told["table_version"]) == ("stale: code changed", "first", 1)
     assert (told["rows"], told["checksum"], told["code_version"]) == (3, "6", "v0")
     assert told["metrics"] == {"rows": 3} and [file["rows"] for file in told["files"]] == [3]
-    assert told["sample"] == [{"id": 1, "day": DAY}, {"id": 2, "day": DAY}]
+    assert told["sample"] == [{"id": 1, "day": str(DAY)}, {"id": 2, "day": str(DAY)}]
 
 
 def test_people_see_a_table(backfill: Backfill) -> None:
@@ -48,7 +48,7 @@ def test_half_a_publication_is_not_shown(backfill: Backfill) -> None:
     """Pinned like every consistent reader."""
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
     backfill.lakehouse.crash("second", {TABLE: {DAY: [2]}}, at=CrashPoint.TABLE_COMMITTED)
-    assert backfill.json("show", TABLE, "--day", DAY)["sample"] == [{"id": 1, "day": DAY}]
+    assert backfill.json("show", TABLE, "--day", DAY)["sample"] == [{"id": 1, "day": str(DAY)}]
 
 
 def test_a_day_or_table_without_anything_is_no_error(backfill: Backfill) -> None:

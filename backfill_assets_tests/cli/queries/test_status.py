@@ -12,7 +12,7 @@ from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
 
-FIRST, SECOND, THIRD = "2017-03-01", "2017-03-02", "2017-03-03"
+FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 
 
 def _publish_three_days(backfill: Backfill) -> None:
@@ -22,7 +22,7 @@ def _publish_three_days(backfill: Backfill) -> None:
     version = step.version()
     for day, id, code in ((FIRST, 1, version.name), (SECOND, 2, "v0")):
         logicals = {"raw_sales": {day: f"1:{id}"}}
-        inputs = decide.wanted(step, version, [date.fromisoformat(day)], logicals)[date.fromisoformat(day)].inputs
+        inputs = decide.wanted(step, version, [day], logicals)[day].inputs
         rows = {"bronze_sales": {day: [id]}, "quarantine_sales": {day: [id]}}
         backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
 
@@ -38,7 +38,7 @@ def test_every_status_is_counted_and_located(backfill: Backfill) -> None:
         == tables["quarantine_sales"]
         == {
             "counts": {"fresh": 1, "missing": 1, "stale: code changed": 1},
-            "days": {"fresh": [FIRST], "missing": [THIRD], "stale: code changed": [SECOND]},
+            "days": {"fresh": [str(FIRST)], "missing": [str(THIRD)], "stale: code changed": [str(SECOND)]},
         }
     )
     assert tables["fact_daily_revenue"]["days"] == {"missing": [f"{FIRST}..{THIRD}"]}
@@ -56,7 +56,7 @@ def test_pandas_is_not_imported_for_it(backfill: Backfill) -> None:
     environment = {**os.environ, "BACKFILL_LAKEHOUSE": backfill.lakehouse.storage.root}
     done = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "bronze_sales" in done.stdout and FIRST in done.stdout
+    assert "bronze_sales" in done.stdout and str(FIRST) in done.stdout
 
 
 def test_people_see_ranges(backfill: Backfill) -> None:
@@ -74,14 +74,14 @@ def test_one_table_is_told_day_by_day(backfill: Backfill) -> None:
     assert f"bronze-{FIRST}" in output and "raw_sales" not in output
     by_day = backfill.json("status", "bronze_sales", "--days", f"{SECOND}..{THIRD}")["tables"]["bronze_sales"]["by_day"]
     assert by_day == {
-        SECOND: {
+        str(SECOND): {
             "status": "stale: code changed",
             "publication": f"bronze-{SECOND}",
             "rows": 1,
             "checksum": "2",
             "code_version": "v0",
         },
-        THIRD: {"status": "missing", "publication": None},
+        str(THIRD): {"status": "missing", "publication": None},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.story
 @pytest.fixture
 def first(tmp_path: Path) -> Storage:
     root = tmp_path / "first"
-    SmallLakehouse(root).publish("p1", {"bronze_sales": {"2017-03-01": [1]}})
+    SmallLakehouse(root).publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
     return Storage(str(root))
 
 

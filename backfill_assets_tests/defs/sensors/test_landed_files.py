@@ -2,6 +2,7 @@
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -21,7 +22,7 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
 
 pytestmark = pytest.mark.story
 
-DAYS = ("2017-03-01", "2017-03-02")
+DAYS = (date(2017, 3, 1), date(2017, 3, 2))
 
 
 class World:
@@ -32,12 +33,12 @@ class World:
         self.resources = fake_resources(FakeBuilder(), home)
         self.defs = code_location([SMALL], self.resources)
 
-    def land(self, day: str, name: str = "a") -> None:
-        path = self.home / "landing" / "sales" / day / f"{name}.jsonl.gz"
+    def land(self, day: date, name: str = "a") -> None:
+        path = self.home / "landing" / "sales" / str(day) / f"{name}.jsonl.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
 
-    def take_in(self, day: str, *names: str) -> None:
+    def take_in(self, day: date, *names: str) -> None:
         lakehouse = SmallLakehouse(self.home / "lakehouse")
         lakehouse.publish(f"raw-{day}", {"raw_sales": {day: [1]}}, mode="append")
         taken = [Transaction(position_id("sales", f"sales/{day}/{name}.jsonl.gz"), 7) for name in names]
@@ -95,7 +96,7 @@ def test_a_dataset_whose_days_have_landed_begins_by_itself_once(world: World) ->
     assert "still landing" in world.tick()
     assert "Launched initial-" in world.tick()
     (backfill,) = world.backfills()
-    assert _days(backfill) == {table: set(DAYS) for table in TABLES}
+    assert _days(backfill) == {table: set(map(str, DAYS)) for table in TABLES}
     world.tick()
     world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
     world.tick()
@@ -106,7 +107,7 @@ def test_what_a_person_has_launched_is_theirs(world: World) -> None:
     """The demo lands days and launches them itself: nothing is launched beside it."""
     world.land(DAYS[0])
     graph = world.defs.resolve_asset_graph()
-    launch_backfill(world.instance, graph, dict.fromkeys(TABLES, DayRange.parse(DAYS[0])), title="By hand")
+    launch_backfill(world.instance, graph, dict.fromkeys(TABLES, DayRange.of(DAYS[0])), title="By hand")
     world.tick()
     world.tick()
     assert len(world.backfills()) == 1
@@ -121,7 +122,7 @@ def test_a_late_file_is_taken_in_by_one_backfill_of_raw(world: World) -> None:
     world.land(DAYS[1])
     assert "Launched late-" in world.tick()
     (backfill,) = world.backfills()
-    assert _days(backfill) == {"raw_sales": {DAYS[0]}}
+    assert _days(backfill) == {"raw_sales": {str(DAYS[0])}}
     world.tick()
     world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
     assert "did not take them in" in world.tick()

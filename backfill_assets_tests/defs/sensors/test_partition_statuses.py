@@ -27,7 +27,8 @@ from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 pytestmark = pytest.mark.story
 
 PARTITIONS = table_partitions([SMALL])
-DAYS = ("2017-03-01", "2017-03-02")
+DATES = (date(2017, 3, 1), date(2017, 3, 2))
+DAYS = tuple(map(str, DATES))
 BRONZE = dg.AssetKey("bronze_sales")
 BRONZE_DAYS = PARTITIONS["bronze_sales"]
 
@@ -44,7 +45,7 @@ def _put_right(instance: dg.DagsterInstance, lakehouse: SmallLakehouse, settled:
 
 
 def _publish(lakehouse: SmallLakehouse, id: str, *ids: int) -> None:
-    lakehouse.publish(id, {"bronze_sales": dict.fromkeys(DAYS, ids)})
+    lakehouse.publish(id, {"bronze_sales": dict.fromkeys(DATES, ids)})
 
 
 def _newest(instance: dg.DagsterInstance, day: str) -> dg.AssetMaterialization:
@@ -87,7 +88,7 @@ def test_inputs_are_told_of_before_what_is_made_of_them(
 ) -> None:
     """Dagster shows a day as outdated that was materialized before its inputs were."""
     tables = ("raw_sales", "bronze_sales", "fact_daily_revenue")
-    lakehouse.publish("p1", {table: dict.fromkeys(DAYS, (1,)) for table in reversed(tables)})
+    lakehouse.publish("p1", {table: dict.fromkeys(DATES, (1,)) for table in reversed(tables)})
     if by == "the sensor":
         _put_right(dagster_instance, lakehouse)
     else:

@@ -12,6 +12,7 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG as RANGE_END
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG as RANGE_START
 
+from backfill_assets.days import TableDay
 from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors import repairs
@@ -30,7 +31,7 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
 
-DAY, OTHER = "2017-03-04", "2017-03-06"
+DAY, OTHER = date(2017, 3, 4), date(2017, 3, 6)
 
 
 @pytest.fixture
@@ -62,13 +63,15 @@ class World:
         for backfill in self.backfills():
             self.instance.update_backfill(backfill._replace(status=status))
 
-    def late_row(self, *days: str) -> None:
-        self.lakehouse.publish(f"late-{'-'.join(days)}", {"raw_sales": {day: [9] for day in days}}, mode="append")
+    def late_row(self, *days: date) -> None:
+        self.lakehouse.publish(
+            f"late-{'-'.join(map(str, days))}", {"raw_sales": {day: [9] for day in days}}, mode="append"
+        )
 
 
 @pytest.fixture
 def world(lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, tmp_path: Path) -> World:
-    publish_chain(lakehouse, "p", [DAY, "2017-03-05", OTHER])
+    publish_chain(lakehouse, "p", [DAY, date(2017, 3, 5), OTHER])
     return World(lakehouse, dagster_instance, tmp_path)
 
 
@@ -95,7 +98,7 @@ def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> No
     assert "Launched repair-" in world.tick()
     (backfill,) = world.backfills()
     tables = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
-    assert _days(backfill) == {table: {DAY, OTHER} for table in tables}
+    assert _days(backfill) == {table: {str(DAY), str(OTHER)} for table in tables}
     assert backfill.title == f"Repair: bronze_sales {DAY}, {OTHER}: late rows arrived"
     assert backfill.tags[REPAIR_TAG] == backfill.backfill_id
     assert FORCE_TAG not in backfill.tags
@@ -162,13 +165,11 @@ def test_a_repair_that_worked_is_over(world: World) -> None:
 
 def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
     """A run that builds the day plans its watchdog anew: the verdict before must not be forgotten by that."""
-    state = observe(world.lakehouse.storage, TABLES).states["fact_sales_transactions", DAY]
+    state = observe(world.lakehouse.storage, TABLES).states[TableDay("fact_sales_transactions", DAY)]
     rule = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
-    watched = WatchedDay(
-        "fact_sales_transactions", date.fromisoformat(DAY), state.publication, state.physical, 6, (rule,)
-    )
+    watched = WatchedDay("fact_sales_transactions", DAY, state.publication, state.physical, 6, (rule,))
     world.watch.look = lambda tables, days: [watched]  # type: ignore[method-assign]
-    config = {"ops": {STEP: {"config": {"days": DAY, "tables": ["fact_sales_transactions"]}}}}
+    config = {"ops": {STEP: {"config": {"days": str(DAY), "tables": ["fact_sales_transactions"]}}}}
     job = world.defs.resolve_job_def(JOB)
     assert job.execute_in_process(instance=world.instance, run_config=config).success
 
@@ -178,7 +179,9 @@ def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
     assert set(_days(first)) == {"fact_sales_transactions", "fact_daily_revenue"}
     world.end()
     assert (
-        world.defs.resolve_job_def("daily_small").execute_in_process(instance=world.instance, partition_key=DAY).success
+        world.defs.resolve_job_def("daily_small")
+        .execute_in_process(instance=world.instance, partition_key=str(DAY))
+        .success
     )
     world.tick()
     assert len(world.backfills()) == 2
@@ -241,7 +244,7 @@ def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:
     pin = lakehouse.publisher.pin({table: [DAY]}, {})
     request = lakehouse.request("compaction", {table: {DAY: [1]}})
     (change,) = request.tables
-    days = tuple(each.model_copy(update={"content": pin.states[table, DAY].content}) for each in change.days)
+    days = tuple(each.model_copy(update={"content": pin.states[TableDay(table, DAY)].content}) for each in change.days)
     tables = (change.model_copy(update={"days": days}),)
     lakehouse.publisher.publish(request.model_copy(update={"kind": "compact", "tables": tables}))
 
@@ -271,10 +274,10 @@ def test_a_run_that_may_write_is_waited_for(world: World) -> None:
 @pytest.mark.parametrize(
     ("tags", "waits"),
     [
-        ({"dagster/partition": DAY}, True),
-        ({"dagster/partition": OTHER}, False),
-        ({RANGE_START: "2017-03-03", RANGE_END: DAY}, True),
-        ({RANGE_START: "2017-03-05", RANGE_END: OTHER}, False),
+        ({"dagster/partition": str(DAY)}, True),
+        ({"dagster/partition": str(OTHER)}, False),
+        ({RANGE_START: "2017-03-03", RANGE_END: str(DAY)}, True),
+        ({RANGE_START: "2017-03-05", RANGE_END: str(OTHER)}, False),
         ({"dagster/partition": "campaign-x"}, True),
     ],
     ids=["same day", "another day", "range with it", "range beside it", "no day"],
@@ -294,7 +297,7 @@ def test_two_repairs_of_other_days_go_on_side_by_side(world: World) -> None:
     world.tick()
     world.late_row(OTHER)
     world.tick()
-    assert [_days(each)["bronze_sales"] for each in world.backfills()] == [{OTHER}, {DAY}]
+    assert [_days(each)["bronze_sales"] for each in world.backfills()] == [{str(OTHER)}, {str(DAY)}]
 
 
 def test_the_sensor_is_on() -> None:
