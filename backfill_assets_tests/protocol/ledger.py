@@ -86,7 +86,7 @@ class Ledger:
             self._day_of[add["path"]] = parse_day(add["partitionValues"]["day"])
 
     def _images(self) -> dict[date, DayImage]:
-        paths: dict[str, set[str]] = {}
+        paths: dict[date, set[str]] = {}
         for path, day in self._day_of.items():
             paths.setdefault(day, set()).add(path)
         return {day: DayImage(self._rows_in(found), frozenset(found)) for day, found in paths.items()}
