@@ -57,7 +57,7 @@ def _column(name: str, type_name: str, field: DeclaredField, key: tuple[str, ...
     )
 
 
-def _listed(values: Any) -> str:
+def _join(values: Any) -> str:
     return ", ".join(map(str, values))
 
 
@@ -83,8 +83,8 @@ _RULES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "in_range": _range,
         "eq": lambda value: f"equal to {value}",
         "ne": lambda value: f"not {value}",
-        "isin": lambda values: f"one of {_listed(values)}",
-        "notin": lambda values: f"none of {_listed(values)}",
+        "isin": lambda values: f"one of {_join(values)}",
+        "notin": lambda values: f"none of {_join(values)}",
         "str_matches": lambda pattern: f"matches ^{str(pattern).removeprefix('^')}",
         "str_length": _length,
     }

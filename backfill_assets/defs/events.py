@@ -33,12 +33,12 @@ def evaluation(
         blocking=True,
         partition=day.day.isoformat(),
         description="; ".join(_broken_rule(rule) for rule in broken) or gates_summary(day),
-        metadata=_judged(day) if day.rules else {"gates": gates_summary(day)},
+        metadata=_gate_metadata(day) if day.rules else {"gates": gates_summary(day)},
         target_materialization_data=target,
     )
 
 
-def _judged(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+def _gate_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
     return {"rules": rules_table(day.rules), **quality_metadata(day)}
 
 
@@ -70,11 +70,11 @@ def late_days(appended_elsewhere: Mapping[str, Sequence[date]]) -> dict[str, str
 
 def rolled_back_days(built: Sequence[BuiltDay]) -> dict[tuple[str, str], str]:
     """The days that a person had rolled back before this run built them again, by table and rollback."""
-    found: dict[tuple[str, str], list[date]] = {}
+    days_of: dict[tuple[str, str], list[date]] = {}
     for day in built:
         if day.rolled_back_by:
-            found.setdefault((day.table, day.rolled_back_by), []).append(day.day)
-    return {key: format_ranges(days) for key, days in found.items()}
+            days_of.setdefault((day.table, day.rolled_back_by), []).append(day.day)
+    return {key: format_ranges(days) for key, days in days_of.items()}
 
 
 def table_line(table: str, built: Sequence[BuiltDay]) -> str:

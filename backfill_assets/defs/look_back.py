@@ -45,11 +45,11 @@ def missing_earlier_days(
     building = [each for each in steps if any(table.name in tables for table in each.tables)]
     names = sorted({*_tables(building), *(read.table for each in building for read in _reads(each))})
     published = published_days(observe(storage, names))
-    found = earlier_days(steps, tables, days, published, _landed(zone, building)).get(step.name, set())
-    return sorted(day for day in found if TableDay(step.name, day) not in published)
+    needed = earlier_days(steps, tables, days, published, _landed_days(zone, building)).get(step.name, set())
+    return sorted(day for day in needed if TableDay(step.name, day) not in published)
 
 
-def _landed(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
+def _landed_days(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
     today = datetime.now(UTC).date()
     return {
         step.name: {day for day, paths in zone.paths(step.source.name).items() if paths and day < today}
@@ -68,9 +68,9 @@ def _reads(step: Step) -> Iterable[Reads]:
 
 def later_days_text(table: str, readers: Mapping[str, int]) -> str:
     """What a person reads before a range of ``table`` is launched; ``readers`` are the days by step, at least one."""
-    named = " and ".join(f"`{name}`" for name in readers)
+    names = " and ".join(f"`{name}`" for name in readers)
     return (
-        f"Days up to {max(readers.values())} days later use these rows as well: {named} "
+        f"Days up to {max(readers.values())} days later use these rows as well: {names} "
         f"look{'s' if len(readers) == 1 else ''} back. A backfill of a range does not include those days. The sensor "
         f"`repairs` builds the ones that are stale within a minute or two of its end. To build them at once: "
         f"`backfill run {table} --downstream --days A..B`."
@@ -91,15 +91,15 @@ def later_days_metadata(
     reads = {read.table for step in readers for version in step.versions for read in version.reads}
     observed = observe(storage, sorted(tables | reads))
     stale = stale_later_days(readers, observed, changed, built_too)
-    told: dict[TableDay, str] = {}
+    texts: dict[TableDay, str] = {}
     for step in (step for step in readers if step.name in stale):
         for table, days in changed.items():
             for day in sorted(days):
-                found = reading_as_published(step, {table: [day]}, observed) & set(stale[step.name])
-                if found:
+                stale_days = reading_as_published(step, {table: [day]}, observed) & set(stale[step.name])
+                if stale_days:
                     key = TableDay(table, day)
-                    told[key] = f"{told.get(key, '')} {_stale_text(step.name, found)}".strip()
-    return told
+                    texts[key] = f"{texts.get(key, '')} {_stale_text(step.name, stale_days)}".strip()
+    return texts
 
 
 def _stale_text(step: str, days: Collection[date]) -> str:

@@ -30,8 +30,8 @@ def maintenance_asset(context: dg.AssetExecutionContext, backfill: Backfill) -> 
     """Plans and carries out in one run, so that the plan is seconds old."""
     try:
         require_own_lakehouse(context.instance, backfill.storage)
-        found = backfill.maintenance()
-        done = found.carry_out(found.plan(), context.log.info)
+        maintenance = backfill.maintenance()
+        done = maintenance.carry_out(maintenance.plan(), context.log.info)
     except BackfillError as error:
         raise plain_failure(error) from None
     reclaimed = sum(each.task.bytes for each in done)
@@ -53,8 +53,8 @@ def maintenance_schedule(
     job: "UnresolvedAssetJobDefinition", cron: str = _THREE_IN_THE_MORNING
 ) -> dg.ScheduleDefinition:
     """On from the start: it deletes only what nothing needs, and a full disk would stop every run."""
-    told = "Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs."
-    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, told)
+    description = "Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs."
+    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, description)
 
 
 _COLUMNS = {

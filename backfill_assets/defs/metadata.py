@@ -55,16 +55,16 @@ def _cost(day: BuiltDay) -> dict[str, dg.MetadataValue]:
 
 def _accounting(day: BuiltDay, quarantined: int | None) -> dict[str, dg.MetadataValue]:
     """Rows received, quarantined, deduplicated and superseded on the way to the day's own rows."""
-    found = {
-        "received": _counted(day, "raw_", "received"),
-        "quarantined": quarantined if quarantined is not None else _counted(day, "quarantine_", "rows"),
-        "deduplicated": _counted(day, "bronze_", "deduplicated"),
-        "superseded": _counted(day, "bronze_", "superseded"),
+    counts = {
+        "received": _metric_of(day, "raw_", "received"),
+        "quarantined": quarantined if quarantined is not None else _metric_of(day, "quarantine_", "rows"),
+        "deduplicated": _metric_of(day, "bronze_", "deduplicated"),
+        "superseded": _metric_of(day, "bronze_", "superseded"),
     }
-    return {name: dg.MetadataValue.int(int(count)) for name, count in found.items() if count is not None}
+    return {name: dg.MetadataValue.int(int(count)) for name, count in counts.items() if count is not None}
 
 
-def _counted(day: BuiltDay, tables: str, metric: str) -> Metric:
+def _metric_of(day: BuiltDay, tables: str, metric: str) -> Metric:
     """A metric of what the day was built from, recorded as ``from.<table>.<metric>``; else the day's own."""
     for name, value in day.metrics.items():
         if name.startswith(f"from.{tables}") and name.endswith(f".{metric}"):
@@ -82,8 +82,8 @@ def gates_summary(day: BuiltDay) -> str:
     if day.reused and not day.rules:
         return f"unchanged since they passed for publication {day.publication}"
     warnings = sum(not rule.passed and not rule.holds_back for rule in day.rules)
-    told = f", {warnings} warning(s)" if warnings else ""
-    return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed{told}"
+    suffix = f", {warnings} warning(s)" if warnings else ""
+    return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed{suffix}"
 
 
 def quality_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:

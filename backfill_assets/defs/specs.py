@@ -93,11 +93,11 @@ def _days_read(reads: Reads, cadence: Cadence) -> str:
 
 
 def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str, later: Mapping[str, int]) -> dg.AssetSpec:
-    told = {LATER_DAYS: dg.MetadataValue.md(later_days_text(table.name, later))} if later else {}
+    notes = {LATER_DAYS: dg.MetadataValue.md(later_days_text(table.name, later))} if later else {}
     return dg.AssetSpec(
         key=table.name,
         deps=_deps(step),
-        description="\n\n".join([asset_description(table, step), *(text.value or "" for text in told.values())]),
+        description="\n\n".join([asset_description(table, step), *(text.value or "" for text in notes.values())]),
         group_name=_GROUPS[table.layer],
         owners=list(dataset.owners),
         kinds={"spark", "delta"},
@@ -109,7 +109,7 @@ def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str, later: M
             # `tag:"daily"="sales"` in the UI: tables that have the same days, which one range fits.
             step.cadence.value: chain,
         },
-        metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table), **told},
+        metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table), **notes},
     )
 
 
@@ -140,7 +140,7 @@ def _watchdog_description(table: Table) -> str:
 
 def _gates_of_all(table: Table) -> list[tuple[str, str, str]]:
     """The gates that a table has without declaring them."""
-    found: list[tuple[str, str, str]] = [("contract_holds", "validity", "Every row fulfils the contract.")]
+    gates: list[tuple[str, str, str]] = [("contract_holds", "validity", "Every row fulfils the contract.")]
     if table.key:
-        found.append(("key_is_unique", "uniqueness", f"No two rows have the same {', '.join(table.key)}."))
-    return found
+        gates.append(("key_is_unique", "uniqueness", f"No two rows have the same {', '.join(table.key)}."))
+    return gates

@@ -25,12 +25,12 @@ def landed_days(
 ) -> dict[date, LandedDay]:
     """Those of ``days`` that have a folder of ``source``; ``table`` is the raw table that takes them in."""
     listed, taken = zone.paths(source), files_taken_in(storage, source, table)
-    found = {}
+    landed = {}
     for day in listed.keys() & set(days):
         files = listed[day]
         waiting = tuple(path for path in files if path not in taken)
-        found[day] = LandedDay(files, waiting, sum((zone.root / path).stat().st_size for path in waiting))
-    return found
+        landed[day] = LandedDay(files, waiting, sum((zone.root / path).stat().st_size for path in waiting))
+    return landed
 
 
 def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:

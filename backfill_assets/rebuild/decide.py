@@ -73,8 +73,8 @@ def rolled_back(
     ``rollbacks`` reads the log, so it is called only when it matters.
     """
     last = {key: states[key].publication for key in days if key in states}
-    found = rollbacks() if last else Rollbacks()
-    by = {key: found.of(key.table, key.day, publication) for key, publication in last.items()}
+    known = rollbacks() if last else Rollbacks()
+    by = {key: known.of(key.table, key.day, publication) for key, publication in last.items()}
     return {key: rollback for key, rollback in by.items() if rollback}
 
 
@@ -82,10 +82,10 @@ def read_days(step: Step, version: Version, days: Sequence[date]) -> dict[str, l
     """The days of every input table that building ``days`` reads, sorted."""
     needed: dict[str, set[date]] = {}
     for read in version.reads:
-        found = needed.setdefault(read.table, set())
+        dates = needed.setdefault(read.table, set())
         for day in days:
-            found.update(read.days(step.cadence.period(day)))
-    return {table: sorted(found) for table, found in needed.items()}
+            dates.update(read.days(step.cadence.period(day)))
+    return {table: sorted(dates) for table, dates in needed.items()}
 
 
 def days_reading(step: Step, version: Version, days: Sequence[date], moved: Mapping[str, frozenset[date]]) -> set[date]:
@@ -110,7 +110,7 @@ def without_inputs(
     first: dict[str, date] = {}
     for table, published_day in published:
         first[table] = min(published_day, first.get(table, published_day))
-    found: dict[date, list[str]] = {}
+    missing: dict[date, list[str]] = {}
     for day in days:
         period = step.cadence.period(day)
         for read in version.reads:
@@ -119,8 +119,8 @@ def without_inputs(
                 continue
             needed = [d for d in absent if not (d < day and d < first.get(read.table, date.min))]
             if needed:
-                found.setdefault(day, []).extend(f"{read.table} {input_day}" for input_day in needed)
-    return found
+                missing.setdefault(day, []).extend(f"{read.table} {input_day}" for input_day in needed)
+    return missing
 
 
 @dataclass(frozen=True)
@@ -180,18 +180,18 @@ def versions_as_published(step: Step, days: Sequence[date], states: Mapping[Tabl
 
     Raises :class:`InvalidRequest` for days whose version is not declared any more.
     """
-    found = {day: published_version(step, day, states) or step.current for day in days}
+    version_of = {day: published_version(step, day, states) or step.current for day in days}
     declared = {version.name for version in step.versions}
-    gone = sorted(day for day, version in found.items() if version not in declared)
+    gone = sorted(day for day, version in version_of.items() if version not in declared)
     if gone:
-        version = found[gone[0]]
+        version = version_of[gone[0]]
         raise InvalidRequest(
             f"{step.name} {gone[0]} was published with {version}, which is not declared any more"
             f" ({len(gone)} day(s) in all).",
             hint=f"Declare {version} again, or build the days with {step.current} if that is to count: "
             f"backfill run {step.name} --downstream --days {gone[0]}..{gone[-1]}",
         )
-    return found
+    return version_of
 
 
 def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:

@@ -52,23 +52,23 @@ def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> l
     filled = quarantined_days(lake, rejects, days)
     if not filled:
         return []
-    pin = _pinned(lake, rejects, filled)
+    pin = _pin_inputs(lake, rejects, filled)
     counted = _verdicts(lake, rejects, pin, filled).collect()
-    found = [
+    judged_rows = [
         Judged(rejects.table, row["day"], row["reason"] or None, int(row["freed"]), int(row["still_bad"]))
         for row in counted
     ]
-    return sorted(found, key=lambda judged: (judged.day, judged.reason or ""))
+    return sorted(judged_rows, key=lambda judged: (judged.day, judged.reason or ""))
 
 
 def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[date]:
     """The days that have quarantined rows, from the log alone."""
-    found = (
+    held = (
         day
         for (table, day), state in lake.states(rejects.step).items()
         if table == rejects.table and state.content is not None and state.content.rows
     )
-    return sorted(day for day in found if days is None or day in days)
+    return sorted(day for day in held if days is None or day in days)
 
 
 def published_days(lake: Lake, step: Step) -> list[date]:
@@ -83,16 +83,16 @@ def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Sequ
     ``freed`` is by bronze step; ``published`` has the days (the first days of periods) of every step.
     """
     moved: dict[str, frozenset[date]] = {}
-    found: dict[str, list[date]] = {}
+    days_of: dict[str, list[date]] = {}
     for step in registry.steps():
         days = set(freed.get(step.name, ()))
         if step.source is None:
             for version in step.versions:
                 days |= decide.days_reading(step, version, published.get(step.name, ()), moved)
         if days:
-            found[step.name] = sorted(days)
+            days_of[step.name] = sorted(days)
             moved |= {table.name: frozenset(days) for table in step.tables}
-    return found
+    return days_of
 
 
 def rebuild(
@@ -111,7 +111,7 @@ def rebuild(
         yield step, builder.build(step, days, run=run, version=version, force=name in freed, progress=progress)
 
 
-def _pinned(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
+def _pin_inputs(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
     reads = decide.read_days(rejects.step, rejects.step.version(), days)
     return lake.publisher.pin(writes={}, reads={**reads, rejects.table: list(days)})
 
@@ -137,8 +137,8 @@ def _read(lake: Lake, pin: Pin, table: str) -> DataFrame:
 
 def _general(reason: Column) -> Column:
     """:func:`backfill_assets.landing.quarantine.general` as a column."""
-    found = F.lit(None).cast("string")
+    shortened = F.lit(None).cast("string")
     for pattern, replacement in reversed(GENERAL_FORMS):
         to = replacement.replace("\\", "$")
-        found = F.when(reason.rlike(pattern), F.regexp_replace(reason, pattern, to)).otherwise(found)
-    return F.coalesce(found, reason)
+        shortened = F.when(reason.rlike(pattern), F.regexp_replace(reason, pattern, to)).otherwise(shortened)
+    return F.coalesce(shortened, reason)

@@ -16,7 +16,7 @@ from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
+from backfill_assets.defs.sensors.partition_statuses import report_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.plans import is_plan_id
@@ -54,10 +54,10 @@ def launch_assets(tables: Mapping[str, Partitions], pool: str | None = None) -> 
 
     Putting back may stage days again, with Spark: it is in ``pool``.
     """
-    return [_planned(), _rolled_back(tables, pool)]
+    return [_planned_asset(), _rolled_back_asset(tables, pool)]
 
 
-def _planned() -> dg.AssetsDefinition:
+def _planned_asset() -> dg.AssetsDefinition:
     @dg.asset(
         key=PLANNED,
         group_name=GROUP,
@@ -69,17 +69,17 @@ def _planned() -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         require_own_lakehouse(context.instance, backfill.storage)
         try:
-            found, moved, now = _plan(config, backfill)
+            plan, drift, now = _plan(config, backfill)
             if config.start:
-                _start(found, config, context, backfill)
+                _start(plan, config, context, backfill)
         except BackfillError as error:
             raise plain_failure(error) from None
         return dg.MaterializeResult(
             metadata={
-                "plan": found.id,
-                "in a sentence": headline(found),
-                "in full": dg.MetadataValue.md(markdown(found, now, moved)),
-                "campaign": campaign_of(found.id) if config.start else "not started",
+                "plan": plan.id,
+                "in a sentence": headline(plan),
+                "in full": dg.MetadataValue.md(markdown(plan, now, drift)),
+                "campaign": campaign_of(plan.id) if config.start else "not started",
             }
         )
 
@@ -101,18 +101,18 @@ def _plan(config: PlanConfig, backfill: Backfill) -> tuple[Plan, PlanDrift | Non
         scope=config.scope,
         force=config.force,
     )
-    found, now = plan_and_keep(backfill.settings, asked, config.expect)
-    return found, None, now
+    plan, now = plan_and_keep(backfill.settings, asked, config.expect)
+    return plan, None, now
 
 
-def _start(found: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill) -> None:
-    at = backfill.campaign(campaign_of(found.id), context.run, context.log.info)
-    require_carried_out(backfill.settings, found, started=at.state.started)
+def _start(plan: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill) -> None:
+    at = backfill.campaign(campaign_of(plan.id), context.run, context.log.info)
+    require_carried_out(backfill.settings, plan, started=at.state.started)
     shares, limits = Shares.parse(config.waves), Limits.parse(config.limits)
     at.start(Options(shares, limits, daemon=True, roll_back_if_wrong=config.roll_back_if_wrong))
 
 
-def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.AssetsDefinition:
+def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg.AssetsDefinition:
     @dg.asset(
         key=ROLLED_BACK,
         deps=[step_key(CampaignStep.CUT_OVER)],
@@ -130,7 +130,7 @@ def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.Asset
             raise plain_failure(error) from None
         log = backfill.publications()
         if log is not None:
-            tell_of_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
+            report_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
         return dg.MaterializeResult(
             metadata={
                 "publication": done.published.publication,

@@ -39,12 +39,12 @@ def shadow_key(table: str) -> dg.AssetKey:
 def shadow_assets(steps: Sequence[Step], chain: Chain, pool: str | None = None) -> list[dg.AssetsDefinition]:
     """For each cadence of a chain one definition with a copy of every table that is rebuilt: raw is never staged."""
     rebuilt = [step for step in steps if step.source is None]
-    found = []
+    definitions = []
     for cadence in Cadence:
         of_cadence = [step for step in rebuilt if step.cadence is cadence]
         if of_cadence:
-            found.append(_shadow_of(cadence, of_cadence, rebuilt, chain, pool))
-    return found
+            definitions.append(_shadow_of(cadence, of_cadence, rebuilt, chain, pool))
+    return definitions
 
 
 def _shadow_of(
@@ -62,10 +62,10 @@ def _shadow_of(
     )
     def stage_days(context: dg.AssetExecutionContext, backfill: Backfill) -> Iterator[dg.AssetMaterialization]:
         try:
-            done = _staged(context, cadence, backfill)
+            done = _stage_wave(context, cadence, backfill)
         except BackfillError as error:
             raise plain_failure(error) from None
-        yield from _told(context, done)
+        yield from _report_days(context, done)
 
     return stage_days
 
@@ -88,7 +88,7 @@ def _spec(table: str, step: Step, cadences: Mapping[str, Cadence]) -> dg.AssetSp
     )
 
 
-def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: Backfill) -> list[ShadowedStep]:
+def _stage_wave(context: dg.AssetExecutionContext, cadence: Cadence, backfill: Backfill) -> list[ShadowedStep]:
     tags = context.run.tags
     if TIMELINE_TAG not in tags or not tags.get(WAVE_TAG, "").isdigit():
         raise InvalidRequest(
@@ -96,12 +96,12 @@ def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: Backf
             hint="A campaign launches these backfills: backfill run PLAN --daemon.",
         )
     at = backfill.campaign(tags[TIMELINE_TAG], context.run, context.log.info)
-    found = backfill.resume(lambda: at.stage_wave(int(tags[WAVE_TAG]), _BEFORE[cadence]), context.log.warning)
+    staged = backfill.resume(lambda: at.stage_wave(int(tags[WAVE_TAG]), _BEFORE[cadence]), context.log.warning)
     at.record_staged(int(tags[WAVE_TAG]))
-    return found
+    return staged
 
 
-def _told(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]) -> Iterator[dg.AssetMaterialization]:
+def _report_days(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]) -> Iterator[dg.AssetMaterialization]:
     """A materialization for each day that is staged or needs no staging; then a failure that names the others."""
     selected = {key.path[-1] for key in context.selected_asset_keys}
     days = {parse_day(key) for key in context.partition_keys}
@@ -112,13 +112,13 @@ def _told(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]) -> It
     held = [each for step in done for each in step.held_back if each.table in selected and each.day in days]
     if held:
         raise dg.Failure(
-            description="\n".join([f"{len(held)} day(s) are held back:", *held_back_lines(held[:_MOST_TOLD])]),
+            description="\n".join([f"{len(held)} day(s) are held back:", *held_back_lines(held[:_MOST_NAMED])]),
             metadata={"held_back": dg.MetadataValue.json([f"{each.table} {each.day}" for each in held])},
             allow_retries=False,
         )
 
 
-_MOST_TOLD = 20
+_MOST_NAMED = 20
 
 
 def _materialization(table: str, day: date, step: ShadowedStep) -> dg.AssetMaterialization:

@@ -43,7 +43,7 @@ def _launch_and_follow(asked: argparse.Namespace) -> int:
     with dg.DagsterInstance.get() as instance:
         backfill_id = launch_backfill(instance, graph, dict.fromkeys(tables, days), title=asked.title, tags=tags)
         if asked.no_watch:
-            _tell({"backfill_id": backfill_id})
+            _print_json({"backfill_id": backfill_id})
             return 0
         return _follow(instance, backfill_id)
 
@@ -63,11 +63,11 @@ def _cancel(backfill_id: str) -> int:
 def _follow(instance: dg.DagsterInstance, backfill_id: str) -> int:
     last: BackfillProgress | None = None
     for last in watch(instance, backfill_id):
-        _tell(asdict(last))
+        _print_json(asdict(last))
     return 0 if last and last.succeeded else 1
 
 
-def _tell(fact: Mapping[str, object]) -> None:
+def _print_json(fact: Mapping[str, object]) -> None:
     print(json.dumps(fact), flush=True)  # noqa: T201
 
 

@@ -43,19 +43,21 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
     def landed_files(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         require_own_lakehouse(context.instance, backfill.storage)
         seen = json.loads(context.cursor or "{}")
-        found = [
-            [_landed(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
+        landed_chains = [
+            [_landed_state(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
             for chain in chains(datasets)
         ]
-        due = arrivals_due(found, busy_tables(context.instance, partitions), _launched(context.instance))
-        told = _launch(context, due)
-        for line in told:
+        due = arrivals_due(
+            landed_chains, busy_tables(context.instance, partitions), _earlier_launches(context.instance)
+        )
+        lines = _launch(context, due)
+        for line in lines:
             context.log.info(line)
         for path in _strays(LandingZone(backfill.settings.landing), datasets):
             context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
-        listings = {landed.dataset.name: _listing(landed.files) for chain in found for landed in chain}
+        listings = {landed.dataset.name: _listing(landed.files) for chain in landed_chains for landed in chain}
         return dg.SensorResult(
-            skip_reason="\n".join(told) or "Everything that landed is ingested, or its schedule will ingest it.",
+            skip_reason="\n".join(lines) or "Everything that landed is ingested, or its schedule will ingest it.",
             cursor=json.dumps(listings),
         )
 
@@ -77,7 +79,7 @@ def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
     ]
 
 
-def _landed(
+def _landed_state(
     instance: dg.DagsterInstance,
     backfill: Backfill,
     dataset: Dataset,
@@ -114,5 +116,5 @@ def _listing(files: Mapping[date, Sequence[str]]) -> str:
     return hashlib.sha256(json.dumps({str(day): list(paths) for day, paths in files.items()}).encode()).hexdigest()[:20]
 
 
-def _launched(instance: dg.DagsterInstance) -> set[str]:
+def _earlier_launches(instance: dg.DagsterInstance) -> set[str]:
     return {each.backfill_id for each in instance.get_backfills() if each.tags.get(SENSOR_NAME_TAG) == SENSOR}

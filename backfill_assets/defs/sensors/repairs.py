@@ -58,10 +58,10 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
         decision = decide(context.instance, backfill.storage, steps, partitions)
         for repair in decision.launch:
             launch(context.instance, asset_graph(context), repair)
-        told = list(_in_words(decision))
-        for line in told:
+        lines = list(_in_words(decision))
+        for line in lines:
             context.log.info(line)
-        return dg.SkipReason("\n".join(told) or "Nothing to repair.")
+        return dg.SkipReason("\n".join(lines) or "Nothing to repair.")
 
     return repairs
 
@@ -133,8 +133,8 @@ def _earlier(instance: dg.DagsterInstance) -> Iterator[tuple[str, date, str, str
     """Table, day, reason and evidence of every earlier repair, in success or failure."""
     newest = instance.get_backfills(limit=_NEWEST)
     for backfill in (each for each in newest if each.tags.get(REPAIR_TAG) == each.backfill_id):
-        for found in _TROUBLE.finditer(backfill.description or ""):
-            yield found["table"], date.fromisoformat(found["day"]), found["reason"], found["evidence"]
+        for trouble in _TROUBLE.finditer(backfill.description or ""):
+            yield trouble["table"], date.fromisoformat(trouble["day"]), trouble["reason"], trouble["evidence"]
 
 
 def _failed_watches(
@@ -158,8 +158,8 @@ def _newest_verdict(instance: dg.DagsterInstance, table: str, day: date) -> list
     event = record.event.dagster_event if record.event else None
     if event is None or event.asset_check_evaluation_data.passed:
         return []
-    told = {name: str(value.value) for name, value in event.asset_check_evaluation_data.metadata.items()}
-    return [FailedWatch(table, day, told.get(PUBLICATION, ""), told.get(PHYSICAL, ""))]
+    values = {name: str(value.value) for name, value in event.asset_check_evaluation_data.metadata.items()}
+    return [FailedWatch(table, day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""))]
 
 
 def _failed_gates(instance: dg.DagsterInstance, tables: Iterable[str]) -> set[TableDay]:
