@@ -1,4 +1,4 @@
-"""Shared Spark sessions, and the tier of every test: read from the fixtures it uses and the folder it stands in."""
+"""Shared Spark sessions, and the tier of every test: read from the fixtures it uses and the folder it is in."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _uses_connect(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The defaults over an empty home, whatever the developer's environment says."""
+    """The defaults over an empty home, independent of the developer's environment."""
     return Settings.at(tmp_path_factory.mktemp("home"))
 
 

@@ -45,7 +45,7 @@ def _lines(pins: Mapping[str, str], names: Set[str]) -> str:
     return "\n".join(f'  "{name}": "{pins[name]}",' for name in sorted(names))
 
 
-def test_a_new_version_is_told_apart_from_one_that_changed() -> None:
+def test_a_new_version_is_distinguished_from_one_that_changed() -> None:
     """The first is what everybody sees who adds a dataset; the second is what the pins are for."""
     pins = {"a@v1": "1", "b@v1": "2"}
     assert differences(pins, pins) == ""

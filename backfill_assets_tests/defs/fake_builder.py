@@ -20,7 +20,7 @@ from backfill_assets.upkeep.watch import Watch
 
 @dataclass
 class FakeBuilder(Builder):
-    """Publishes every requested day with as many rows as the day of the month, unless told that it fails."""
+    """Publishes every requested day with as many rows as the day of the month, unless it is to fail."""
 
     failing: Mapping[str, Sequence[date]] = field(default_factory=dict)
     late: Mapping[str, tuple[date, ...]] = field(default_factory=dict)

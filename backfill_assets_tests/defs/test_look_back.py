@@ -139,7 +139,7 @@ def test_a_run_says_which_later_days_it_leaves_stale(
 def test_a_reused_day_has_made_nothing_stale(
     defs: dg.Definitions, lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """What is stale then, was stale before: the run that changed it has told it."""
+    """What is stale then, was stale before: the run that changed it has reported it."""
     run_day(defs, dagster_instance, RATES)
     publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
     assert stale_text(run_day(defs, dagster_instance, RATES), RATES) == ""

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.story
 
 @dataclass
 class Server:
-    """Stands in for Spark: notes what is opened, interrupted and closed, by session id."""
+    """Takes the place of Spark: notes what is opened, interrupted and closed, by session id."""
 
     calls: list[tuple[str, str | None]] = field(default_factory=list)
 

@@ -60,7 +60,7 @@ def test_fewer_runs_with_a_jvm_of_their_own_work_at_once(instance: dg.DagsterIns
     assert len(_next(instance)) == MOST_EMBEDDED
 
 
-def test_whatever_may_start_a_jvm_is_in_the_pool() -> None:
+def test_everything_that_may_start_a_jvm_is_in_the_pool() -> None:
     """Campaigns fan out too: what is left out needs the logs alone."""
     with disable_dagster_warnings():
         assets = [asset for asset in _location(EMBEDDED_SPARK).assets or () if isinstance(asset, dg.AssetsDefinition)]

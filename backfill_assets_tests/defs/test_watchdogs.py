@@ -79,7 +79,7 @@ def _checks(instance: dg.DagsterInstance, table: str) -> dict[str, AssetCheckExe
 def test_each_published_day_asked_for_is_judged_by_itself(
     watching: dg.Definitions, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """The launchpad takes ranges and tables; a day that is missing is nobody's failure."""
+    """The launchpad takes ranges and tables; a day that is missing is no failure."""
     result = _run(watching, dagster_instance, days="2017-03-02..2017-03-04, 2017-03-01", tables=["raw_sales"])
     assert _checks(dagster_instance, "raw_sales") == {
         "2017-03-01": SUCCEEDED,
@@ -102,7 +102,7 @@ def test_building_tables_does_not_read_them_again(
     assert _checks(dagster_instance, "raw_sales") == {"2017-03-01": AssetCheckExecutionRecordStatus.PLANNED}
 
 
-def test_a_typo_is_told_with_the_tables_there_are(
+def test_a_typo_is_reported_with_the_tables_there_are(
     watching: dg.Definitions, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Nothing is looked at, instead of nothing being found."""
@@ -133,7 +133,7 @@ def test_the_schedule_runs_every_night_from_the_start(
     lakehouse: SmallLakehouse,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever wants another hour sets a variable; before anything was published nothing runs."""
+    """For another hour there is a variable; before anything was published nothing runs."""
     schedule = location.resolve_schedule_def(SCHEDULE)
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
     assert schedule.cron_schedule == "0 4 * * *"

@@ -103,7 +103,7 @@ def _published_by(publication: str, day: date) -> DayState:
 
 
 def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again() -> None:
-    """By the publication that they are of: one that somebody built again since is a day like any other."""
+    """By the publication that they are of: one that was built again since is a day like any other."""
     back, kept, again = list(DAYS)[:3]
     statuses = {"fact_daily_revenue": {back: DayStatus.MISSING, kept: DayStatus.FRESH, again: DayStatus.INPUT_CHANGED}}
     plan = planned(STEPS, ["fact_daily_revenue"], [back, kept, again], statuses)
@@ -115,7 +115,7 @@ def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again()
 
 
 def test_the_log_is_not_asked_for_rollbacks_of_what_was_never_published() -> None:
-    """A first run has nothing that anybody could have put back."""
+    """A first run has nothing that could have been put back."""
 
     def nobody_asks() -> Rollbacks:
         raise AssertionError

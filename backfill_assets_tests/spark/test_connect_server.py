@@ -33,7 +33,7 @@ time.sleep(600)
 
 @pytest.mark.spark
 def test_a_server_ends_with_a_starter_that_was_killed(tmp_path: Path, settings: Settings) -> None:
-    """Kill -9 runs no handler and no ``finally``: only the closed pipe tells."""
+    """Kill -9 runs no handler and no ``finally``: only the closed pipe shows it."""
     command = [sys.executable, "-c", _STARTER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=settings.spark_conf.parent) as starter:
         assert starter.stdout is not None
@@ -47,7 +47,7 @@ def test_a_server_ends_with_a_starter_that_was_killed(tmp_path: Path, settings: 
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc tells who started whom")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc shows who started whom")
 def test_nothing_is_left_of_a_server_that_was_killed(tmp_path: Path, settings: Settings) -> None:
     """Its JVM has started Python, which only waits for its end; a shell waits for the end of the starter."""
     with connect_server(Settings.at(tmp_path), options=SMALL_SPARK) as server:

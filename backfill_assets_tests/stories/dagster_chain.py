@@ -42,7 +42,7 @@ def workshop_resources(workshop: Workshop) -> dict[str, Any]:
 
 
 class DagsterChain:
-    """Runs days of the whole chain, and tells what Dagster and the publication log say about them."""
+    """Runs days of the whole chain, and shows what Dagster and the publication log say about them."""
 
     def __init__(self, workshop: Workshop, instance: dg.DagsterInstance) -> None:
         self.workshop = workshop

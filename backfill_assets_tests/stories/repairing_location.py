@@ -1,7 +1,7 @@
 """A code location over a small real lakehouse, without a JVM, whose sensor ``repairs`` can be made to stand still.
 
 Everything but the computing is real: the protocol, Dagster's daemon, its backfills and the sensors. A file ``halt``
-in the home names the moment in the tick at which it waits for its end; ``halted`` then tells that it is there.
+in the home names the moment in the tick at which it waits for its end; ``halted`` then shows that it is there.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.

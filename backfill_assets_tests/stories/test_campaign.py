@@ -73,9 +73,9 @@ def done(daemon: DagsterDaemon, step: CampaignStep, name: str) -> bool:
 def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     wrong: Workshop, daemon: DagsterDaemon, tmp_path: Path
 ) -> None:
-    """Every step is a materialized partition; main's days become materialized at the cut-over; one notice is told."""
+    """Every step is a materialized partition; main's days become materialized at the cut-over; one notice is sent."""
     old, publisher = checksums(wrong), wrong.builder.lake.publisher
-    announce(publisher.storage, "left-over", Notice(title="somebody died before it was sent"))
+    announce(publisher.storage, "left-over", Notice(title="its sender died before it was sent"))
     asked = {"target": FACT, "days": str(DAYS), "version": "v2", "expect": ["rows unchanged"]}
     plan = daemon.clicked(PLANNED, config={**asked, "start": True, "waves": str(WAVES)})
     at = campaign(wrong, plan_as_kept(wrong.settings, plan["plan"]))
@@ -83,7 +83,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 
     assert daemon.until_it_waits() == f"{at.campaign}: it waits for approval"
 
-    assert checksums(wrong) == old, "nobody sees anything of it yet"
+    assert checksums(wrong) == old, "readers see nothing of it yet"
     assert "left-over" in delivered_keys(publisher)
     assert open_plan_ids(wrong.builder.lake.storage) == [at.plan.id]
     titles = [backfill.title for backfill in daemon.instance.get_backfills()]
@@ -129,7 +129,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 
 
 def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> None:
-    """What the plan expects is judged after each wave, and what was seen is kept for whoever looks."""
+    """What the plan expects is judged after each wave, and what was seen is kept for people who look."""
     old, asked = checksums(wrong), PlanRequest(target=FACT, days=str(DAYS), version="v2")
     plan = make_plan(asked, observe_context(wrong.settings, FACT, DAYS), (Expectation.parse("everything unchanged"),))
     keep_plan(wrong.builder.lake.storage, plan.id, plan.to_json())

@@ -1,4 +1,4 @@
-"""The demo as a person sees it: progress, failures with what to do next, and nothing left running whatever ends it."""
+"""The demo as a person sees it: progress, failures with what to do next, and nothing left running however it ends."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def demo(tmp_path: Path) -> Demo:
 
 
 def _assert_gone(pid_file: Path) -> None:
-    """Nobody reaps the orphans of a container, so a zombie counts as gone."""
+    """A container reaps no orphans, so a zombie counts as gone."""
     stat = Path("/proc") / pid_file.read_text() / "stat"
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def _grandchild(pid_file: Path) -> str:
-    """A daemon that starts a process which outlives it unless it is told to end as well."""
+    """A daemon that starts a process which outlives it unless it is ended as well."""
     return f"""
         import subprocess, sys, time
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -121,7 +121,7 @@ def test_a_failed_backfill_says_why_and_what_to_do(demo: Demo) -> None:
 
 
 def test_a_backfill_that_cannot_be_launched_says_why(demo: Demo) -> None:
-    """Whatever the launcher wrote before it gave up."""
+    """Everything the launcher wrote before it gave up."""
     with pytest.raises(DemoFailed, match="could not be launched: raw_sales has no partition"):
         backfilled(DAYS, demo(end="sys.exit('raw_sales has no partition 2030-01-01')"), STEPS, Phases())
 
@@ -159,7 +159,7 @@ with demo._stopped_by_signals():
 @pytest.mark.story
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
 def test_an_interrupted_demo_leaves_nothing_running(demo: Demo, tmp_path: Path, ending: signal.Signals) -> None:
-    """The daemon and all it started are gone, and no later daemon takes up what nobody waits for."""
+    """The daemon and all it started are gone, and no later daemon takes up what is not waited for."""
     pid_file = tmp_path / "pid"
     processes = demo(told(), end="time.sleep(60)", daemon=_grandchild(pid_file))
     arguments = json.dumps([processes.launcher, processes.daemon, str(tmp_path)])

@@ -1,4 +1,4 @@
-"""A Dagster instance that is told of two lakehouses would lie about both."""
+"""A Dagster instance over two lakehouses would be wrong about both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_first_lakehouse_is_remembered_and_another_refused(
 def test_a_lakehouse_that_was_moved_is_followed(
     first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """Nobody reads the old place any more; its history is that of the new one."""
+    """The old place is not read any more; its history is that of the new one."""
     require_own_lakehouse(dagster_instance, first)
     moved = Storage(str(tmp_path / "moved"))
     shutil.move(first.root, moved.root)

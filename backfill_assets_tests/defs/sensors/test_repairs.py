@@ -1,4 +1,4 @@
-"""The sensor ``repairs`` on a real instance: one native backfill, launched once, whatever dies in between."""
+"""The sensor ``repairs`` on a real instance: one native backfill, launched once, even if a process dies in between."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Callable, Iterator
@@ -229,7 +229,7 @@ def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_rollback_that_was_undone_holds_no_repair_back(world: World, compacted: bool) -> None:
-    """What stands is the publication again, which nobody has taken away."""
+    """What is there is the publication again, which was not taken away."""
     publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
     roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo")
     roll_back(world.lakehouse.publisher, "undo", id="redo")
@@ -250,7 +250,7 @@ def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:
 
 
 def test_raw_is_right_again_once_the_published_files_are_restored(world: World) -> None:
-    """What the runbook tells a person to do; then late rows can arrive on that very day as before."""
+    """What the runbook asks a person to do; then late rows can arrive on that very day as before."""
     before = world.lakehouse.newest("raw_sales").version()
     world.lakehouse.write_past_the_protocol("raw_sales", DAY, [7])
     assert "For a person" in world.tick()
@@ -301,6 +301,6 @@ def test_two_repairs_of_other_days_go_on_side_by_side(world: World) -> None:
 
 
 def test_the_sensor_is_on() -> None:
-    """Nobody has to turn it on."""
+    """It is not turned on by hand."""
     sensor = repair_sensor([SMALL], table_partitions([SMALL]))
     assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)
