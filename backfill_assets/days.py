@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from backfill_assets.errors import InvalidRequest
@@ -15,18 +16,22 @@ from backfill_assets.errors import InvalidRequest
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def is_day(text: str) -> bool:
-    """Whether ``text`` is a day written as ``YYYY-MM-DD``."""
+@lru_cache(maxsize=65_536)
+def day_or_none(text: str) -> date | None:
+    """The day that ``text`` writes as ``YYYY-MM-DD``; None for any other text.
+
+    Logs name the same days in many tables: a day that is parsed once is one object, which also keeps its hash.
+    """
     try:
-        return bool(_DAY.fullmatch(text) and date.fromisoformat(text))
+        return date.fromisoformat(text) if _DAY.fullmatch(text) else None
     except ValueError:
-        return False
+        return None
 
 
 def parse_day(text: str) -> date:
     """Parse ``YYYY-MM-DD``; anything else, also a day that does not exist, raises :class:`InvalidRequest`."""
-    if is_day(text):
-        return date.fromisoformat(text)
+    if (day := day_or_none(text)) is not None:
+        return day
     raise InvalidRequest(f"{text!r} is not a day.", hint="Write days as YYYY-MM-DD, for example 2017-03-01.")
 
 

@@ -116,9 +116,9 @@ def percent(share: Decimal) -> str:
     return text if any(digit in "123456789" for digit in text) else f"under 0.{'0' * (_MOST_DIGITS - 1)}1 %"
 
 
-def amount(value: Decimal) -> str:
-    """A number with a comma between thousands, and all of its digits."""
-    return f"{value:,}"
+def amount(value: Decimal | None) -> str:
+    """A number with a comma between thousands, and all of its digits; ``unknown`` for None."""
+    return UNKNOWN if value is None else f"{value:,}"
 
 
 def column_label(column: str) -> str:

@@ -29,7 +29,7 @@ from backfill_assets.lakehouse.rows import stage, staged_rows
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.contract_columns import as_declared, struct_type
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.shadow import ShadowStep
+from backfill_assets.rebuild.shadow import ShadowStep, days_staged_in
 from backfill_assets.rebuild.stage import StagedTableDay, content_of, measured_days, record_verdicts
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
@@ -151,7 +151,8 @@ def main() -> None:
             steps = [ShadowStep(STEP, STEP.version(), tuple(days))]
 
             def difference() -> None:
-                (found,) = compare(builder.lake, CAMPAIGN, steps, lambda message: None).tables
+                held = days_staged_in(builder.lake.storage, CAMPAIGN, [table.name for table in STEP.tables])
+                ((found,), _) = compare(builder.lake, steps, held, lambda message: None)
                 assert found.rows.sums.before == found.rows.sums.after == asked.days * asked.rows
                 assert len(found.differing) == asked.days and found.sample
 

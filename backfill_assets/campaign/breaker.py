@@ -5,10 +5,11 @@ A campaign that goes wrong stops by itself before it has cost more, and says wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 
+from backfill_assets.difference.records import Sums, TableDifference
 from backfill_assets.errors import InvalidRequest
 
 _WARN_AT = Decimal("0.8")
@@ -52,34 +53,14 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class StagedSums:
-    """One measure of one table over the days that are staged: as published, and as staged. None where it is unknown."""
-
-    table: str
-    measure: str
-    published: Decimal | None
-    staged: Decimal | None
-
-
-@dataclass(frozen=True)
-class Nulls:
-    """Nulls in one column over the days that are staged, of all rows: as published, and as staged."""
-
-    table: str
-    column: str
-    published: Decimal | None
-    staged: Decimal | None
-
-
-@dataclass(frozen=True)
 class BreakerInput:
     """A campaign so far, all waves together."""
 
     tried: int
     failed: int = 0
     held_back: int = 0
-    sums: tuple[StagedSums, ...] = ()
-    nulls: tuple[Nulls, ...] = ()
+    tables: tuple[TableDifference, ...] = ()
+    """Of the days that were published before: a first build differs from nothing."""
     seconds: Decimal = Decimal(0)
     money: Decimal | None = None
 
@@ -110,32 +91,33 @@ def _judged(limits: Limits, seen: BreakerInput) -> Iterable[Exceeded | None]:
         yield _over("errors", limits.errors, seen.failed / tried, f"{seen.failed} of {seen.tried} days failed")
         held = f"{seen.held_back} of {seen.tried} days are held back by their gates"
         yield _over("gates", limits.gates, seen.held_back / tried, held)
-    for column in seen.nulls:
-        if column.staged is None or column.published is None:
-            yield _unknown("nulls", limits.nulls, f"the nulls of {column.table}.{column.column}", column.published)
-            continue
-        grown = column.staged - column.published
-        told = f"{_percent(grown)} more of {column.table}.{column.column} is null"
-        yield _over("nulls", limits.nulls, grown, told)
-    for sums in seen.sums:
+    for name, nulls in _by_name((each.table, each.nulls) for each in seen.tables):
+        if nulls.change is None:
+            yield _unknown("nulls", limits.nulls, f"the nulls of {name}", nulls.before)
+        else:
+            yield _over("nulls", limits.nulls, nulls.change, f"{_percent(nulls.change)} more of {name} is null")
+    for name, sums in _by_name((each.table, each.sums) for each in seen.tables):
         share = deviation(sums)
         if share is None:
-            yield _unknown("deviation", limits.deviation, f"{sums.table}.{sums.measure}", sums.published)
-            continue
-        told = f"{sums.table}.{sums.measure} differs by {_percent(share)} from what is published"
-        yield _over("deviation", limits.deviation, share, told)
+            yield _unknown("deviation", limits.deviation, name, sums.before)
+        else:
+            told = f"{name} differs by {_percent(share)} from what is published"
+            yield _over("deviation", limits.deviation, share, told)
     yield _spent("seconds", limits.seconds, seen.seconds, f"it has taken {seen.seconds:.0f} s")
     if seen.money is not None:
         yield _spent("money", limits.money, seen.money, f"it has cost {seen.money:.4f}")
 
 
-def deviation(sums: StagedSums) -> Decimal | None:
+def _by_name(found: Iterable[tuple[str, Mapping[str, Sums]]]) -> Iterable[tuple[str, Sums]]:
+    """Named ``table.column``."""
+    return ((f"{table}.{column}", sums) for table, columns in found for column, sums in columns.items())
+
+
+def deviation(sums: Sums) -> Decimal | None:
     """The change as a share of what is published; any sum counts as 1 where that is 0. None if a sum is unknown."""
-    if sums.published is None or sums.staged is None:
+    if sums.change is None:
         return None
-    if not sums.published:
-        return Decimal(0) if not sums.staged else Decimal(1)
-    return abs(sums.staged - sums.published) / abs(sums.published)
+    return Decimal(bool(sums.change)) if sums.share is None else abs(sums.share)
 
 
 def _over(limit: str, allowed: Decimal | None, observed: Decimal, told: str) -> Exceeded | None:

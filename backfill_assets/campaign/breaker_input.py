@@ -7,14 +7,12 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from backfill_assets.campaign.breaker import BreakerInput, Nulls, StagedSums
-from backfill_assets.campaign.metadata_difference import Contents, figures_together, rows_together
-from backfill_assets.lakehouse.records import TOTAL, DayContent
+from backfill_assets.campaign.breaker import BreakerInput
+from backfill_assets.difference.metadata import Contents, table_difference
+from backfill_assets.lakehouse.records import DayContent
 
 if TYPE_CHECKING:
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
-
-_NULLS = "nulls_"
 
 
 def seen(
@@ -24,21 +22,17 @@ def seen(
     seconds: Decimal,
     money: Decimal | None,
 ) -> BreakerInput:
-    """All steps together. Only days that were published before are compared: a first build differs from nothing."""
+    """All steps together."""
     held = [each for step in done for each in step.held_back]
-    sums: list[StagedSums] = []
-    nulls: list[Nulls] = []
-    for table, days in staged.items():
-        before = {day: published[table][day] for day in days if day in published.get(table, {})}
-        after = [days[day] for day in before]
-        sums += sums_of(table, list(before.values()), after)
-        nulls += nulls_of(table, list(before.values()), after)
+    tables = ((table, published.get(table, {}), days) for table, days in staged.items())
     return BreakerInput(
         tried=len({(step.build.step.name, day) for step in done for day in _tried(step)}),
         failed=sum(bool(each.error) for each in held),
         held_back=len({(each.table, each.day) for each in held if each.rules}),
-        sums=tuple(sums),
-        nulls=tuple(nulls),
+        tables=tuple(
+            table_difference(table, before, {day: content for day, content in days.items() if day in before})
+            for table, before, days in tables
+        ),
         seconds=seconds,
         money=money,
     )
@@ -63,25 +57,6 @@ def computed_seconds(done: Iterable[ShadowedStep]) -> Decimal:
 def _tried(step: ShadowedStep) -> set[date]:
     """A day that waits for another one was not tried."""
     return {*step.staged, *(each.day for each in step.held_back if not each.because_of)}
-
-
-def sums_of(table: str, before: Sequence[DayContent | None], after: Sequence[DayContent]) -> list[StagedSums]:
-    names = sorted({name for content in after for name in content.metrics if name.startswith(TOTAL)})
-    sums = [(name.removeprefix(TOTAL), figures_together(before, name), figures_together(after, name)) for name in names]
-    rows = StagedSums(table, "rows", rows_together(before), rows_together(after))
-    return [rows, *(StagedSums(table, measure, was, now) for measure, was, now in sums)]
-
-
-def nulls_of(table: str, before: Sequence[DayContent | None], after: Sequence[DayContent]) -> list[Nulls]:
-    names = sorted({name for content in after for name in content.metrics if name.startswith(_NULLS)})
-    return [Nulls(table, name.removeprefix(_NULLS), _share(before, name), _share(after, name)) for name in names]
-
-
-def _share(contents: Sequence[DayContent | None], name: str) -> Decimal | None:
-    rows, nulls = rows_together(contents), figures_together(contents, name)
-    if rows is None or nulls is None:
-        return None
-    return nulls / rows if rows else Decimal(0)
 
 
 def held_back_lines(held: Iterable[HeldBack]) -> list[str]:

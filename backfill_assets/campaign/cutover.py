@@ -13,7 +13,7 @@ from datetime import date
 from backfill_assets.days import TableDay
 from backfill_assets.errors import GateFailed, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import Expected, Notice, Publication
-from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.lakehouse.timelines import newest_days, timelines_of
 from backfill_assets.publication.holds import HeldDays, holding
 from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets.rebuild.decide import read_days
@@ -120,13 +120,13 @@ def _extending(hold: HeldDays, progress: Progress) -> Progress:
 
 def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[TableDay, str]:
     """The publication that each staged day was staged to replace."""
-    found: dict[TableDay, str] = {}
-    for table in (table.name for each in steps for table in each.step.tables):
-        for timeline in timelines_of(lake.storage, table, campaign):
-            for day, staged in timeline.days().items():
-                if staged.verdict is not None:
-                    found.setdefault(TableDay(table, day), staged.verdict.replaces)
-    return found
+    return {
+        TableDay(table.name, day): staged.verdict.replaces
+        for each in steps
+        for table in each.step.tables
+        for day, (_, staged) in newest_days(lake.storage, table.name, campaign, judged=True).items()
+        if staged.verdict
+    }
 
 
 def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set[TableDay]) -> None:

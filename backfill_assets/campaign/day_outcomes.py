@@ -10,7 +10,7 @@ from backfill_assets.campaign.course import CampaignState, published, state_of
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.lakehouse.timelines import newest_days
 from backfill_assets.plan.records import Plan, as_ranges, days_of
 from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.rebuild.shadow import HeldBack
@@ -69,12 +69,8 @@ def _of_table(
 
 def _newest_verdicts(storage: Storage, table: str, campaign: str) -> dict[date, bool]:
     """Of each day that was staged and judged: did it pass, the last time?"""
-    found: dict[date, bool] = {}
-    for timeline in timelines_of(storage, table, campaign):
-        for day, staged in timeline.days().items():
-            if staged.verdict is not None:
-                found.setdefault(day, staged.verdict.passed)
-    return found
+    newest = newest_days(storage, table, campaign, judged=True)
+    return {day: staged.verdict.passed for day, (_, staged) in newest.items() if staged.verdict}
 
 
 def _last_told(entries: Sequence[JournalEntry]) -> Mapping[str, Sequence[str]]:

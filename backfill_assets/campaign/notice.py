@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backfill_assets.campaign.approval import MovedDays, moved_sentence
-from backfill_assets.campaign.metadata_difference import TableDifference, change_sentence
+from backfill_assets.difference.records import TableDifference
+from backfill_assets.difference.sentences import change_sentence
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.plan.records import Plan
 from backfill_assets.text import format_count

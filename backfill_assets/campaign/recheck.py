@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 
 from backfill_assets.campaign.approval import (
     ApprovalDecision,
@@ -14,8 +13,8 @@ from backfill_assets.campaign.approval import (
     moved_sentence,
     moved_since,
 )
-from backfill_assets.campaign.breaker import Exceeded, judge
-from backfill_assets.campaign.breaker_input import held_back_lines, seen
+from backfill_assets.campaign.breaker import Exceeded
+from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_told
 from backfill_assets.difference.find import find_difference, last_difference
 from backfill_assets.difference.kept import Difference
@@ -64,8 +63,7 @@ class Review:
 
     def _exceeded(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
         """Not the budgets: the campaign has waited for its approval since they were judged."""
-        staged, published = self.at.figures(done)
-        return judge(self.at.options.limits.without_budgets(), seen(done, staged, published, Decimal(0), None))
+        return self.at.judged(done, self.at.options.limits.without_budgets())
 
     def _carry_out(self, decision: ApprovalDecision, done: Sequence[ShadowedStep], progress: Progress) -> bool:
         if decision.verdict is ApprovalVerdict.PUBLISH:

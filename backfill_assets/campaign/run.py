@@ -40,6 +40,7 @@ from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, s
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FLAGS = ("daemon", "without_held_back", "roll_back_if_wrong")
 StepReport = dict[str, Any]
 Held = dict[str, dict[date, DayContent]]
 """What days hold, by table."""
@@ -58,13 +59,7 @@ class Options:
     """Put everything back when the checks after the cut-over fail."""
 
     def to_told(self) -> StepReport:
-        return {
-            "waves": str(self.shares),
-            "limits": str(self.limits),
-            "daemon": self.daemon,
-            "without_held_back": self.without_held_back,
-            "roll_back_if_wrong": self.roll_back_if_wrong,
-        }
+        return {"waves": str(self.shares), "limits": str(self.limits), **{name: getattr(self, name) for name in _FLAGS}}
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Options:
@@ -72,9 +67,7 @@ class Options:
         return cls(
             Shares.parse(told["waves"]) if "waves" in told else Shares(),
             Limits.parse(told.get("limits", "")),
-            bool(told.get("daemon")),
-            bool(told.get("without_held_back")),
-            bool(told.get("roll_back_if_wrong")),
+            **{name: bool(told.get(name)) for name in _FLAGS},
         )
 
 
@@ -91,6 +84,8 @@ class CampaignRun:
     """What the last wave or shadow step of this process found."""
     read: FiguresRead = field(default_factory=dict)
     """Figures that were read from rows because they had not been measured."""
+    known_entries: Sequence[JournalEntry] = ()
+    """The journal, as far as it was read."""
     clock: Callable[[], float] = time.monotonic
     spark_seconds: float = 0.0
     """How long this process waited for Spark to start."""
@@ -115,7 +110,8 @@ class CampaignRun:
 
     @property
     def state(self) -> CampaignState:
-        return state_of(self.campaign, journal.entries(self.builder.lake.storage, self.campaign))
+        """As of now. Another process may write to the journal: it is listed each time, and new entries are read."""
+        return state_of(self.campaign, self.entries())
 
     @property
     def options(self) -> Options:
@@ -150,9 +146,7 @@ class CampaignRun:
         Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
         """
         self.require_approvable(without_held_back=without_held_back, seen=seen)
-        validated = self.state.done.get(CampaignStep.VALIDATE)
-        fingerprint = validated.told.get("fingerprint", "") if validated else ""
-        told: StepReport = {"fingerprint": seen.fingerprint if seen else fingerprint}
+        told: StepReport = {"fingerprint": seen.fingerprint if seen else self._validated.get("fingerprint", "")}
         if without_held_back:
             told["without_held_back"] = True
         self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
@@ -168,12 +162,17 @@ class CampaignRun:
         if seen is not None and seen.broken:
             broken = seen.broken[0].expectation
             raise InvalidRequest(f"{self.plan.id} is not as expected: {broken}.", hint=self.plan_again)
-        validated = self.state.done.get(CampaignStep.VALIDATE)
-        held = list(validated.told.get("held_back", ())) if validated else []
+        held = self._validated.get("held_back", ())
         if held and not without_held_back:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
             hint = f"Fix them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
             raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
+
+    @property
+    def _validated(self) -> Mapping[str, Any]:
+        """What the step that compares has reported."""
+        validated = self.state.done.get(CampaignStep.VALIDATE)
+        return validated.told if validated else {}
 
     @property
     def approved_difference(self) -> str:
@@ -214,11 +213,25 @@ class CampaignRun:
         found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
         return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
 
-    def stop_at_limit(self, step: CampaignStep, exceeded: Exceeded, where: str = "") -> CampaignStopped:
-        """Like :meth:`stop`, and names the option that allows more."""
-        more = f"Or allow more: backfill run {self.plan.id} --limits {exceeded.limit}=VALUE"
-        hint = f"Fix the cause, then: backfill run {self.plan.id}. {more}"
-        return self.stop(step, f"{where}{exceeded.sentence}", hint)
+    def require_within_limits(
+        self, step: CampaignStep, done: Sequence[ShadowedStep], where: str = ""
+    ) -> list[Exceeded]:
+        """Stop at ``step`` when a limit is exceeded; returns the warnings."""
+        found = self.judged(done, self.options.limits)
+        if stops := [each for each in found if each.stops]:
+            more = f"Or allow more: backfill run {self.plan.id} --limits {stops[0].limit}=VALUE"
+            hint = f"Fix the cause, then: backfill run {self.plan.id}. {more}"
+            raise self.stop(step, f"{where}{stops[0].sentence}", hint)
+        return found
+
+    def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
+        """Stop at ``step`` when an expectation of the plan is broken; the difference is shown in full then."""
+        if difference.broken:
+            self.progress(difference_markdown(difference))
+            reason = (
+                f"Not as expected: {difference.broken[0].expectation} (backfill diff {self.plan.id} --kept shows it)."
+            )
+            raise self.stop(step, f"{where}{difference.sentence} {reason}", self.plan_again)
 
     @property
     def plan_again(self) -> str:
@@ -275,11 +288,13 @@ class CampaignRun:
 
     def judge_wave(self, number: int, done: Sequence[ShadowedStep]) -> list[Exceeded]:
         """Write to the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
-        found, where = self.judged(done), f"wave {self.waves[number].name}: "
-        if stops := [each for each in found if each.stops]:
-            raise self.stop_at_limit(CampaignStep.SHADOW, stops[0], where)
-        if broken := self._not_as_expected(number, done):
-            raise self.stop(CampaignStep.SHADOW, f"{where}{broken[0]}", self.plan_again)
+        where = f"wave {self.waves[number].name}: "
+        found = self.require_within_limits(CampaignStep.SHADOW, done, where)
+        # The next step judges all days, those of the last wave among them.
+        is_last = number == len(self.waves) - 1
+        if self.plan.expectations and not is_last and any(each.staged for each in done):
+            difference = find_difference(self.builder.lake, self.plan, self.progress)
+            self.require_expected(CampaignStep.SHADOW, difference, where)
         for each in found:
             self.progress(f"Warning: {each.sentence}")
         told = {**shadow_told(done), "warnings": [each.sentence for each in found]}
@@ -293,22 +308,18 @@ class CampaignRun:
         spent = self.spent(CampaignStep.SHADOW)
         self.write(JournalEntry(kind="staged", wave=number, at=now(), spent=spent))
 
-    def _not_as_expected(self, number: int, done: Sequence[ShadowedStep]) -> list[str]:
-        """What the plan expects is judged after each wave but the last: the next step does it for all days."""
-        if not self.plan.expectations or number == len(self.waves) - 1 or not any(each.staged for each in done):
-            return []
-        return not_as_expected(find_difference(self.builder.lake, self.plan, self.progress), self.progress)
-
-    def judged(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+    def judged(self, done: Sequence[ShadowedStep], limits: Limits) -> list[Exceeded]:
+        """What of ``limits`` is exceeded, and the warnings."""
         started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
         seconds = Decimal(str((now() - started).total_seconds()))
         price = self.price_per_core_second
         money = None if price is None else computed_seconds(done) * self.plan.cost.cores * price
         staged, published = self.figures(done)
-        return judge(self.options.limits, seen(done, staged, published, seconds, money))
+        return judge(limits, seen(done, staged, published, seconds, money))
 
-    def entries(self) -> list[JournalEntry]:
-        return journal.entries(self.builder.lake.storage, self.campaign)
+    def entries(self) -> Sequence[JournalEntry]:
+        self.known_entries = journal.entries(self.builder.lake.storage, self.campaign, self.known_entries)
+        return self.known_entries
 
     def published(self) -> dict[str, dict[date, DayContent | None]]:
         """What is published of the plan's tables, as far as it was measured; None for a foreign write."""
@@ -354,15 +365,6 @@ def shadow_told(done: Iterable[ShadowedStep]) -> StepReport:
     }
     held = [each for step in steps for each in step.held_back]
     return {"days": counts, "held_back": held_back_lines(held), HELD_BACK_DAYS: held_back_days(held)}
-
-
-def not_as_expected(difference: Difference, progress: Progress) -> list[str]:
-    """Why a campaign stops at ``difference``; it is shown in full then."""
-    if not difference.broken:
-        return []
-    progress(difference_markdown(difference))
-    shown = f"backfill diff {difference.plan} --kept shows it"
-    return [f"{difference.sentence} Not as expected: {difference.broken[0].expectation} ({shown})."]
 
 
 def now() -> datetime:

@@ -8,14 +8,14 @@ from datetime import date
 from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.campaign.metadata_difference import changes
 from backfill_assets.campaign.notice import begins, completed
 from backfill_assets.campaign.recheck import Review, compare_and_keep, evidence
-from backfill_assets.campaign.run import CampaignRun, StepReport, not_as_expected, now, shadow_told
+from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_told
 from backfill_assets.campaign.undo import undo
 from backfill_assets.campaign.undo_request import tell_journal
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.difference.metadata import changes
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
 from backfill_assets.lakehouse.plans import close_plan, open_plan
@@ -123,24 +123,19 @@ def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
 def shadow_all(at: CampaignRun) -> StepReport:
     """Every day once more: what moved since its wave is staged again, everything else is adopted."""
     at.shadowed = at.stage(at.shadow_steps())
-    for each in at.judged(at.shadowed):
-        if each.stops:
-            raise at.stop_at_limit(CampaignStep.SHADOW, each)
+    at.require_within_limits(CampaignStep.SHADOW, at.shadowed)
     return shadow_told(at.shadowed)
 
 
 def validate(at: CampaignRun) -> StepReport:
     """Compare what is staged with main, row by row; judge it against the plan's expectations and the limits."""
     at.shadowed = at.stage(at.shadow_steps())
-    found = at.judged(at.shadowed)
-    if stops := [each for each in found if each.stops]:
-        raise at.stop_at_limit(CampaignStep.VALIDATE, stops[0])
+    warnings = at.require_within_limits(CampaignStep.VALIDATE, at.shadowed)
     if not any(each.staged for each in at.shadowed):
         raise at.stop(CampaignStep.VALIDATE, _nothing_staged(at))
     difference = compare_and_keep(at, at.shadowed, at.progress)
-    if broken := not_as_expected(difference, at.progress):
-        raise at.stop(CampaignStep.VALIDATE, broken[0], at.plan_again)
-    return evidence(at, at.shadowed, found, difference)
+    at.require_expected(CampaignStep.VALIDATE, difference)
+    return evidence(at, at.shadowed, warnings, difference)
 
 
 def _nothing_staged(at: CampaignRun) -> str:

@@ -34,10 +34,6 @@ class UndoPlan:
         return tuple(each for each in self.days if each.way is UndoAction.STAGE_AGAIN)
 
     @property
-    def refused(self) -> tuple[UndoneDay, ...]:
-        return tuple(each for each in self.days if each.way is UndoAction.REFUSED)
-
-    @property
     def seconds(self) -> float | None:
         """The seconds that staging again takes: 0 if no day needs it, None if they are not known."""
         return seconds_of(self.days)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache, cached_property
 
-from backfill_assets.campaign.undo_days import TableDayState, UndoAction, UndoneDay, decided, read_again
+from backfill_assets.campaign.undo_days import (
+    TableDayState,
+    UndoAction,
+    UndoneDay,
+    decided,
+    read_again,
+    require_undoable,
+)
 from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayChange, InputRead, Prepared, Provenance, Publication, TableChange
-from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline
+from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.publication.publisher import Pin
-from backfill_assets.publication.rollback import main_schema, undoing
+from backfill_assets.publication.rollback import FindPrepared, main_schema, undoing
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, OverlaidDay, Overlay
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.shadow import staged_days
 
 
 @dataclass(frozen=True)
@@ -46,40 +55,43 @@ class UndoAttempt:
     days: list[UndoneDay] = field(default_factory=list)
     changes: dict[str, list[DayChange]] = field(default_factory=dict)
     builds: list[ReplaceBuild] = field(default_factory=list)
-    known: dict[str, Prepared | None] = field(default_factory=dict)
-    """Publications that were read from the log."""
 
     @property
     def name(self) -> str:
         """The name that the timelines of the undo begin with; only an undo of this campaign adopts from them."""
         return f"{CAMPAIGN}undo-{self.prepared.publication.provenance.campaign.removeprefix(CAMPAIGN)}"
 
+    @cached_property
+    def find(self) -> FindPrepared:
+        """Reads a publication from the log, each one once."""
+        return cache(self.lake.publisher.log.find_prepared)
+
     def look(self) -> tuple[UndoneDay, ...]:
         """What would become of each day. Days that read what is staged again count as staged again."""
         again: dict[str, frozenset[date]] = {}
-        for part in self.parts():
-            pin = self.pin(part)
-            found = self.decide(part, pin, again)
-            self.days += found
-            self.put_back(part, pin, found)
-            for table in part.tables:
-                days = {each.day for each in found if each.way is UndoAction.STAGE_AGAIN}
-                again[table] = again.get(table, frozenset()) | days
+        for part, found in self.put_back_parts(again):
+            days = frozenset(each.day for each in found if each.way is UndoAction.STAGE_AGAIN)
+            again |= {table: again.get(table, frozenset()) | days for table in part.tables}
         return tuple(self.days)
 
     def stage(self, run: RunInfo, progress: Progress) -> None:
         """Put back what can be put back, and stage the rest; raises for days of which neither can be done."""
-        for part in self.parts():
-            pin = self.pin(part)
-            found = self.decide(part, pin, {})
-            _refuse(found)
-            self.days += found
-            self.put_back(part, pin, found)
+        for part, found in self.put_back_parts({}):
+            require_undoable(found)
             again = [each.day for each in found if each.way is UndoAction.STAGE_AGAIN]
             if again and part.version is not None:
                 progress(f"{part.step.name}: {len(again)} day(s) are staged again by {part.version.name}")
                 self.stage_again(part, part.version, again, run, progress)
         self.refuse_lost_files()
+
+    def put_back_parts(self, again: Mapping[str, frozenset[date]]) -> Iterator[tuple[VersionDays, list[UndoneDay]]]:
+        """Decide about each part, and put back what can be. ``again`` are days staged again, which callers add to."""
+        for part in self.parts():
+            pin = self.pin(part)
+            found = self.decide(part, pin, again)
+            self.days += found
+            self.put_back(part, pin, found)
+            yield part, found
 
     # ------------------------------------------------------------------ decide
 
@@ -139,22 +151,16 @@ class UndoAttempt:
         One that was undone itself is passed by, with everything that it had brought.
         """
         undone = self.prepared.publication
-        while publication != undone.id and (found := self.find(publication)) is not None:
-            made = found.publication
+        while publication not in ("", undone.id) and (held := self.find(publication)) is not None:
+            found, made = held[0], held[0].publication
             if made.kind == "rollback" and made.provenance.undoes == undone.id:
                 return ""
             if made.kind == "rollback":
-                found = self.find(made.provenance.undoes) or found
+                found, _ = self.find(made.provenance.undoes) or held
             elif made.provenance.campaign not in ("", undone.provenance.campaign):
                 return made.provenance.campaign
             publication = found.before[table][day].publication
         return ""
-
-    def find(self, publication: str) -> Prepared | None:
-        if publication not in self.known:
-            found = self.lake.publisher.log.find_prepared(publication) if publication else None
-            self.known[publication] = found[0] if found else None
-        return self.known[publication]
 
     # ------------------------------------------------------------------ put back, or stage again
 
@@ -191,17 +197,7 @@ class UndoAttempt:
         build.refuse_failed()
         self.builds.append(build)
         for table in build.tables:
-            staged = [each for held in build.staged.values() for each in held if each.table == table]
-            self.overlay = self.overlay.with_days(
-                table,
-                [
-                    (each.day, OverlaidDay(self.timeline(table, [file.path for file in each.files]), each.content))
-                    for each in staged
-                ],
-            )
-
-    def timeline(self, table: str, files: Sequence[str]) -> Timeline | None:
-        return Timeline.holding(self.lake.storage, table, files[0]) if files else None
+            self.overlay = self.overlay.with_days(table, staged_days(build, table))
 
     def refuse_lost_files(self) -> None:
         """Refuse the undo if a file that it puts back is gone."""
@@ -247,12 +243,3 @@ def _wanted(part: VersionDays, pin: Pin) -> dict[date, InputFingerprint]:
     logicals = {name: read.days for name, read in pin.inputs.items()}
     wanted = decide.wanted(part.step, part.version, part.days, logicals)
     return {day: found for day, found in wanted.items() if day not in without}
-
-
-def _refuse(found: Sequence[UndoneDay]) -> None:
-    if refused := [each for each in found if each.way is UndoAction.REFUSED]:
-        first = refused[0]
-        raise PublicationRefused(
-            f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
-            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
-        )

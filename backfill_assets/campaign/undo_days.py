@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import Before, DayContent, DayState
 from backfill_assets.rebuild.decide import InputFingerprint
@@ -150,6 +151,15 @@ def _by(moved: TableDayState) -> str:
 def _seconds(old: DayContent | None, new: DayContent | None) -> float | None:
     measured = [each.staged_ms for each in (old, new) if each is not None and each.staged_ms is not None]
     return measured[0] / 1000 if measured else None
+
+
+def require_undoable(days: Iterable[UndoneDay]) -> None:
+    """Raise :class:`PublicationRefused` if one of ``days`` cannot be put back; nothing is changed then."""
+    if first := next((each for each in days if each.way is UndoAction.REFUSED), None):
+        raise PublicationRefused(
+            f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
+            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
+        )
 
 
 def seconds_of(days: Iterable[UndoneDay]) -> float | None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from backfill_assets.campaign.course import state_of
 from backfill_assets.campaign.undo import Undone, UndoPlan, undo
-from backfill_assets.errors import PublicationRefused
+from backfill_assets.campaign.undo_days import require_undoable
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.publication.publisher import Publisher
@@ -15,19 +15,9 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 
 
-def require_undoable(plan: UndoPlan) -> None:
-    """Raise :class:`PublicationRefused` if a day cannot be put back; nothing is changed then."""
-    if plan.refused:
-        first = plan.refused[0]
-        raise PublicationRefused(
-            f"{first.step} {first.day} cannot be put back: {first.reason}. Nothing was changed.",
-            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
-        )
-
-
 def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress) -> Undone:
     """Undo what ``plan`` says, and write it into the campaign's journal. Raises like :func:`undo`."""
-    require_undoable(plan)
+    require_undoable(plan.days)
     done = undo(lake, plan.publication, run, progress)
     tell_journal(lake.publisher, plan.campaign, run.launched_by)
     return done

@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "queries.check:check",
             "Try a dataset's declaration on the first landed file.",
         ),
-        "demo": ("demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
+        "demo": (".defs.demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": (
             "queries.diff:diff",
             "Show what approving a plan would change, and by how much.",
@@ -61,7 +61,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
     }
 )
-"""Where each command is in this package, and its line in ``backfill --help``."""
+"""Where each command is in this package, and its line in ``backfill --help``.
+
+The demo is above this package, because it works with Dagster.
+"""
 
 _EPILOG = """
 \b
@@ -121,7 +124,7 @@ class CommandGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"{__package__}.{module}"), name)
+        command: click.Command = getattr(import_module(f".{module}", __package__), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -58,11 +58,18 @@ def on_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def table(*columns: str, numbers: Sequence[str] = (), title: str | None = None) -> Table:
-    """An empty table; the columns in ``numbers`` are aligned to the right."""
+def table(
+    *columns: str,
+    rows: Iterable[Sequence[str | Text]] = (),
+    numbers: Sequence[str] = (),
+    title: str | None = None,
+) -> Table:
+    """A table of ``rows``, to which more may be added; the columns in ``numbers`` are aligned to the right."""
     found = Table(title=title, title_justify="left", title_style="bold")
     for name in columns:
         found.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        found.add_row(*row)
     return found
 
 

@@ -11,7 +11,7 @@ from backfill_assets.defs.columns import column_schema
 from backfill_assets.defs.look_back import LATER_DAYS, later_days_text
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.model.declaration import Dataset, DayRule, Layer, Reads, Step, Table
-from backfill_assets.quality import watchdogs
+from backfill_assets.quality import gates, watchdogs
 from backfill_assets.text import format_count
 
 GATES = "gates"
@@ -120,8 +120,7 @@ def _deps(step: Step) -> Sequence[dg.AssetDep]:
 
 
 def _gates_description(table: Table) -> str:
-    own = [(rule.name, _kind(rule), rule.description) for rule in table.rules]
-    listed = "".join(f"\n- `{name}` ({kind}): {text}" for name, kind, text in [*_gates_of_all(table), *own])
+    listed = "".join(f"\n- `{rule.name}` ({_kind(rule)}): {rule.description}" for rule in gates.gates_of(table))
     return f"Days of {table.name} are published only if every rule but the warnings holds on the staged rows.{listed}"
 
 
@@ -136,11 +135,3 @@ def _watchdog_description(table: Table) -> str:
         f"\n- `{watchdogs.FILES}`: The files are those of the day's last publication, and there."
         f"\n- `{watchdogs.CONTENT}`: Rows and checksum are what the publication log says.{listed}"
     )
-
-
-def _gates_of_all(table: Table) -> list[tuple[str, str, str]]:
-    """The gates that a table has without declaring them."""
-    gates: list[tuple[str, str, str]] = [("contract_holds", "validity", "Every row fulfils the contract.")]
-    if table.key:
-        gates.append(("key_is_unique", "uniqueness", f"No two rows have the same {', '.join(table.key)}."))
-    return gates

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.days import Cadence
 from backfill_assets.difference.records import DayCompared, TableCompared
-from backfill_assets.text import column_label
+from backfill_assets.difference.sentences import unit
+from backfill_assets.text import amount, column_label
 
 if TYPE_CHECKING:
     from bokeh.models import Plot
@@ -23,16 +24,14 @@ _MANY_DAYS = 45
 
 def sums_chart(table: TableCompared, measure: str) -> Plot:
     """Each day's sum in main, and as it would be."""
-    known = [(day, found) for day in table.days if (found := day.of(measure)) is not None]
+    known = [(day, day.of(measure)) for day in table.days if day.of(measure).change is not None]
     data = _days([day for day, _ in known]) | {
-        "before": [float(found.before) for _, found in known],
-        "after": [float(found.after) for _, found in known],
-        "before_text": [f"{found.before:,}" for _, found in known],
-        "after_text": [f"{found.after:,}" for _, found in known],
+        "before": [float(found.before or 0) for _, found in known],
+        "after": [float(found.after or 0) for _, found in known],
+        "before_text": [amount(found.before) for _, found in known],
+        "after_text": [amount(found.after) for _, found in known],
     }
-    chart = _chart(
-        f"{column_label(measure)} by {_period(table)}", [("before", "@before_text"), ("after", "@after_text")]
-    )
+    chart = _chart(f"{column_label(measure)} by {unit(table)}", [("before", "@before_text"), ("after", "@after_text")])
     source, size = _source(data), 3 if len(known) > _MANY_DAYS else 5
     for side, colour, width in (("before", BEFORE, 5), ("after", AFTER, 1.5)):
         chart.line("at", side, source=source, color=colour, line_width=width, legend_label=side)
@@ -42,7 +41,7 @@ def sums_chart(table: TableCompared, measure: str) -> Plot:
 
 def change_chart(table: TableCompared, measure: str) -> Plot:
     """The change of each day's sum, in percent; a day that had nothing before has no bar."""
-    known = [(day, found) for day in table.days if (found := day.of(measure)) and found.share is not None]
+    known = [(day, found) for day in table.days if (found := day.of(measure)).share is not None]
     shares = [float(found.share or 0) * 100 for _, found in known]
     data = _days([day for day, _ in known]) | {
         "share": shares,
@@ -60,7 +59,7 @@ def rows_chart(table: TableCompared) -> Plot:
     names = list(ROW_COLOURS)
     data: dict[str, list[Any]] = _days(table.days)
     data |= {name: [getattr(day.rows, name) for day in table.days] for name in names}
-    chart = _chart(f"rows by {_period(table)}", [(name, f"@{name}{{0,0}}") for name in names])
+    chart = _chart(f"rows by {unit(table)}", [(name, f"@{name}{{0,0}}") for name in names])
     chart.vbar_stack(
         names,
         x="at",
@@ -118,7 +117,3 @@ def _source(data: dict[str, list[Any]]) -> Any:
 
 def _width(table: TableCompared) -> float:
     return 0.8 * _DAY_MS * _LENGTH_DAYS[table.cadence]
-
-
-def _period(table: TableCompared) -> str:
-    return {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}[table.cadence]

@@ -17,6 +17,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, parse_day
 from backfill_assets.difference.counts import complete
 from backfill_assets.difference.records import (
+    COUNTS,
     Cell,
     ChangedRow,
     DayCompared,
@@ -27,7 +28,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.rows import COUNTS, DAY, changed_rows, compared
+from backfill_assets.difference.rows import DAY, changed_rows, compared
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import newest_version, read_log
 from backfill_assets.lakehouse.records import TOTAL, DayContent, DayState, InputRead, logical_of
@@ -39,7 +40,7 @@ from backfill_assets.model.personal import personal_columns
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import OverlaidDay
-from backfill_assets.rebuild.shadow import ShadowStep, StagedDays, days_staged_in
+from backfill_assets.rebuild.shadow import ShadowStep, StagedDays
 from backfill_assets.rebuild.waiting import waiting
 
 if TYPE_CHECKING:
@@ -55,39 +56,29 @@ _MOST_HASHED_ROWS = 20_000_000
 _SORTED_FROM = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
 
 
-@dataclass(frozen=True)
-class ComparedWith:
-    """The staged days of all tables beside main as of one entry of the publication log."""
-
-    tables: tuple[TableCompared, ...]
-    log_entry: int
-
-
 def compare(
     lake: Lake,
-    campaign: str,
     steps: Sequence[ShadowStep],
+    staged: StagedDays,
     progress: Progress,
     sample_rows: int = SAMPLE_ROWS,
     *,
-    staged: StagedDays | None = None,
     known: Sequence[TableCompared] = (),
-) -> ComparedWith:
-    """What publishing everything that ``campaign`` has staged of ``steps`` would change, table by table.
+) -> tuple[list[TableCompared], int]:
+    """What publishing ``staged`` of ``steps`` would change, table by table, as of which entry of the publication log.
 
-    With ``staged``, what publishing just that would change. ``known`` are comparisons from before: a table is not read
-    again if both sides of its days are as they were. Spark is only started when some day has to be read.
+    ``known`` are comparisons from before: a table is not read again if both sides of its days are as they were. Spark
+    is only started when some day has to be read.
     """
-    names = [table.name for each in steps for table in each.step.tables]
-    held, observed = staged or days_staged_in(lake.storage, campaign, names), observe(lake.storage, names)
+    observed = observe(lake.storage, [table.name for each in steps for table in each.step.tables])
     before = {table.table: table for table in known}
     found = []
     for each in steps:
         for table in each.step.tables:
             main = _Main.of(lake.storage, table.name, observed)
-            beside = _TableComparison(lake, table, each.step.cadence, each.days, held, main, progress)
+            beside = _TableComparison(lake, table, each.step.cadence, each.days, staged, main, progress)
             found.append(beside.compared(sample_rows, before.get(table.name)))
-    return ComparedWith(tuple(found), observed.sequence)
+    return found, observed.sequence
 
 
 @dataclass(frozen=True)
@@ -133,18 +124,20 @@ class _TableComparison:
     progress: Progress
 
     def compared(self, sample_rows: int, known: TableCompared | None) -> TableCompared:
-        told, to_read = self._from_metadata()
+        hows = {day: self._how(day) for day in self.days}
+        to_read = [day for day, how in hows.items() if how == "compared"]
         found = TableCompared(
             table=self.table.name,
             cadence=self.cadence,
             measures=self.table.totals,
-            days=tuple(told),
+            days=tuple(self._days_as_they_are(hows)),
             whole_rows=not self.table.key,
         )
         if not to_read:
             return found
-        if known is not None and known.measures == found.measures and _read_days(known) == self._fingerprints(to_read):
-            return _with_days(known, [*told, *(day for day in known.days if day.how == "compared")])
+        fingerprints_now = {day: self._fingerprints(day) for day in to_read}
+        if known is not None and known.measures == found.measures and _read_days(known) == fingerprints_now:
+            return _with_days(known, [*found.days, *(day for day in known.days if day.how == "compared")])
         self.progress(f"{self.table.name}: comparing what is staged with main")
         return self._with_rows(found, to_read, sample_rows)
 
@@ -152,50 +145,42 @@ class _TableComparison:
     def staged(self) -> Mapping[date, OverlaidDay]:
         return self.held.overlay.days.get(self.table.name, {})
 
-    def _fingerprints(self, days: Sequence[date]) -> dict[date, tuple[str, str]]:
-        return {day: (self.main.logical(day), self.staged[day].content.logical) for day in days}
+    def _fingerprints(self, day: date) -> tuple[str, str]:
+        staged = self.staged.get(day)
+        return self.main.logical(day), staged.content.logical if staged else ""
 
-    def _from_metadata(self) -> tuple[list[DayCompared], list[date]]:
-        """The days whose difference is known from checksums, and those that have to be read."""
-        failed = self.held.failed.get(self.table.name, frozenset())
-        as_it_is: dict[date, tuple[DayIs, DayContent | None]] = {}
-        to_read: list[date] = []
-        for day in self.days:
-            staged = self.staged.get(day)
-            if staged is None:
-                as_it_is[day] = ("held back" if day in failed else "not staged", self.main.content(day))
-            elif _same(staged.content, self.main.logical(day)):
-                # The rows are the same, and their sums were measured when they were staged.
-                as_it_is[day] = ("equal", staged.content)
-            else:
-                to_read.append(day)
-        return self._days_as_they_are(as_it_is), to_read
+    def _how(self, day: date) -> DayIs:
+        """``compared`` for a day that has to be read: checksums do not show what would become of it."""
+        if (staged := self.staged.get(day)) is not None:
+            return "equal" if _same(staged.content, self.main.logical(day)) else "compared"
+        return "held back" if day in self.held.failed.get(self.table.name, ()) else "not staged"
 
-    def _days_as_they_are(self, as_it_is: Mapping[date, tuple[DayIs, DayContent | None]]) -> list[DayCompared]:
+    def _days_as_they_are(self, hows: Mapping[date, DayIs]) -> Iterator[DayCompared]:
         """Days that would stay as they are. What is added up of them and was not measured is read from main."""
-        added_up = {day: held for day, (how, held) in as_it_is.items() if how != "not staged" or held is None}
-        known = complete(self.lake, self.table, added_up, self.main.version)
-        found = []
-        for day, (how, held) in as_it_is.items():
-            if (content := known.get(day, held)) is not None:
-                staged = self.staged.get(day)
-                both = {"published": self.main.logical(day), "staged": staged.content.logical if staged else ""}
-                found.append(_as_it_is(self.table, day, how, content).model_copy(update=both))
-        return found
+        # The rows of an equal day are the same, and their sums were measured when they were staged.
+        held = {
+            day: self.staged[day].content if how == "equal" else self.main.content(day)
+            for day, how in hows.items()
+            if how != "compared"
+        }
+        added_up = {day: content for day, content in held.items() if hows[day] != "not staged" or content is None}
+        for day, content in {**held, **complete(self.lake, self.table, added_up, self.main.version)}.items():
+            if content is not None:
+                yield self._day(day, hows[day], RowCounts(unchanged=content.rows), _unchanged(self.table, content))
 
     def _with_rows(self, found: TableCompared, days: Sequence[date], sample_rows: int) -> TableCompared:
         with waiting(self.progress, f"{self.table.name}: Spark compares {len(days)} day(s)"):
             parts = self._read(days)
-        read = [self._day(day, parts.days.get(day)) for day in days]
+        nothing = GroupCompared(value=None, sums={name: Sums() for name in self.table.totals})
+        groups = {day: parts.days.get(day, nothing) for day in days}
+        read = [self._day(day, "compared", group.rows, group.sums) for day, group in groups.items()]
         self.progress(f"{self.table.name}: looking for examples")
         more = {"groups": parts.groups, "sample": self._sample(read, sample_rows)}
         return _with_days(found.model_copy(update=more), [*found.days, *read])
 
-    def _day(self, day: date, found: GroupCompared | None) -> DayCompared:
-        zeros = {name: Sums() for name in self.table.totals}
-        rows, sums = (found.rows, found.sums) if found else (RowCounts(), zeros)
-        published, staged = self._fingerprints([day])[day]
-        return DayCompared(day=day, how="compared", rows=rows, sums=sums, published=published, staged=staged)
+    def _day(self, day: date, how: DayIs, rows: RowCounts, sums: Mapping[str, Sums | None]) -> DayCompared:
+        published, staged = self._fingerprints(day)
+        return DayCompared(day=day, how=how, rows=rows, sums=sums, published=published, staged=staged)
 
     def _read(self, days: Sequence[date]) -> _Parts:
         before, after = self._sides(days)
@@ -288,18 +273,12 @@ def _group(table: Table, row: Mapping[str, Any]) -> GroupCompared:
     )
 
 
-def _as_it_is(table: Table, day: date, how: DayIs, published: DayContent) -> DayCompared:
-    """A day whose rows approving would not change."""
-    sums = {name: published.figure(f"{TOTAL}{name}") for name in table.totals}
-    return DayCompared(
-        day=day,
-        how=how,
-        rows=RowCounts(unchanged=published.rows),
-        sums={
-            name: None if value is None else Sums(before=_plain(value), after=_plain(value))
-            for name, value in sums.items()
-        },
-    )
+def _unchanged(table: Table, content: DayContent) -> dict[str, Sums | None]:
+    """The sums of a day whose rows approving would not change."""
+    sums = {name: content.figure(f"{TOTAL}{name}") for name in table.totals}
+    return {
+        name: None if value is None else Sums(before=_plain(value), after=_plain(value)) for name, value in sums.items()
+    }
 
 
 def _changed_row(row: Mapping[str, Any], key: Sequence[str]) -> ChangedRow:

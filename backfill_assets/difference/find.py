@@ -32,13 +32,13 @@ def find_difference(
     With ``staged``, compare only that. ``known`` are earlier comparisons: only tables that moved since are read again.
     Raises :class:`InvalidRequest` when nothing is staged: before the campaign ran, and after it was cut over.
     """
-    steps, campaign = shadow_steps(plan), campaign_of(plan.id)
+    steps = shadow_steps(plan)
     tables = [table.name for each in steps for table in each.step.tables]
-    found_staged = staged or days_staged_in(lake.storage, campaign, tables)
+    found_staged = staged or days_staged_in(lake.storage, campaign_of(plan.id), tables)
     if not any(found_staged.overlay.days.values()):
         raise InvalidRequest(f"Nothing of {plan.id} is staged.", hint=f"backfill run {plan.id} stages it.")
-    found = compare(lake, campaign, steps, progress, sample_rows, staged=found_staged, known=known)
-    difference = difference_of(plan, found.tables, log_entry=found.log_entry, made_at=_now())
+    found, log_entry = compare(lake, steps, found_staged, progress, sample_rows, known=known)
+    difference = difference_of(plan, found, log_entry=log_entry, made_at=datetime.now(UTC).replace(microsecond=0))
     keep_difference(lake.storage, plan.id, difference.to_json())
     return difference
 
@@ -47,7 +47,3 @@ def last_difference(storage: Storage, plan: str) -> Difference | None:
     """The difference that was found last, without Spark; None if none was found yet."""
     kept = kept_difference(storage, plan)
     return None if kept is None else Difference.from_json(kept)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)

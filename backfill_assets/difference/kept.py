@@ -10,6 +10,7 @@ from backfill_assets.difference.sentences import table_sentence
 from backfill_assets.difference.verdicts import ExpectationVerdict, judged
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.records import Plan
+from backfill_assets.text import format_count
 
 
 class Difference(Record):
@@ -79,4 +80,4 @@ def difference_of(plan: Plan, tables: Sequence[TableCompared], *, log_entry: int
 def _expectations(broken: int, all_of_them: int) -> str:
     if not broken:
         return "It is as expected."
-    return f"{broken} of {all_of_them} expectation{'s' * (all_of_them != 1)} {'is' if broken == 1 else 'are'} broken."
+    return f"{broken} of {format_count(all_of_them, 'expectation')} {'is' if broken == 1 else 'are'} broken."

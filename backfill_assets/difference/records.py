@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from typing import Literal
@@ -18,22 +19,35 @@ ROWS = "rows"
 
 
 class Sums(Record):
-    """The sum of a measure: in main now, and after the publication."""
+    """The sum of a measure: in main now, and after the publication. None is unknown."""
 
-    before: Decimal = Decimal(0)
-    after: Decimal = Decimal(0)
+    before: Decimal | None = Decimal(0)
+    after: Decimal | None = Decimal(0)
 
     @property
-    def change(self) -> Decimal:
-        return self.after - self.before
+    def change(self) -> Decimal | None:
+        """None if it is unknown."""
+        return None if self.before is None or self.after is None else self.after - self.before
+
+    @property
+    def differs(self) -> bool:
+        """True unless both sides are known to be equal: what is unknown may differ."""
+        return self.change != 0
 
     @property
     def share(self) -> Decimal | None:
-        """The change as a share of what main has: 0.02 is 2 %. None where main has nothing."""
-        return self.change / abs(self.before) if self.before else None
+        """The change as a share of what main has: 0.02 is 2 %. None where main has nothing, and if it is unknown."""
+        return self.change / abs(self.before) if self.change is not None and self.before else None
 
     def __add__(self, other: Sums) -> Sums:
-        return Sums(before=self.before + other.before, after=self.after + other.after)
+        return Sums(before=_plus(self.before, other.before), after=_plus(self.after, other.after))
+
+
+def _plus(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return None if one is None or other is None else one + other
+
+
+_UNKNOWN = Sums(before=None, after=None)
 
 
 class RowCounts(Record):
@@ -54,12 +68,10 @@ class RowCounts(Record):
         return self.added + self.removed + self.changed
 
     def __add__(self, other: RowCounts) -> RowCounts:
-        return RowCounts(
-            added=self.added + other.added,
-            removed=self.removed + other.removed,
-            changed=self.changed + other.changed,
-            unchanged=self.unchanged + other.unchanged,
-        )
+        return RowCounts(**{name: getattr(self, name) + getattr(other, name) for name in COUNTS})
+
+
+COUNTS = tuple(RowCounts.model_fields)
 
 
 Sides = Mapping[TableDay, tuple[str, str]]
@@ -79,7 +91,7 @@ class DayCompared(Record):
     how: DayIs
     rows: RowCounts = RowCounts()
     sums: Mapping[str, Sums | None] = Field(default_factory=dict)
-    """By measure; None is unknown."""
+    """By measure; None is unknown on both sides."""
     published: str = ""
     """The logical fingerprint of what main holds."""
     staged: str = ""
@@ -94,9 +106,8 @@ class DayCompared(Record):
         """Is the change of the day known?"""
         return self.how != "not staged"
 
-    def of(self, measure: str) -> Sums | None:
-        """None if it is unknown."""
-        return self.rows.sums if measure == ROWS else self.sums.get(measure)
+    def of(self, measure: str) -> Sums:
+        return self.rows.sums if measure == ROWS else self.sums.get(measure) or _UNKNOWN
 
 
 class GroupCompared(Record):
@@ -163,9 +174,30 @@ class TableCompared(Record):
     def differing(self) -> tuple[DayCompared, ...]:
         return tuple(day for day in self.days if day.differs)
 
-    def total(self, measure: str) -> Sums | None:
+    def count(self, how: DayIs) -> int:
+        """How many days are ``how``."""
+        return sum(day.how == how for day in self.days)
+
+    def total(self, measure: str) -> Sums:
         """The sum over the days whose change is known, so that the change of a canary is a share of the canary."""
-        return added_up(day.of(measure) for day in self.known)
+        return sum((day.of(measure) for day in self.known), Sums())
+
+    def changing(self) -> Iterator[str]:
+        """The measures whose sum is known to change; the number of rows is the last one."""
+        return (measure for measure in (*self.measures, ROWS) if self.total(measure).change)
+
+
+@dataclass(frozen=True)
+class TableDifference:
+    """Staged days of a table beside main, from metadata alone: which of them differ, and the sums over all of them."""
+
+    table: str
+    changed: tuple[date, ...] = ()
+    unchanged: tuple[date, ...] = ()
+    sums: Mapping[str, Sums] = field(default_factory=dict)
+    """By measure; the number of rows first."""
+    nulls: Mapping[str, Sums] = field(default_factory=dict)
+    """Nulls as a share of all rows, by column."""
 
 
 def sides_compared(tables: Iterable[TableCompared]) -> dict[TableDay, tuple[str, str]]:
@@ -184,9 +216,3 @@ def fingerprint_of(sides: Sides) -> str:
     """One fingerprint of all days: two differences with the same one show the same rows before and after."""
     lines = (f"{table} {day} {' '.join(both)}" for (table, day), both in sorted(sides.items()))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
-
-
-def added_up(sums: Iterable[Sums | None]) -> Sums | None:
-    """None if one of them is unknown."""
-    found = list(sums)
-    return None if None in found else sum((each for each in found if each is not None), Sums())

@@ -16,6 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from backfill_assets.difference.records import COUNTS
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Table
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DAY = "day"
-COUNTS = ("added", "removed", "changed", "unchanged")
 _SIDES = _BEFORE, _AFTER = "before", "after"
 
 

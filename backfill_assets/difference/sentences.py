@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from backfill_assets.days import Cadence
-from backfill_assets.difference.records import ROWS, GroupsCompared, Sums, TableCompared
+from backfill_assets.difference.records import (
+    ROWS,
+    DayIs,
+    GroupsCompared,
+    Sums,
+    TableCompared,
+    TableDifference,
+)
 from backfill_assets.text import UNKNOWN, amount, column_label, format_count, percent, period, pluralize
 
 _MOST_NAMED = 3
@@ -15,11 +22,8 @@ def table_sentence(table: TableCompared) -> str:
     days = [day.day for day in table.days]
     if not days:
         return "No days."
-    back = "".join(
-        f", {format_count(number, unit(table))} {how}"
-        for how in ("held back", "not staged")
-        if (number := sum(day.how == how for day in table.days))
-    )
+    left_out: tuple[DayIs, ...] = ("held back", "not staged")
+    back = "".join(f", {format_count(table.count(how), unit(table))} {how}" for how in left_out if table.count(how))
     known = format_count(len(table.known), unit(table))
     if not table.known:
         return f"{period(days, table.cadence)}: nothing is staged yet."
@@ -30,26 +34,39 @@ def table_sentence(table: TableCompared) -> str:
     return f"{period(days, table.cadence)}: {', '.join(parts)}{back}."
 
 
+def change_sentence(table: TableDifference) -> str:
+    """``report_monthly_close: 22 of 31 days change; revenue_eur -0.4 %, rows +0.2 %.``"""
+    days = len(table.changed) + len(table.unchanged)
+    moved = [_moved(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
+    told = f"; {', '.join(moved)}" if moved else ""
+    return f"{table.table}: {len(table.changed)} of {days} days change{told}."
+
+
+def _moved(measure: str, sums: Sums) -> str:
+    if sums.share is None:
+        return f"{measure} by an unknown amount: it was not measured before"
+    return f"{measure} {sums.share * 100:+.3g} %"
+
+
 def unit(table: TableCompared) -> str:
     """What a partition of ``table`` is: ``day``, ``week`` or ``month``."""
     return _PERIODS[table.cadence]
 
 
 def change(found: Sums) -> str:
-    """``-0.41 %``; what there is now where there was nothing; ``unchanged``."""
+    """``-0.41 %``; what there is now where there was nothing; ``unchanged``; ``unknown``."""
+    if found.change is None or found.after is None:
+        return UNKNOWN
     if not found.change:
         return "unchanged"
     return f"{amount(found.after)} where there was nothing" if found.share is None else percent(found.share)
 
 
 def _main_change(table: TableCompared) -> str:
-    """The first measure that changes; if none does, how many rows do."""
-    totals = {measure: table.total(measure) for measure in (*table.measures, ROWS)}
-    for measure, found in totals.items():
-        if found is not None and found.change:
-            return f"{column_label(measure)} {change(found)}"
-    if unknown := [measure for measure, found in totals.items() if found is None]:
-        return f"{column_label(unknown[0])} {UNKNOWN}"
+    """The first measure that changes, or is unknown; if none does, how many rows change."""
+    differing = [measure for measure in (*table.measures, ROWS) if table.total(measure).differs]
+    if first := [*table.changing(), *differing][:1]:
+        return f"{column_label(first[0])} {change(table.total(first[0]))}"
     rows = table.rows.differing
     sums = " although no sum does" if table.measures else ""
     return f"{format_count(rows, 'row')} {'changes' if rows == 1 else 'change'}{sums}"

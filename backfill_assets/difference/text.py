@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.records import ROWS, ChangedRow, DayCompared, GroupsCompared, Sums, TableCompared
+from backfill_assets.difference.records import (
+    COUNTS,
+    ROWS,
+    ChangedRow,
+    DayCompared,
+    GroupsCompared,
+    RowCounts,
+    Sums,
+    TableCompared,
+)
 from backfill_assets.difference.sentences import change, table_sentence, unit
 from backfill_assets.difference.verdicts import Deviation, ExpectationVerdict
 from backfill_assets.text import (
-    UNKNOWN,
     amount,
     column_label,
     escape_markdown,
@@ -34,38 +42,36 @@ _NO_VALUE = "(none)"
 _MOST_RANGES = 3
 _MOST_DEVIATIONS = 3
 _MARKDOWN_DAYS, _MARKDOWN_GROUPS, _MARKDOWN_SAMPLE = 31, 5, 3
-_COUNTS = ("added", "removed", "changed", "unchanged")
 
 
 def count_row(table: TableCompared) -> tuple[str, ...]:
-    rows, differing = table.rows, table.differing
-    held, absent = _held_back(table), len(table.days) - len(table.known)
-    numbers = (len(table.days), len(differing), held, absent, rows.added, rows.removed, rows.changed, rows.unchanged)
-    ranges = format_ranges((day.day for day in differing), _MOST_RANGES)
-    return (table.table, *(f"{number:,}" for number in numbers), ranges)
+    days = (len(table.days), len(table.differing), table.count("held back"), table.count("not staged"))
+    ranges = format_ranges((day.day for day in table.differing), _MOST_RANGES)
+    return (table.table, *(f"{number:,}" for number in days), *_counts(table.rows), ranges)
 
 
 def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
     """The measures of the days of which they are known, ``rows`` among them."""
-    found = [(measure, table.total(measure)) for measure in (ROWS, *table.measures)]
-    return [(table.table, measure, *_sums(sums)) for measure, sums in found]
+    return [(table.table, measure, *_sums(table.total(measure))) for measure in (ROWS, *table.measures)]
 
 
 def day_columns(table: TableCompared) -> tuple[str, ...]:
     """The columns of :func:`day_row`; numbers from the third on."""
     measure = column_label(_told_by_day(table))
-    return (unit(table), "is", *_COUNTS, f"{measure} before", f"{measure} after", "change")
+    return (unit(table), "is", *COUNTS, f"{measure} before", f"{measure} after", "change")
 
 
 def day_row(table: TableCompared, day: DayCompared) -> tuple[str, ...]:
-    counts = [f"{getattr(day.rows, name):,}" for name in _COUNTS]
-    sums = day.of(_told_by_day(table))
-    return (str(day.day), day.how, *counts, *_sums(sums))
+    return (str(day.day), day.how, *_counts(day.rows), *_sums(day.of(_told_by_day(table))))
+
+
+def _counts(rows: RowCounts) -> list[str]:
+    return [f"{getattr(rows, name):,}" for name in COUNTS]
 
 
 def _told_by_day(table: TableCompared) -> str:
     """The first measure that changes; rows if none does."""
-    return next((name for name in (*table.measures, ROWS) if (sums := table.total(name)) and sums.change), ROWS)
+    return next(table.changing(), ROWS)
 
 
 def group_rows(table: TableCompared, most: int) -> list[tuple[str, ...]]:
@@ -107,19 +113,15 @@ def where_not(verdict: ExpectationVerdict) -> str:
 def notes(table: TableCompared) -> list[str]:
     """What a reader of the numbers has to know."""
     found = []
-    if held := _held_back(table):
+    if held := table.count("held back"):
         found.append(f"{format_count(held, unit(table))} failed the gates and would not be published.")
-    if absent := len(table.days) - len(table.known):
+    if absent := table.count("not staged"):
         found.append(f"Not staged yet: {format_count(absent, unit(table))}. No sum or count here includes them.")
     if table.whole_rows and table.differing:
         found.append(
             "Rows are compared as a whole: there is no key that stands for one row, so none counts as changed."
         )
     return found
-
-
-def _held_back(table: TableCompared) -> int:
-    return sum(day.how == "held back" for day in table.days)
 
 
 def difference_markdown(difference: Difference) -> str:
@@ -174,9 +176,7 @@ def more_groups(groups: GroupsCompared, shown: int) -> str:
     return f"and {format_count(more, column_label(groups.column))} more" if more > 0 else ""
 
 
-def _sums(found: Sums | None) -> tuple[str, ...]:
-    if found is None:
-        return UNKNOWN, UNKNOWN, UNKNOWN
+def _sums(found: Sums) -> tuple[str, ...]:
     return amount(found.before), amount(found.after), change(found)
 
 

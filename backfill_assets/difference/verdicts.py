@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from decimal import Decimal
 
-from backfill_assets.difference.records import ROWS, DayCompared, GroupsCompared, Sums, TableCompared, added_up
+from backfill_assets.difference.records import ROWS, DayCompared, GroupsCompared, Sums, TableCompared
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.expectations import EVERYTHING, Expectation
-from backfill_assets.text import UNKNOWN, amount, percent
+from backfill_assets.text import UNKNOWN, amount, format_count, percent
 
 
 class Deviation(Record):
@@ -65,7 +64,7 @@ def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Devi
     elif expectation.limit is None or expectation.each_day:
         yield from _of_days(expectation, table, days)
     else:
-        together = added_up(day.of(expectation.subject) for day in days)
+        together = sum((day.of(expectation.subject) for day in days), Sums())
         if not _within(expectation, together):
             yield Deviation(table=table.table, day=None, observed=_observed(together))
 
@@ -91,23 +90,20 @@ def _differing(groups: GroupsCompared, value: str | None) -> str:
     return "" if groups.complete else f"not among the {len(groups.most)} groups that differ most"
 
 
-def _within(expectation: Expectation, found: Sums | None) -> bool:
+def _within(expectation: Expectation, found: Sums) -> bool:
     """An expectation of what is unknown is not met."""
-    if found is None:
-        return False
-    if expectation.limit is None:
-        return not found.change
-    if expectation.unit == "":
-        return abs(found.change) < expectation.limit
-    return not found.change if found.share is None else abs(found.share) * Decimal(100) < expectation.limit
+    change = found.change if expectation.unit == "" else found.share
+    if expectation.limit is None or change is None:
+        return not found.differs
+    return abs(change) * (1 if expectation.unit == "" else 100) < expectation.limit
 
 
-def _observed(found: Sums | None) -> str:
-    if found is None:
+def _observed(found: Sums) -> str:
+    if found.change is None:
         return UNKNOWN
     share = "" if found.share is None else f" ({percent(found.share)})"
     return f"{amount(found.before)} -> {amount(found.after)}{share}"
 
 
 def _rows(count: int) -> str:
-    return f"{count:,} row{'s' * (count != 1)} would differ"
+    return f"{format_count(count, 'row')} would differ"

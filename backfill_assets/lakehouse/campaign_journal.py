@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -76,12 +76,10 @@ def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:
     return next(number for number in numbers if _put(storage, _path(campaign, number), data))
 
 
-def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
-    """Oldest first."""
-    return [
-        JournalEntry.model_validate_json(storage.read_bytes(_path(campaign, number)))
-        for number in _numbers(storage, campaign)
-    ]
+def entries(storage: Storage, campaign: str, known: Sequence[JournalEntry] = ()) -> list[JournalEntry]:
+    """Oldest first. ``known`` are the first ones, read before: an entry never changes, so only later ones are read."""
+    new = _numbers(storage, campaign)[len(known) :]
+    return [*known, *(JournalEntry.model_validate_json(storage.read_bytes(_path(campaign, each))) for each in new)]
 
 
 def campaigns(storage: Storage) -> list[str]:

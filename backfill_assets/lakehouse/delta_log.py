@@ -14,7 +14,7 @@ from datetime import date
 from typing import Any
 from urllib.parse import unquote
 
-from backfill_assets.days import is_day, parse_day
+from backfill_assets.days import day_or_none
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.storage import Storage
 
@@ -78,15 +78,16 @@ class LogState:
         days: dict[str, set[str]] = {}
         for file in self.active.values():
             days.setdefault(file.day, set()).add(file.path)
-        return {parse_day(day): frozenset(paths) for day, paths in days.items() if is_day(day)}
+        return {day: frozenset(paths) for text, paths in days.items() if (day := day_or_none(text)) is not None}
 
     def of_days(self, days: Iterable[date]) -> dict[date, tuple[AddedFile, ...]]:
         """The active files of each of ``days``, sorted; a day without files has an empty tuple."""
-        files_of: dict[str, list[AddedFile]] = {str(day): [] for day in days}
+        files_of: dict[date, list[AddedFile]] = {day: [] for day in days}
         for file in self.active.values():
-            if file.day in files_of:
-                files_of[file.day].append(file)
-        return {date.fromisoformat(day): tuple(sorted(files)) for day, files in files_of.items()}
+            day = day_or_none(file.day)
+            if day is not None and day in files_of:
+                files_of[day].append(file)
+        return {day: tuple(sorted(files)) for day, files in files_of.items()}
 
 
 class VersionGone(LakehouseUnusable):

@@ -276,6 +276,18 @@ def open_since(storage: Storage, table: str) -> dict[str, int]:
     return {name: since for name, since in written_at.items() if _NAME.fullmatch(name)}
 
 
+def newest_days(
+    storage: Storage, table: str, campaign: str, *, judged: bool = False
+) -> dict[date, tuple[Timeline, StagedDay]]:
+    """Every day that ``campaign`` has staged of ``table``: its newest staging, or the newest that was ``judged``."""
+    found: dict[date, tuple[Timeline, StagedDay]] = {}
+    for timeline in timelines_of(storage, table, campaign):
+        for day, staged in timeline.days().items():
+            if staged.verdict is not None or not judged:
+                found.setdefault(day, (timeline, staged))
+    return found
+
+
 def adoptable(timelines: Iterable[Timeline], wanted: Mapping[date, str]) -> dict[date, tuple[Timeline, StagedDay]]:
     """Staged days that can be used as they are: passed, and built from just what would be read now.
 

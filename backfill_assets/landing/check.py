@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
@@ -186,10 +186,8 @@ def _judge_rows(spark: SparkSession, dataset: Dataset, source: Source, raw: Data
     broken: list[BrokenGate] = []
     for table in (each for each in step.tables if each is not quarantine):
         own = measures.measured(outputs[table.name], table, MOST_LINES)
-        own = {day: own.get(day, measures.zero_metrics(table)) for day in received}
-        judged = _with_rules_judged_here(table, known)
-        own = _with_duplicates(judged, own, raw, outputs[quarantine.name])
-        broken += [gate for day in sorted(own) for gate in _broken_gates(judged, day, own[day], known)]
+        facts = {day: _facts(table, day, own, known) for day in sorted(received)}
+        broken += _broken_gates(_with_rules_judged_here(table, known), facts, raw, outputs[quarantine.name])
     return CheckedFile(
         file="",
         whole=True,
@@ -222,24 +220,22 @@ def _with_rules_judged_here(table: Table, known: Mapping[str, object]) -> Table:
     return replace(table, rules=tuple(rules))
 
 
-def _with_duplicates(
-    table: Table, own: Mapping[date, Metrics], raw: DataFrame, quarantined: DataFrame
-) -> dict[date, Metrics]:
-    found = dict(own)
-    for rule in table.rules:
-        days = [day for day, metrics in own.items() if metrics["deduplicated"] != 0]
-        if isinstance(rule, FewDuplicates) and days:
-            counted = duplicates.measured(raw.where(F.col("day").isin(days)), quarantined, rule.source, table, days)
-            found = {day: {**metrics, **counted.get(day, {})} for day, metrics in own.items()}
-    return found
+def _facts(
+    table: Table, day: date, own: Mapping[date, Metrics], known: Mapping[str, Mapping[date, Metrics]]
+) -> DayFacts:
+    upstream = {name: metrics.get(day) or _nothing(name, table) for name, metrics in known.items()}
+    return DayFacts(own=own.get(day, measures.zero_metrics(table)), upstream=upstream)
 
 
 def _broken_gates(
-    table: Table, day: date, own: Metrics, known: Mapping[str, Mapping[date, Metrics]]
-) -> Iterable[BrokenGate]:
-    upstream = {name: metrics.get(day) or _nothing(name, table) for name, metrics in known.items()}
-    outcomes = gates.judge(table, DayFacts(own=own, upstream=upstream))
-    return [BrokenGate(table.name, day, outcome) for outcome in outcomes if outcome.holds_back]
+    table: Table, facts: Mapping[date, DayFacts], raw: DataFrame, quarantined: DataFrame
+) -> Iterator[BrokenGate]:
+    def rows(_: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
+        return raw.where(F.col("day").isin(days)), quarantined
+
+    for day, known in duplicates.with_duplicates(table, facts, rows).items():
+        outcomes = gates.judge(table, known)
+        yield from (BrokenGate(table.name, day, outcome) for outcome in outcomes if outcome.holds_back)
 
 
 def _nothing(name: str, table: Table) -> Metrics:

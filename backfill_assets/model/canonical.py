@@ -72,8 +72,9 @@ def raw_content_hash(source: Source) -> Column:
 
 
 def sum_of_hashes(hashes: Column) -> Column:
-    """The exact sum of bigint hashes as decimal(38,0), null for none."""
-    return whole_hash(F.sum(high_half(hashes)), F.sum(low_half(hashes)))
+    """The exact sum of bigint hashes as decimal(38,0), 0 for none."""
+    found = whole_hash(F.sum(high_half(hashes)), F.sum(low_half(hashes)))
+    return F.coalesce(found, F.lit(0).cast("decimal(38,0)"))
 
 
 def high_half(hash_: Column) -> Column:

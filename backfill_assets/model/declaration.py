@@ -7,6 +7,7 @@ side and one is declared current, so that history can be rebuilt with the new lo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -18,7 +19,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.placement import Placement
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from backfill_assets.model.contract import Contract
 
@@ -27,6 +28,10 @@ Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "ti
 Severity = Literal["error", "warning"]
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
+Aggregates = Mapping[str, Callable[[], "Column"]]
+"""How Spark aggregates the rows of a day, by metric. The names are known without Spark; a column is made with it."""
+EXAMPLE = "_example"
+"""Metrics whose name ends like this are text; all others are numbers, and add up over the parts of a day."""
 OWN = ""
 """Stands for a rule's own table in what it needs."""
 PUBLISHED_DAYS = "published_days"
@@ -65,6 +70,29 @@ class DayFacts:
     companions: Mapping[str, Metrics] = field(default_factory=dict)
     """Metrics of the other tables of the same step (``quarantine_sales`` for ``bronze_sales``)."""
 
+    def of(self, table: str) -> Metrics:
+        """The metrics of ``table``; those of the judged table itself for ``OWN``."""
+        found = self.own if table == OWN else self.companions.get(table, self.upstream.get(table))
+        if found is None:
+            raise LookupError(f"The metrics of {table} are not among the facts of the day.")
+        return found
+
+    def number(self, metric: str, table: str = OWN) -> Decimal:
+        """A metric with all its digits. Raises ``LookupError`` if it was not measured."""
+        value = self.of(table)[metric]
+        if value is None:
+            raise LookupError(f"The metric {metric} was not measured.")
+        return Decimal(value)
+
+    def count(self, metric: str, table: str = OWN) -> int:
+        """A count or a sum of hashes; as int, because such a sum has more digits than decimal arithmetic keeps."""
+        return int(self.number(metric, table))
+
+    def example(self, metric: str, table: str = OWN) -> str:
+        """``, for example CHF``, if there is an example of what ``metric`` counts."""
+        found = self.of(table).get(f"{metric}{EXAMPLE}")
+        return f", for example {found}" if found else ""
+
 
 @dataclass(frozen=True)
 class RuleOutcome:
@@ -84,21 +112,32 @@ class RuleOutcome:
         return not self.passed and self.severity == "error"
 
 
-class DayRule:
-    """A gate on a whole day, declared as data. What it measures and how it judges is given to it in ``quality``.
+@dataclass(frozen=True)
+class GateFinding:
+    """What a rule observed, what it expected, and what a person does if they differ."""
 
-    Subclasses are frozen dataclasses; ``name_format`` says what is claimed, ``description`` says it in a sentence.
+    passed: bool
+    observed: str
+    expected: str
+    next_step: str
+
+    def as_outcome(self, rule: str, dimension: Dimension, severity: Severity = "error") -> RuleOutcome:
+        """The outcome of the rule called ``rule``. Only a broken rule has a next step."""
+        next_step = "" if self.passed else self.next_step
+        return RuleOutcome(rule, dimension, self.passed, self.observed, self.expected, next_step, severity)
+
+
+class DayRule(ABC):
+    """A gate on a whole day: what it measures, how it judges, and what it claims.
+
+    A rule is a frozen dataclass. Its fields are its thresholds, and the first line of its docstring describes it.
     """
 
-    name_format: ClassVar[str] = ""
+    name_format: ClassVar[str]
     """Its name, in which ``{column}`` is the value of the field ``column``."""
     dimension: ClassVar[Dimension]
-
-    @property
-    def name(self) -> str:
-        if not self.name_format:
-            raise TypeError(f"{type(self).__name__} does not say its name.")
-        return self.name_format.format_map(vars(self))
+    judged_afresh: ClassVar[bool] = False
+    """Whether watchdogs judge published days by it, too. A threshold is not: it may change under old days."""
 
     @property
     def severity(self) -> Severity:
@@ -106,14 +145,12 @@ class DayRule:
         return "error"
 
     @property
-    def description(self) -> str:
-        return (type(self).__doc__ or "").split("\n", 1)[0]
+    def name(self) -> str:
+        return self.name_format.format_map(vars(self))
 
     @property
-    def tables(self) -> tuple[str, ...]:
-        """The other tables that it looks at: those named in the fields ``raw``, ``bronze``, ``fact`` and so on."""
-        names = (getattr(self, field, None) for field in ("raw", "bronze", "quarantine", "fact", "made_of"))
-        return tuple(dict.fromkeys(name for name in names if name))
+    def description(self) -> str:
+        return (type(self).__doc__ or "").split("\n", 1)[0]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -122,14 +159,35 @@ class DayRule:
         return (column,) if column else ()
 
     @property
-    def measures(self) -> tuple[str, ...]:
-        """The metrics that it adds to those of its own table, for other rules to build on."""
-        return ()
+    def needs(self) -> Mapping[str, tuple[str, ...]]:
+        """The tables that it looks at, with the metrics that it reads besides ``rows``; its own table is ``OWN``."""
+        return {}
 
     @property
-    def needs(self) -> Mapping[str, tuple[str, ...]]:
-        """The metrics that its judgement reads, by table, besides ``rows``; those of its own table under ``OWN``."""
+    def tables(self) -> tuple[str, ...]:
+        """The other tables that it looks at."""
+        return tuple(name for name in self.needs if name != OWN)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Those of its metrics that a difference shows beside the published ones."""
+        return ()
+
+    def measure(self) -> Aggregates:
+        """What it needs measured in its own table; by default nothing but what is measured of every table.
+
+        A metric is a number that adds up over the parts of a day. One whose name ends in ``_example`` is text that
+        shows what the metric before the ending counts. It is made only for days where that is not 0.
+        """
         return {}
+
+    @abstractmethod
+    def judge(self, facts: DayFacts) -> GateFinding:
+        """Whether a day fulfils it, by what was measured."""
+
+    def outcome(self, facts: DayFacts) -> RuleOutcome:
+        """Its verdict on a day, under its name."""
+        return self.judge(facts).as_outcome(self.name, self.dimension, self.severity)
 
 
 @dataclass(frozen=True)

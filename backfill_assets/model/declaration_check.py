@@ -266,8 +266,8 @@ class _Judge:
             elif step.source is not None:
                 yield Mistake(where, f"{table.name} takes rows in before {name} is known.", "Move the rule there.")
             else:
-                yield from _unmeasured(where, place.table, rule.needs.get(name, ()))
-                yield from _unread(where, step, name, rule.needs.get(name, ()))
+                yield from _unmeasured(where, place.table, rule.needs[name])
+                yield from _unread(where, step, name, rule.needs[name])
 
 
 def _fields_as_landed(table: Table, source: Source) -> Iterator[Mistake]:
@@ -301,7 +301,7 @@ def _texts_among_totals(table: Table) -> Iterator[Mistake]:
 
 def _unmeasured(where: str, table: Table, metrics: Iterable[str]) -> Iterator[Mistake]:
     """What a rule reads of ``table`` and no rule or total of ``table`` measures."""
-    measured = {metric for rule in table.rules for metric in rule.measures}
+    measured = {metric for rule in table.rules for metric in rule.measure()}
     for metric in metrics:
         total = metric.removeprefix(_TOTAL)
         if metric.startswith(_TOTAL):

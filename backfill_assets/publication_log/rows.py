@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import date
 from itertools import compress
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 from deltalake import Field, Schema
 from deltalake.schema import PrimitiveType
 
+from backfill_assets.days import parse_day
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayChange, DayContent, DayState, Outcome, Prepared, Publication
 
@@ -90,7 +90,7 @@ def day_states(rows: pa.Table, tables: Collection[str] | None = None) -> Iterato
     ):
         staged_ms = metrics.pop(_STAGED_MS, None)
         known = None if count is None else DayContent(count, checksum, code, parameters, inputs, metrics, staged_ms)
-        yield DayState(table, date.fromisoformat(day), publication, sequence, physical, known)
+        yield DayState(table, parse_day(day), publication, sequence, physical, known)
 
 
 def newest_days(parts: Sequence[pa.Table]) -> pa.Table:

@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import parsed
-from backfill_assets.model.declaration import Metrics, Source, Table
+from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Table
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import with_occurrence
-from backfill_assets.quality.gates import DUPLICATES, IDENTICAL
+from backfill_assets.model.rules import DUPLICATES, IDENTICAL, FewDuplicates
+from backfill_assets.quality.measures import collected
 
 _PLACE = ("source_file", "source_line")
 _VERSION = "version of the row"
 """No landed field has a space in its name."""
 
 
+Rows = Callable[[FewDuplicates, Sequence[date]], tuple[DataFrame, DataFrame | None]]
+"""The raw rows of some days, and the quarantined ones, None for no rows."""
+
+
+def with_duplicates(table: Table, facts: Mapping[date, DayFacts], rows: Rows) -> dict[date, DayFacts]:
+    """``facts`` with the rows that gave way to an equal version, on days that have too many deduplicated rows.
+
+    Bronze says how many rows each winner stands for, and not which versions they had. So raw is read once more for
+    these days, and only for them.
+    """
+    found = dict(facts)
+    for rule in table.rules:
+        if isinstance(rule, FewDuplicates) and (days := [day for day in facts if rule.looks_closer(facts[day])]):
+            counted = measured(*rows(rule, days), rule.source, table, days)
+            found |= {day: replace(found[day], own={**found[day].own, **counted[day]}) for day in days}
+    return found
+
+
 def measured(
     raw: DataFrame, quarantined: DataFrame | None, source: Source, table: Table, days: Sequence[date]
 ) -> dict[date, Metrics]:
     """The metrics of :func:`equal_versions` for each of ``days``; zeros where nothing gave way. One Spark job."""
-    nothing: Metrics = {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}_example": ""}
-    rows = equal_versions(raw, quarantined, source, table).collect()
-    return {**dict.fromkeys(days, nothing), **{row["day"]: _metrics(row.asDict()) for row in rows}}
+    nothing: Metrics = {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}{EXAMPLE}": ""}
+    return {**dict.fromkeys(days, nothing), **collected(equal_versions(raw, quarantined, source, table))}
 
 
 def equal_versions(raw: DataFrame, quarantined: DataFrame | None, source: Source, table: Table) -> DataFrame:
     """By day that has any: how many sound rows of ``raw`` gave way to an equal version, and to an identical line.
 
-    ``one`` and ``another`` are the places of two rows that met. ``quarantined`` has the rows of these days that are not
-    sound; None for no rows.
+    The example has the places of two rows that met. ``quarantined`` has the rows of these days that are not sound; None
+    for no rows.
     """
     received, at = raw.where(F.col("record_kind") == "received"), ["day", *_PLACE]
     sound = received if quarantined is None else received.join(quarantined.select(*at), at, "left_anti")
@@ -51,11 +69,14 @@ def equal_versions(raw: DataFrame, quarantined: DataFrame | None, source: Source
         F.max("place").alias("another"),
     )
     several = met.where(F.col("rows") > 1)
-    example = F.min(F.struct("one", "another")).alias("example")
-    by_day = several.groupBy("day").agg(
-        F.sum(F.col("rows") - 1).alias(DUPLICATES), F.sum(F.col("rows") - F.col("contents")).alias(IDENTICAL), example
+    places = (f"{place}.{name}" for place in ("one", "another") for name in _PLACE)
+    return several.groupBy("day").agg(
+        F.sum(F.col("rows") - 1).alias(DUPLICATES),
+        F.sum(F.col("rows") - F.col("contents")).alias(IDENTICAL),
+        F.min_by(F.format_string("%s:%d and %s:%d", *places), F.struct("one", "another")).alias(
+            f"{DUPLICATES}{EXAMPLE}"
+        ),
     )
-    return by_day.select("day", DUPLICATES, IDENTICAL, "example.one", "example.another")
 
 
 def key_columns(source: Source, table: Table) -> tuple[str, ...]:
@@ -66,8 +87,3 @@ def key_columns(source: Source, table: Table) -> tuple[str, ...]:
 
 def _typed(name: str) -> str:
     return f"{name} typed"
-
-
-def _metrics(row: dict[str, Any]) -> Metrics:
-    example = " and ".join("{}:{}".format(*row[name]) for name in ("one", "another"))
-    return {DUPLICATES: row[DUPLICATES], IDENTICAL: row[IDENTICAL], f"{DUPLICATES}_example": example}

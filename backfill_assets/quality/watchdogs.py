@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from backfill_assets.model.declaration import DayFacts, DayRule, Metrics, RuleOutcome, Table
-from backfill_assets.model.rules import (
-    ContentIntact,
-    EverythingAccountedFor,
-    EverythingPublished,
-    TotalAgrees,
-)
-from backfill_assets.quality import gates
-from backfill_assets.quality.gates import GateFinding
+from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Metrics, RuleOutcome, Table
 
 FILES, CONTENT = "files_as_published", "content_as_published"
-_AFRESH = (ContentIntact, EverythingAccountedFor, EverythingPublished, TotalAgrees)
-"""The gates that are judged again. The others are about thresholds, which a declaration may move under old days."""
 
 
 @dataclass(frozen=True)
@@ -38,29 +28,25 @@ class RecordedDay:
 
 def watched_rules(table: Table) -> tuple[DayRule, ...]:
     """The declared rules of ``table`` that are judged on published days, too."""
-    return tuple(rule for rule in table.rules if isinstance(rule, _AFRESH))
+    return tuple(rule for rule in table.rules if rule.judged_afresh)
 
 
 def metrics_needed(table: Table) -> tuple[str, ...]:
     """The other tables that have to be measured to judge a day of ``table``."""
-    names = (getattr(rule, attribute, None) for rule in watched_rules(table) for attribute in _LOOKS_AT)
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
-_LOOKS_AT = ("raw", "bronze", "quarantine", "fact")
+    return tuple(dict.fromkeys(name for rule in watched_rules(table) for name in rule.tables))
 
 
 def judge(table: Table, recorded: RecordedDay, facts: DayFacts) -> tuple[RuleOutcome, ...]:
     """Files first, then content, then everything that must add up. A day that cannot be read is judged by its files."""
-    outcomes = [_outcome(FILES, _files(table, recorded))]
+    files = _files(table, recorded).as_outcome(FILES, "consistency")
     if recorded.missing_files or recorded.unreadable:
-        return tuple(outcomes)
-    outcomes.append(_outcome(CONTENT, _content(table, recorded, facts.own)))
-    for rule in watched_rules(table):
-        found = gates.finding(rule, facts)
-        next_step = "" if found.passed else _rebuild(table)
-        outcomes.append(RuleOutcome(rule.name, rule.dimension, found.passed, found.observed, found.expected, next_step))
-    return tuple(outcomes)
+        return (files,)
+    content = _content(table, recorded, facts.own).as_outcome(CONTENT, "consistency")
+    declared = (
+        replace(rule.judge(facts), next_step=_rebuild(table)).as_outcome(rule.name, rule.dimension)
+        for rule in watched_rules(table)
+    )
+    return (files, content, *declared)
 
 
 def in_words(outcomes: Iterable[RuleOutcome]) -> str:
@@ -100,8 +86,3 @@ def _rebuild(table: Table) -> str:
             f"(backfill history {table.name}), then put the published files back: `foreign write` in docs/runbook.md."
         )
     return "The sensor `repairs` builds the day again, and what is downstream; if it is off, launch them with force."
-
-
-def _outcome(name: str, found: GateFinding) -> RuleOutcome:
-    next_step = "" if found.passed else found.next_step
-    return RuleOutcome(name, "consistency", found.passed, found.observed, found.expected, next_step)

@@ -33,12 +33,12 @@ from backfill_assets.landing.ingest import raw_rows, raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.landing.zone import SUFFIX, LandedFile, changed_file, first_paths, raise_together
-from backfill_assets.model.declaration import DayFacts, Metrics, Source, Step, Table
+from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.publication.holds import holding
 from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
-from backfill_assets.quality.measures import EXAMPLE, added_up, zero_metrics
+from backfill_assets.quality.measures import added_up, zero_metrics
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance

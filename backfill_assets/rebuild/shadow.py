@@ -19,7 +19,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import HELD_BACK, logical_of
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, timelines_of
+from backfill_assets.lakehouse.timelines import CAMPAIGN, Timeline, newest_days
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
@@ -83,7 +83,7 @@ def shadow(
     for each in steps:
         done = _shadow_step(lake, campaign, each, run, progress, overlay, out)
         for table in done.build.tables:
-            overlay = overlay.with_days(table, _overlaid_days(done, table))
+            overlay = overlay.with_days(table, staged_days(done.build, table))
             out[table] = frozenset(held.day for held in done.held_back)
         shadowed.append(done)
     return shadowed
@@ -103,7 +103,7 @@ def staged_by(done: Sequence[ShadowedStep]) -> StagedDays:
     failed: dict[str, frozenset[date]] = {}
     for each in done:
         for table in each.build.tables:
-            overlay = overlay.with_days(table, _overlaid_days(each, table))
+            overlay = overlay.with_days(table, staged_days(each.build, table))
             failed[table] = frozenset(held.day for held in each.held_back if held.table == table and held.rules)
     return StagedDays(overlay, failed)
 
@@ -121,28 +121,16 @@ def sides_of(done: Sequence[ShadowedStep]) -> dict[TableDay, tuple[str, str]]:
 
 def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
     """The same from the timelines of ``campaign`` alone, for those who stage nothing themselves."""
+    overlay = NOTHING_STAGED
     failed: dict[str, frozenset[date]] = {}
     for table in tables:
-        newest: dict[date, bool] = {}
-        for timeline in timelines_of(storage, table, campaign):
-            for day, staged in timeline.days().items():
-                newest.setdefault(day, staged.verdict is not None and not staged.verdict.passed)
-        failed[table] = frozenset(day for day, bad in newest.items() if bad)
-    return StagedDays(staged_in(storage, campaign, tables), failed)
-
-
-def staged_in(storage: Storage, campaign: str, tables: Iterable[str]) -> Overlay:
-    """What ``campaign`` holds ready now: of each day the newest staging, if its gates passed."""
-    overlay = NOTHING_STAGED
-    for table in tables:
-        newest: dict[date, OverlaidDay | None] = {}
-        for timeline in timelines_of(storage, table, campaign):
-            for day, staged in timeline.days().items():
-                verdict = staged.verdict
-                content = verdict.content if verdict and verdict.passed else None
-                newest.setdefault(day, OverlaidDay(timeline, content) if content else None)
-        overlay = overlay.with_days(table, [(day, held) for day, held in newest.items() if held is not None])
-    return overlay
+        newest = newest_days(storage, table, campaign)
+        judged = [(day, timeline, staged.verdict) for day, (timeline, staged) in newest.items() if staged.verdict]
+        passed = [(day, timeline, each.content) for day, timeline, each in judged if each.passed]
+        ready = [(day, OverlaidDay(timeline, content)) for day, timeline, content in passed if content]
+        overlay = overlay.with_days(table, ready)
+        failed[table] = frozenset(day for day, _, each in judged if not each.passed)
+    return StagedDays(overlay, failed)
 
 
 def _shadow_step(
@@ -205,11 +193,11 @@ def _hold_back_blocked(
         yield HeldBack(wanted.step.name, day, because_of=cause)
 
 
-def _overlaid_days(done: ShadowedStep, table: str) -> list[tuple[date, OverlaidDay]]:
-    storage = done.build.lake.storage
+def staged_days(build: ReplaceBuild, table: str) -> list[tuple[date, OverlaidDay]]:
+    """What ``build`` has staged of ``table``, for those that read it before it is published."""
     return [
-        (day, OverlaidDay(_timeline(storage, held), held.content))
-        for day, staged in done.build.staged.items()
+        (day, OverlaidDay(_timeline(build.lake.storage, held), held.content))
+        for day, staged in build.staged.items()
         for held in staged
         if held.table == table
     ]

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 Contents = Mapping[str, DayContent]
 """What the tables hold on one day, by table."""
+Facts = Mapping[str, Mapping[date, DayFacts]]
+"""What rules look at, by table and day."""
 UpstreamOf = Callable[[date], Contents]
 Result = TypeVar("Result")
 
@@ -94,15 +96,15 @@ def stage_chunk(
 
     at_once = tables_at_once(len(chunk.step.tables), len(chunk.days), shared=is_shared(spark))
     work = {table.name: partial(written_and_measured, table) for table in chunk.step.tables}
-    measured: Mapping[str, Mapping[date, Metrics]] = side_by_side(spark, work, at_once)
+    facts = _facts(chunk, side_by_side(spark, work, at_once))
     if chunk.judged:
-        measured = with_duplicates(spark, chunk, inputs, measured, timelines)
+        facts = with_duplicates(spark, chunk, inputs, facts, timelines)
     seconds = (time.monotonic() - started) / len(chunk.days)
     environment = environment_of(spark)
     return [
         day
         for table in chunk.step.tables
-        for day in _judge_day(chunk, table, measured, timelines[table.name], seconds, environment)
+        for day in _judge_day(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
     ]
 
 
@@ -110,35 +112,18 @@ def with_duplicates(
     spark: SparkSession,
     chunk: Chunk,
     inputs: Mapping[str, DataFrame],
-    measured: Mapping[str, Mapping[date, Metrics]],
+    facts: Facts,
     timelines: Mapping[str, Timeline],
-) -> dict[str, Mapping[date, Metrics]]:
-    """``measured`` with the rows that gave way to an equal version, on days that have too many deduplicated rows.
+) -> Facts:
+    """``facts`` with the rows that gave way to an equal version, on days that have too many deduplicated rows."""
 
-    Bronze says how many rows each winner stands for, and not which versions they had. So raw is read once more for
-    these days, and only for them.
-    """
-    metrics = dict(measured)
-    for table in chunk.step.tables:
-        for rule in table.rules:
-            days = _days_to_look_at(chunk, table, rule, measured) if isinstance(rule, FewDuplicates) else []
-            if isinstance(rule, FewDuplicates) and days:
-                timeline = timelines[rule.quarantine]
-                files = timeline.files(days)
-                quarantined = rows_of_files(spark, timeline, files) if files else None
-                raw = inputs[rule.raw].where(F.col("day").isin(days))
-                counted = duplicates.measured(raw, quarantined, rule.source, table, days)
-                metrics[table.name] = {
-                    day: {**own, **counted.get(day, {})} for day, own in measured[table.name].items()
-                }
-    return metrics
+    def rows(rule: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame | None]:
+        timeline = timelines[rule.quarantine]
+        files = timeline.files(days)
+        raw = inputs[rule.raw].where(F.col("day").isin(days))
+        return raw, rows_of_files(spark, timeline, files) if files else None
 
-
-def _days_to_look_at(
-    chunk: Chunk, table: Table, rule: FewDuplicates, measured: Mapping[str, Mapping[date, Metrics]]
-) -> list[date]:
-    facts = {day: _facts(chunk, table, measured, day) for day in chunk.days}
-    return [day for day in chunk.days if gates.looks_closer(rule, facts[day])]
+    return {table.name: duplicates.with_duplicates(table, facts[table.name], rows) for table in chunk.step.tables}
 
 
 def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
@@ -217,7 +202,7 @@ def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[
 def _judge_day(
     chunk: Chunk,
     table: Table,
-    measured: Mapping[str, Mapping[date, Metrics]],
+    facts: Mapping[date, DayFacts],
     timeline: Timeline,
     seconds: float,
     environment: Environment,
@@ -225,23 +210,24 @@ def _judge_day(
     schema = timeline.schema()
     days = []
     for day in chunk.days:
-        own, upstream = measured[table.name][day], chunk.upstream(day)
-        facts = _facts(chunk, table, measured, day)
-        rules = gates.judge(table, facts) if chunk.judged else ()
-        measured_and_counted = {**own, **_period_metrics(chunk, day)}
-        measured_content = content_of(measured_and_counted, chunk.version.name, chunk.wanted[day].inputs, upstream)
+        rules = gates.judge(table, facts[day]) if chunk.judged else ()
+        metrics = {**facts[day].own, **_period_metrics(chunk, day)}
+        measured_content = content_of(metrics, chunk.version.name, chunk.wanted[day].inputs, chunk.upstream(day))
         content = with_cost(with_verdict(measured_content, rules), seconds)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
     made_of = {day: chunk.wanted[day].input_fingerprint for day in chunk.days}
     return record_verdicts(timeline, days, made_of, environment)
 
 
-def _facts(chunk: Chunk, table: Table, measured: Mapping[str, Mapping[date, Metrics]], day: date) -> DayFacts:
-    return DayFacts(
-        own=measured[table.name][day],
-        upstream={name: as_facts(content) for name, content in chunk.upstream(day).items()},
-        companions={name: metrics[day] for name, metrics in measured.items() if name != table.name},
-    )
+def _facts(chunk: Chunk, measured: Mapping[str, Mapping[date, Metrics]]) -> Facts:
+    def of_day(table: str, day: date) -> DayFacts:
+        return DayFacts(
+            own=measured[table][day],
+            upstream={name: as_facts(content) for name, content in chunk.upstream(day).items()},
+            companions={name: metrics[day] for name, metrics in measured.items() if name != table},
+        )
+
+    return {table: {day: of_day(table, day) for day in chunk.days} for table in measured}
 
 
 def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:

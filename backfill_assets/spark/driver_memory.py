@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -11,7 +10,9 @@ _GIB = 1024**3
 
 def usable_memory() -> int:
     """Bytes: the machine's, or the container's where that is less."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    import psutil
+
+    physical = psutil.virtual_memory().total
     return min([physical, *(limit for file in _LIMITS if (limit := _limit(file)) is not None)])
 
 

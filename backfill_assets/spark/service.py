@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+import psutil
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
@@ -161,10 +162,7 @@ def _read_record(settings: Settings) -> SparkService | None:
 
 def command_line(pid: int) -> str:
     """The command line of a process; empty if it has ended, also while its parent has not waited for it yet."""
-    of_linux = Path(f"/proc/{pid}/cmdline")
-    if of_linux.parent.parent.joinpath("self").exists():
-        with suppress(OSError):
-            return of_linux.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
         return ""
-    command = ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -312,9 +312,9 @@ def holding(amount: int) -> DayContent:
 
 
 def change_of(found: Difference) -> Decimal:
-    total = found.tables[0].total(MEASURE)
-    assert total is not None
-    return total.change
+    change = found.tables[0].total(MEASURE).change
+    assert change is not None
+    return change
 
 
 def logical(amount: int) -> str:

@@ -5,10 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.campaign.breaker import BreakerInput, Limits, Nulls, StagedSums, judge
+from backfill_assets.campaign.breaker import BreakerInput, Limits, judge
+from backfill_assets.difference.records import Sums, TableDifference
 from backfill_assets.errors import InvalidRequest
 
-WELL = BreakerInput(tried=100, sums=(StagedSums("revenue", "eur", Decimal(1000), Decimal(1050)),), seconds=Decimal(10))
+
+def revenue(before: int, after: int) -> tuple[TableDifference, ...]:
+    return (TableDifference("revenue", sums={"eur": Sums(before=Decimal(before), after=Decimal(after))}),)
+
+
+def rate(before: str, after: str | None) -> tuple[TableDifference, ...]:
+    """Shares of nulls."""
+    shares = Sums(before=Decimal(before), after=None if after is None else Decimal(after))
+    return (TableDifference("fact", nulls={"rate": shares}),)
+
+
+WELL = BreakerInput(tried=100, tables=revenue(1000, 1050), seconds=Decimal(10))
 
 
 def test_nothing_stops_a_campaign_within_its_limits() -> None:
@@ -20,9 +32,9 @@ def test_nothing_stops_a_campaign_within_its_limits() -> None:
     [
         ("errors", replace(WELL, failed=6)),
         ("gates", replace(WELL, held_back=11)),
-        ("nulls", replace(WELL, nulls=(Nulls("fact", "rate", Decimal("0.01"), Decimal("0.03")),))),
-        ("deviation", replace(WELL, sums=(StagedSums("revenue", "eur", Decimal(1000), Decimal(890)),))),
-        ("deviation", replace(WELL, sums=(StagedSums("revenue", "eur", Decimal(0), Decimal(1)),))),
+        ("nulls", replace(WELL, tables=rate("0.01", "0.03"))),
+        ("deviation", replace(WELL, tables=revenue(1000, 890))),
+        ("deviation", replace(WELL, tables=revenue(0, 1))),
     ],
 )
 def test_each_limit_stops_it_and_is_named(limit: str, seen: BreakerInput) -> None:
@@ -35,11 +47,11 @@ def test_each_limit_stops_it_and_is_named(limit: str, seen: BreakerInput) -> Non
     ("seen", "told"),
     [
         (
-            replace(WELL, sums=(StagedSums("fact", "eur", None, Decimal(1050)),)),
+            replace(WELL, tables=(TableDifference("fact", sums={"eur": Sums(before=None, after=Decimal(1050))}),)),
             "fact.eur cannot be compared: what is published is unknown, and at most 10 % may differ.",
         ),
         (
-            replace(WELL, nulls=(Nulls("fact", "rate", Decimal(0), None),)),
+            replace(WELL, tables=rate("0", None)),
             "the nulls of fact.rate cannot be compared: what is staged is unknown, and at most 1 % may differ.",
         ),
     ],
@@ -53,7 +65,7 @@ def test_a_limit_that_cannot_be_computed_stops_it(seen: BreakerInput, told: str)
 
 
 def test_it_says_by_how_much() -> None:
-    (found,) = judge(Limits(), replace(WELL, sums=(StagedSums("revenue", "eur", Decimal(1000), Decimal(880)),)))
+    (found,) = judge(Limits(), replace(WELL, tables=revenue(1000, 880)))
     assert found.sentence == "revenue.eur differs by 12 % from what is published, and at most 10 % may."
 
 

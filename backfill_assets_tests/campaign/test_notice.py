@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from backfill_assets.campaign.metadata_difference import table_difference
 from backfill_assets.campaign.notice import begins, completed
+from backfill_assets.difference.metadata import table_difference
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
 

@@ -17,6 +17,7 @@ from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
@@ -60,6 +61,24 @@ def test_days_that_are_held_back_have_to_be_left_out_knowingly(at: CampaignRun) 
     assert "--without-held-back" in str(refused.value.hint) and at.state.approved is None
     at.approve(without_held_back=True)
     assert at.options.without_held_back
+
+
+def test_each_entry_of_the_journal_is_read_once(at: CampaignRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is asked how far the campaign is; what another process writes is seen."""
+    at.start(Options())
+    assert at.state.started
+    storage, read = at.builder.lake.storage, []
+
+    def counted(self: Storage, path: str) -> bytes:
+        read.append(path)
+        return whole(self, path)
+
+    whole = type(storage).read_bytes
+    monkeypatch.setattr(type(storage), "read_bytes", counted)
+    assert not at.next().waits and at.options == Options() and read == []
+    journal.write(storage, at.campaign, JournalEntry(kind="stopped", at=MADE))
+    assert at.next().reason.startswith("it was stopped") and at.state.stopped
+    assert len(read) == 1
 
 
 def test_the_days_of_a_campaign_are_staged_held_back_published_or_left(at: CampaignRun) -> None:

@@ -11,9 +11,8 @@ from backfill_assets.datasets import registry
 from backfill_assets.datasets.chains import chains
 from backfill_assets.days import Cadence
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import PUBLISHED_DAYS, Dataset, DayRule, Step, Table, Version
+from backfill_assets.model.declaration import PUBLISHED_DAYS, Dataset, Step, Table, Version
 from backfill_assets.model.landed import BronzeColumns, QuarantineColumns, RawColumns
-from backfill_assets.quality.gates import finding
 
 DATASETS = pytest.mark.parametrize("dataset", registry.datasets(), ids=lambda dataset: dataset.name)
 TABLES = pytest.mark.parametrize("table", registry.tables(), ids=lambda table: table.name)
@@ -92,13 +91,6 @@ def test_keys_totals_and_days_are_columns(table: Table) -> None:
     columns = struct_type(table.contract).names
     assert columns[-1] == "day"
     assert {*table.key, *table.totals} <= set(columns)
-
-
-@TABLES
-def test_every_rule_can_be_judged(table: Table) -> None:
-    """A rule without a judgement would fail the first build instead of this test."""
-    for rule in table.rules:
-        assert finding.dispatch(type(rule)) is not finding.dispatch(DayRule), rule.name
 
 
 @VERSIONS

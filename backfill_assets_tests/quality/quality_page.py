@@ -8,7 +8,9 @@ from itertools import groupby
 from typing import get_args
 
 from backfill_assets.datasets import registry
+from backfill_assets.model import rules
 from backfill_assets.model.declaration import DayRule, Layer, Source, Table
+from backfill_assets.quality.gates import gates_of
 from backfill_assets.quality.summary import DIMENSIONS
 
 LAYERS: tuple[Layer, ...] = get_args(Layer)
@@ -40,7 +42,8 @@ def without_rules() -> set[tuple[str, str]]:
 
 
 def rule_classes() -> set[str]:
-    return {rule.__name__ for rule in DayRule.__subclasses__() if rule.__module__.startswith("backfill_assets.")}
+    """Those that a table can declare."""
+    return {rule.__name__ for rule in DayRule.__subclasses__() if rule.__module__ == rules.__name__}
 
 
 def _tables() -> list[Table]:
@@ -48,9 +51,7 @@ def _tables() -> list[Table]:
 
 
 def _rules_in(table: Table, dimension: str) -> str:
-    built_in = {"validity": ["contract_holds"], "uniqueness": ["key_is_unique"] if table.key else []}
-    names = built_in.get(dimension, []) + [rule.name for rule in table.rules if rule.dimension == dimension]
-    return ", ".join(f"`{name}`" for name in names) or NONE
+    return ", ".join(f"`{rule.name}`" for rule in gates_of(table) if rule.dimension == dimension) or NONE
 
 
 def _position(table: Table, rule: DayRule) -> int:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
-from backfill_assets.model.declaration import DayFacts, DayRule, Dimension
-from backfill_assets.quality.gates import GateFinding, finding
-from backfill_assets.quality.measures import aggregates
+from backfill_assets.model import rules
+from backfill_assets.model.declaration import DayFacts, DayRule
 from backfill_assets.quality.summary import DIMENSIONS
 from backfill_assets_tests.quality.quality_page import LAYERS, coverage, rule_classes, thresholds, without_rules
 
@@ -65,15 +61,26 @@ def test_the_dimensions_are_the_five() -> None:
     assert tuple(name for name, _ in _cells(_lines("# Quality"))) == DIMENSIONS
 
 
-def test_the_rule_of_the_page_works() -> None:
-    """People copy it: it must be judged like any other."""
+def _rule_of_the_page() -> DayRule:
+    """People copy it into ``model/rules.py``: all that it uses is there."""
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    known: dict[str, Any] = {each.__name__: each for each in (DayRule, DayFacts, GateFinding, Decimal, Mapping, Column)}
-    known |= {"dataclass": dataclass, "ClassVar": ClassVar, "Dimension": Dimension, "F": F}
-    known |= {"aggregates": aggregates, "finding": finding, "__name__": "docs"}
+    known = {**vars(rules), "__name__": "docs"}
     exec(compile(code, "quality.md", "exec", dont_inherit=True), known)  # noqa: S102
-    rule = known["FewZeros"]("quantity", at_most=Decimal("0.1"))
-    assert aggregates.dispatch(type(rule)) is not aggregates.dispatch(DayRule)
+    found: DayRule = known["FewZeros"]("quantity", at_most=Decimal("0.1"))
+    return found
+
+
+def test_the_rule_of_the_page_works() -> None:
+    """It is described and judged like any other."""
+    rule = _rule_of_the_page()
+    assert (rule.name, rule.description) == ("few_zeros_quantity", "No more than a share of a column is zero.")
     for zeros, passed in ((1, True), (2, False)):
-        found = finding(rule, DayFacts(own={"rows": 10, "zeros_quantity": zeros}))
+        found = rule.judge(DayFacts(own={"rows": 10, "zeros_quantity": zeros}))
         assert (found.passed, found.observed) == (passed, f"{zeros} of 10 rows with quantity 0")
+
+
+def test_the_rule_of_the_page_is_measured(spark: SparkSession) -> None:
+    """In the same pass as the metrics of every table."""
+    columns = [made().alias(name) for name, made in _rule_of_the_page().measure().items()]
+    (row,) = spark.range(4).selectExpr("id % 2 AS quantity").agg(*columns).collect()
+    assert row.asDict() == {"zeros_quantity": 2}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from backfill_assets.cli.demo.demo import NINETY_DAYS
 from backfill_assets.days import DayRange
+from backfill_assets.defs.demo.demo import NINETY_DAYS
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.sample.real import land_real

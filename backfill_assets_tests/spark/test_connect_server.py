@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from backfill_assets.settings import Settings
@@ -38,26 +37,25 @@ def test_a_server_ends_with_a_starter_that_was_killed(tmp_path: Path, settings: 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=settings.spark_conf.parent) as starter:
         assert starter.stdout is not None
         server = int(starter.stdout.readline())
-        assert _runs(server)
+        assert psutil.pid_exists(server)
         starter.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 30
-    while _runs(server) and time.monotonic() < deadline:
+    while psutil.pid_exists(server) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not _runs(server)
+    assert not psutil.pid_exists(server)
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc shows who started whom")
 def test_nothing_is_left_of_a_server_that_was_killed(tmp_path: Path, settings: Settings) -> None:
     """Its JVM has started Python, which only waits for its end; a shell waits for the end of the starter."""
     with connect_server(Settings.at(tmp_path), options=SMALL_SPARK) as server:
-        children = _children(server.process.pid)
+        children = [child.pid for child in psutil.Process(server.process.pid).children()]
         assert children
         server.process.kill()
     deadline = time.monotonic() + 10
-    while any(map(_runs, children)) and time.monotonic() < deadline:
+    while any(map(psutil.pid_exists, children)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not any(map(_runs, children))
+    assert not any(map(psutil.pid_exists, children))
 
 
 @pytest.mark.spark
@@ -65,20 +63,3 @@ def test_sessions_share_the_code_that_spark_generates(connect_spark: SparkSessio
     """With classes of its own, each session would compile again what is there already: seconds of each run."""
     assert connect_spark.conf.get("spark.sql.artifact.isolation.enabled") == "false"
     assert connect_spark.conf.get("spark.sql.artifact.isolation.alwaysApplyClassloader") == "false"
-
-
-def _children(process: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            _, _, after_name = stat.read_text().rpartition(")")
-            found += [int(stat.parent.name)] if int(after_name.split()[1]) == process else []
-    return found
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True

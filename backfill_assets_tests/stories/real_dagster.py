@@ -17,8 +17,9 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+import psutil
 
 from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.settings import Settings
@@ -234,18 +235,14 @@ class MakeDev(RealDagster):
     def _sessions(self) -> list[int]:
         """Each part leads one of its own."""
         parents = [process.pid for process in self._running.values()]
-        found = [pid for pid, (parent, session) in _processes().items() if parent in parents and session == pid]
-        return [pid for pid in found if command_line(pid)]
+        children = [child.pid for parent in parents for child in psutil.Process(parent).children()]
+        return [pid for pid in children if command_line(pid) and _leads_a_session(pid)]
 
 
-def _processes() -> dict[int, tuple[int, int]]:
-    """Parent and session of every process."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            _, parent, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-            found[int(stat.parent.name)] = (int(parent), int(session))
-    return found
+def _leads_a_session(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        return os.getsid(pid) == pid
+    return False
 
 
 def _without_connect(environment: Mapping[str, str]) -> dict[str, str]:

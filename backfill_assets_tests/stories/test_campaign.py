@@ -31,7 +31,7 @@ from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import announce, delivered_keys, due_notices
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import staged_in
+from backfill_assets.rebuild.shadow import days_staged_in
 from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
@@ -156,6 +156,6 @@ def test_a_breaker_stops_a_campaign_after_its_canary(wrong: Workshop) -> None:
     assert open_plan_ids(wrong.builder.lake.storage) == []
     abandon(at)
     assert "abandoned it" in at.next().reason
-    assert not staged_in(wrong.builder.lake.storage, at.campaign, TABLES).days.get(FACT)
+    assert not days_staged_in(wrong.builder.lake.storage, at.campaign, TABLES).overlay.days.get(FACT)
     at.start(Options(WAVES))
     assert at.next().step is CampaignStep.TELL_BEFORE, "it can be taken up again"

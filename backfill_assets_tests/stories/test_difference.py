@@ -124,7 +124,7 @@ def _with_table(step: Step, declared: Table) -> Step:
 def sums_of(table: TableCompared, measure: str) -> dict[date, tuple[Decimal, Decimal]]:
     def both(day: DayCompared) -> tuple[Decimal, Decimal]:
         found = day.of(measure)
-        assert found is not None
+        assert found.before is not None and found.after is not None
         return found.before, found.after
 
     return {day.day: both(day) for day in table.days}

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from backfill_assets.lakehouse.delta_log import read_log
@@ -111,7 +112,7 @@ def files(home: Path) -> Files:
 
 def alive(process: int) -> bool:
     """A child that has ended is reaped by its parent, which then writes its status."""
-    return Path(f"/proc/{process}").exists()
+    return psutil.pid_exists(process)
 
 
 @contextmanager

@@ -20,14 +20,12 @@ from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from rich.table import Table
 
     from backfill_assets.campaign.course import Move
-    from backfill_assets.campaign.metadata_difference import MeasureChange, TableDifference
     from backfill_assets.campaign.run import CampaignRun, Options
     from backfill_assets.difference.kept import Difference
+    from backfill_assets.difference.records import TableDifference
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
     from backfill_assets.plan.records import Plan
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
@@ -95,10 +93,9 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
     if as_json:
         say_json({**told, "waits": move.reason, "times": times.json})
         return
-    rows = new_table("table", "staged again", "published")
-    for table, days in told["days"].items():
-        rows.add_row(table, ", ".join(told["staged again"].get(table, ())), ", ".join(days))
-    say(rows, f"Published together as {told['publication']}.")
+    again = told["staged again"]
+    rows = ((table, ", ".join(again.get(table, ())), ", ".join(days)) for table, days in told["days"].items())
+    say(new_table("table", "staged again", "published", rows=rows), f"Published together as {told['publication']}.")
     if CampaignStep.TELL_AFTER in done:
         say_undelivered(done[CampaignStep.TELL_AFTER].told.get("still due", {}))
     if moved := told["moved"]:
@@ -236,7 +233,7 @@ def _say_difference(found: Difference | None, quiet: bool) -> None:
 
 
 def _beside_published(at: CampaignRun) -> list[TableDifference]:
-    from backfill_assets.campaign.metadata_difference import table_difference
+    from backfill_assets.difference.metadata import table_difference
 
     staged, published = at.figures(at.shadowed)
     return [table_difference(table, published.get(table, {}), days) for table, days in staged.items()]
@@ -252,7 +249,7 @@ def _say(done: Sequence[ShadowedStep], changes: Sequence[TableDifference], held:
         told = (len(step.staged), len(change.changed), len(change.unchanged) + len(step.unchanged), out)
         rows.add_row(change.table, *(f"{count:,}" for count in told), ranges(change.changed))
     say(rows)
-    _say_measures([beside for change in changes for beside in change.beside])
+    _say_measures(changes)
     for each in held:
         say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {each.why}"))
 
@@ -275,10 +272,8 @@ class _Times:
 def _times(plan: Plan, entries: Sequence[JournalEntry]) -> _Times:
     from backfill_assets.plan.durations import TIME_COLUMNS, TIME_NUMBERS, time_rows, times_json
 
-    rows = new_table(*TIME_COLUMNS, numbers=TIME_NUMBERS)
-    for row in time_rows(plan, entries):
-        rows.add_row(*row)
-    return _Times(rows, times_json(plan, entries))
+    shown = new_table(*TIME_COLUMNS, rows=time_rows(plan, entries), numbers=TIME_NUMBERS)
+    return _Times(shown, times_json(plan, entries))
 
 
 def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -> None:
@@ -318,22 +313,22 @@ def _short(told: Mapping[str, object]) -> str:
     return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]} ..."
 
 
-def _say_measures(found: Sequence[MeasureChange]) -> None:
-    rows = new_table("table", "measure", "published", "staged", "change", numbers=["published", "staged", "change"])
-    for each in found:
-        share = "" if each.share is None else f"{each.share:+.4%}"
-        rows.add_row(each.table, each.measure, *map(_figure, (each.published, each.staged)), share)
-    say(rows)
+def _say_measures(found: Sequence[TableDifference]) -> None:
+    from backfill_assets.text import amount
 
-
-def _figure(value: Decimal | None) -> str:
-    from backfill_assets.text import UNKNOWN, amount
-
-    return UNKNOWN if value is None else amount(value)
-
-
-def _exact(value: Decimal | None) -> str | None:
-    return None if value is None else str(value)
+    numbers = ("published", "staged", "change")
+    rows = (
+        (
+            each.table,
+            measure,
+            amount(sums.before),
+            amount(sums.after),
+            "" if sums.share is None else f"{sums.share:+.4%}",
+        )
+        for each in found
+        for measure, sums in each.sums.items()
+    )
+    say(new_table("table", "measure", *numbers, rows=rows, numbers=numbers))
 
 
 def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableDifference]) -> dict[str, object]:
@@ -344,8 +339,7 @@ def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableDif
                 "changed": list(change.changed),
                 "unchanged": list(change.unchanged),
                 "measures": {
-                    each.measure: {"published": _exact(each.published), "staged": _exact(each.staged)}
-                    for each in change.beside
+                    measure: {"published": sums.before, "staged": sums.after} for measure, sums in change.sums.items()
                 },
             }
             for change in changes

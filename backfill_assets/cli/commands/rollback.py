@@ -98,7 +98,8 @@ def _roll_back_publication(
 
 def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     from backfill_assets.campaign.undo import plan_undo
-    from backfill_assets.campaign.undo_request import carry_out_undo, require_undoable
+    from backfill_assets.campaign.undo_days import require_undoable
+    from backfill_assets.campaign.undo_request import carry_out_undo
 
     settings = current_settings()
     with ExitStack() as stack:
@@ -109,7 +110,7 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
         if dry_run:
             _say_dry(_undo_json(plan), as_json)
             return
-        require_undoable(plan)
+        require_undoable(plan.days)
         if not yes:
             ask("Put this back?")
         done = carry_out_undo(lake, plan, run_info("backfill rollback"), tell)
@@ -181,11 +182,9 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _say_plan(prepared: Prepared) -> None:
-    rows = new_table(
-        "table", "days", "which", "rows now", "rows then", "put back", numbers=["days", "rows now", "rows then"]
-    )
-    for change in prepared.publication.tables:
-        rows.add_row(*_plan_of(prepared, change))
+    columns = ("table", "days", "which", "rows now", "rows then", "put back")
+    plans = (_plan_of(prepared, change) for change in prepared.publication.tables)
+    rows = new_table(*columns, rows=plans, numbers=["days", "rows now", "rows then"])
     say(f"Rolling back {prepared.publication.id} ({prepared.publication.kind}):", rows)
 
 

@@ -1,1 +1,1 @@
-"""The demo, and the development server."""
+"""The development server, and the processes and the folder that the demo has as well."""

@@ -8,16 +8,18 @@ leaves it running; otherwise it starts one, which ends with it, however it ends.
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
 
 from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
-from backfill_assets.cli.demo.dev_parts import DevPart, DevParts, Process, start_process
+from backfill_assets.cli.demo.dev_parts import DevPart, DevParts
+from backfill_assets.cli.demo.sessions import start_process
+from backfill_assets.cli.foreground import interrupt
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import LOOPBACK, ConnectServer, answers, free_port, start_connect_server
@@ -42,7 +44,7 @@ class DagsterCommands:
 def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> int:
     """Runs until Ctrl-C; then everything that it started is stopped, the runs before their Spark."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, interrupt)
     try:
         settings = Settings.from_environment()
         home = dagster_home(settings)
@@ -92,7 +94,7 @@ class _OwnSpark:
     settings: Settings
     server: ConnectServer
 
-    def start(self) -> Process:
+    def start(self) -> subprocess.Popen[bytes]:
         if self.server.process.poll() is not None:
             self.server.stop()
             self.server.log.replace(self.server.log.with_suffix(".before.log"))
@@ -108,7 +110,7 @@ def _dagster(
     workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=commands.location))
     place = ("-h", LOOPBACK, "-p", str(port), "-m", commands.module, "--location-name", commands.location)
 
-    def process(*command: str, is_ready: Callable[[], bool] = lambda: True) -> Callable[[], Process]:
+    def process(*command: str, is_ready: Callable[[], bool] = lambda: True) -> Callable[[], subprocess.Popen[bytes]]:
         return lambda: start_process(command, REPOSITORY, variables, is_ready)
 
     return [
@@ -127,10 +129,6 @@ def _run_until_interrupted(parts: Sequence[DevPart]) -> None:
         # A second Ctrl-C would leave half of it running.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         running.stop()
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _say(message: str) -> None:

@@ -6,34 +6,22 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
+import psutil
+
+from backfill_assets.cli.demo.sessions import session_exists, stop_sessions
 from backfill_assets.errors import BackfillError
 from backfill_assets.spark.service import command_line
 
 LOOK_EVERY_SECONDS = 0.5
 MOST_EARLY_ENDS = 5
 _EARLY_SECONDS = 20.0
-_GRACE_SECONDS = 10.0
-_EXISTS = 0
-"""Signal 0 is never delivered: it only checks that the process group exists."""
 
 
 class DevPartEnded(BackfillError):
     """A part of ``make dev`` ends again and again right after its start."""
-
-
-class Process(Protocol):
-    """A child process, such as :class:`subprocess.Popen`."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def poll(self) -> int | None: ...
 
 
 @dataclass
@@ -45,10 +33,10 @@ class DevPart:
     """
 
     name: str
-    start: Callable[[], Process]
+    start: Callable[[], subprocess.Popen[bytes]]
     has_worker: bool = False
     has_owner: bool = False
-    process: Process | None = None
+    process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     early_ends: int = 0
 
@@ -70,7 +58,7 @@ class DevParts:
 
     parts: Sequence[DevPart]
     say: Callable[[str], None]
-    _sessions: list[Process] = field(default_factory=list)
+    _sessions: list[subprocess.Popen[bytes]] = field(default_factory=list)
     """Every process started, while something of its session is left: runs outlive the code server that started them."""
 
     def start(self) -> None:
@@ -85,7 +73,7 @@ class DevParts:
 
     def restart_ended(self) -> bool:
         """Check every part once. True if one had to be started again."""
-        self._sessions = [each for each in self._sessions if each.poll() is None or _group_exists(each.pid)]
+        self._sessions = [each for each in self._sessions if session_exists(each)]
         ended = [(part, how) for part in self.parts if (how := part.ending())]
         for part, how in ended:
             self._restart(part, how)
@@ -93,14 +81,7 @@ class DevParts:
 
     def stop(self) -> None:
         """End every process with all that it started: a run that has to stop gets some seconds to say so."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            for each in self._sessions:
-                with suppress(ProcessLookupError):
-                    os.killpg(each.pid, number)
-            until = time.monotonic() + _GRACE_SECONDS
-            while self._sessions and time.monotonic() < until:
-                self._sessions = [each for each in self._sessions if each.poll() is None or _group_exists(each.pid)]
-                time.sleep(0.05)
+        stop_sessions(self._sessions)
 
     def _restart(self, part: DevPart, how: str) -> None:
         part.early_ends = part.early_ends + 1 if time.monotonic() - part.started < _EARLY_SECONDS else 1
@@ -128,42 +109,10 @@ class DevParts:
             self._sessions.append(part.process)
 
 
-def start_process(
-    command: Sequence[str], folder: Path, variables: Mapping[str, str], is_ready: Callable[[], bool] = lambda: True
-) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a session of its own, and wait until it is ready or has ended.
-
-    Ctrl-C comes to the starter alone, who ends everything once, in order.
-    """
-    process = subprocess.Popen(command, cwd=folder, env=os.environ | variables, start_new_session=True)
+def _is_alone(process: subprocess.Popen[bytes]) -> bool:
+    """True if it lives and has no living child."""
     try:
-        while process.poll() is None and not is_ready():
-            time.sleep(0.1)
-    except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise
-    return process
-
-
-def _is_alone(process: Process) -> bool:
-    """True if it has no living child. Known on Linux only."""
-    told = list(Path(f"/proc/{process.pid}/task").glob("*/children"))
-    children = [int(pid) for file in told for pid in _read(file).split()]
-    return bool(told) and process.poll() is None and not any(command_line(pid) for pid in children)
-
-
-def _group_exists(group: int) -> bool:
-    try:
-        os.killpg(group, _EXISTS)
-    except ProcessLookupError:
+        children = psutil.Process(process.pid).children()
+    except psutil.NoSuchProcess:
         return False
-    return True
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text()
-    except OSError:
-        return ""
+    return process.poll() is None and not any(command_line(child.pid) for child in children)

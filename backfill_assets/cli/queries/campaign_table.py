@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.cli.output import ranges
 from backfill_assets.cli.output import table as new_table
-from backfill_assets.days import contiguous
-from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
     from datetime import date
@@ -22,17 +20,16 @@ _WHAT = ("staged", "held back", "published", "left")
 
 def campaign_table(found: Sequence[CampaignDays]) -> Table:
     """A line for each table; ``left`` are days that are not staged yet, or that nothing would change."""
-    rows = new_table("table", "planned", *_WHAT, numbers=["planned"])
-    for each in found:
-        rows.add_row(each.table, f"{len(each.planned):,}", *(ranges(days) for days in _by_what(each).values()))
-    return rows
+    rows = (
+        (each.table, f"{len(each.planned):,}", *(ranges(days) for days in _by_what(each).values())) for each in found
+    )
+    return new_table("table", "planned", *_WHAT, rows=rows, numbers=["planned"])
 
 
 def campaign_json(found: Sequence[CampaignDays]) -> dict[str, Any]:
-    return {
-        each.table: {what: [format_range(item) for item in contiguous(days)] for what, days in _by_what(each).items()}
-        for each in found
-    }
+    from backfill_assets.plan.records import as_ranges
+
+    return {each.table: {what: list(as_ranges(days)) for what, days in _by_what(each).items()} for each in found}
 
 
 def _by_what(each: CampaignDays) -> Mapping[str, Sequence[date]]:

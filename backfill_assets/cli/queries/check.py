@@ -76,10 +76,8 @@ def _say_file(checked: CheckedFile) -> None:
     because = ", because:" if checked.quarantined else "."
     say(f"{checked.file}: {checked.quarantined:,} of {checked.rows:,} rows would be quarantined{because}{cut}")
     if checked.reasons:
-        rows = new_table("reason", "rows", "first example", "at", numbers=["rows"])
-        for each in checked.reasons:
-            rows.add_row(each.reason, f"{each.rows:,}", each.example, f"{each.file}:{each.line}")
-        say(rows)
+        rows = [(each.reason, f"{each.rows:,}", each.example, f"{each.file}:{each.line}") for each in checked.reasons]
+        say(new_table("reason", "rows", "first example", "at", rows=rows, numbers=["rows"]))
     for broken in checked.broken[:_MOST_GATES]:
         rule = broken.outcome
         say(f"{broken.table} {broken.day} would be held back by {rule.rule}: {rule.observed}, expected {rule.expected}")

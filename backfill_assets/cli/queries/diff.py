@@ -150,7 +150,4 @@ def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> 
 
 def _say_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> None:
     if rows:
-        shown = new_table(*columns, numbers=numbers)
-        for row in rows:
-            shown.add_row(*row)
-        say(shown)
+        say(new_table(*columns, rows=rows, numbers=numbers))

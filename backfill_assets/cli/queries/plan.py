@@ -157,19 +157,13 @@ def _say(found: Plan, now: datetime, moved: PlanDrift | None) -> None:
 def _say_steps(found: Plan) -> None:
     from backfill_assets.plan.text import STEP_COLUMNS, STEP_NUMBERS, step_rows
 
-    rows = new_table(*STEP_COLUMNS, numbers=STEP_NUMBERS)
-    for row in step_rows(found):
-        rows.add_row(*row)
-    say(rows)
+    say(new_table(*STEP_COLUMNS, rows=step_rows(found), numbers=STEP_NUMBERS))
 
 
 def _say_pinned(found: Plan, now: datetime) -> None:
     from backfill_assets.plan.text import PINNED_COLUMNS, pinned_rows
 
-    rows = new_table(*PINNED_COLUMNS, numbers=["version"])
-    for row in pinned_rows(found, now):
-        rows.add_row(*row)
-    say(rows)
+    say(new_table(*PINNED_COLUMNS, rows=pinned_rows(found, now), numbers=["version"]))
 
 
 def _say_moved(moved: PlanDrift) -> None:

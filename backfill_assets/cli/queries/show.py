@@ -132,20 +132,16 @@ def say_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         say("No rows.")
     elif sum(_widths(rows)) <= console().width:
-        found = new_table(*rows[0], numbers=[name for name, value in rows[0].items() if _is_number(value)])
-        for row in rows:
-            found.add_row(*map(_text, row.values()))
-        say(found)
+        numbers = [name for name, value in rows[0].items() if _is_number(value)]
+        say(new_table(*rows[0], rows=([*map(_text, row.values())] for row in rows), numbers=numbers))
     else:
         _say_records(rows)
 
 
 def _say_records(rows: Sequence[Mapping[str, Any]]) -> None:
     for number, row in enumerate(rows, start=1):
-        found = new_table("column", "value", title=f"row {number}")
-        for name, value in row.items():
-            found.add_row(name, _text(value))
-        say(found)
+        cells = ((name, _text(value)) for name, value in row.items())
+        say(new_table("column", "value", rows=cells, title=f"row {number}"))
 
 
 def _widths(rows: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -86,10 +86,19 @@ def launch_backfill(
     return wanted_id
 
 
-def watch(instance: dg.DagsterInstance, backfill_id: str, *, every_seconds: float = 1.0) -> Iterator[BackfillProgress]:
-    """The backfill's progress whenever it changes; the last one has ``ended``. The daemon does the work, not this."""
+def watch(
+    instance: dg.DagsterInstance,
+    backfill_id: str,
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
+    every_seconds: float = 1.0,
+) -> Iterator[BackfillProgress]:
+    """The backfill's progress whenever it changes. A daemon does the work; ``goes_on`` says whether it still does.
+
+    The last one has ``ended``, unless the daemon has ended before.
+    """
     last: BackfillProgress | None = None
-    while last is None or not last.ended:
+    while last is None or (not last.ended and goes_on()):
         now = progress(instance, backfill_id)
         if now != last:
             yield now

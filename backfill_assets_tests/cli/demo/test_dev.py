@@ -11,6 +11,7 @@ import time
 from itertools import islice, takewhile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from backfill_assets.spark.connect_server import answers
@@ -60,13 +61,13 @@ def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) 
         assert answers(int(parts[0]["SPARK_REMOTE"].rpartition(":")[2])), "at the address that its runs know"
         server = _server_of(tmp_path)
         started = [server, *(told[name] for told in parts for name in ("own", "child"))]
-        assert all(_runs(pid) for pid in started)
+        assert all(psutil.pid_exists(pid) for pid in started)
         dev.send_signal(signal.SIGINT)
         assert dev.wait(timeout=60) == 130
     deadline = time.monotonic() + 15
-    while time.monotonic() < deadline and any(_runs(pid) for pid in started):
+    while time.monotonic() < deadline and any(psutil.pid_exists(pid) for pid in started):
         time.sleep(0.1)
-    assert not [pid for pid in started if _runs(pid)]
+    assert not [pid for pid in started if psutil.pid_exists(pid)]
 
 
 def _server_of(home: Path) -> int:
@@ -80,11 +81,3 @@ def _server_of(home: Path) -> int:
         if (found.st_dev, found.st_ino) == (log.st_dev, log.st_ino):
             return int(output.parts[2])
     return 0
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from backfill_assets.cli.demo import dev_parts
-from backfill_assets.cli.demo.dev_parts import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts, start_process
+from backfill_assets.cli.demo.dev_parts import MOST_EARLY_ENDS, DevPart, DevPartEnded, DevParts
+from backfill_assets.cli.demo.sessions import start_process
 from backfill_assets.errors import LakehouseUnusable
 
 SLEEP = ("sleep", "600")
@@ -84,7 +86,6 @@ def test_what_a_killed_part_had_started_is_stopped_at_the_end(run: Callable[...,
     assert not any(_runs(pid) for pid in _pids(parts))
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are listed below /proc")
 def test_a_part_whose_worker_was_killed_is_started_again(
     run: Callable[..., DevParts], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,12 +130,11 @@ def test_a_start_that_fails_is_tried_again(said: list[str], tmp_path: Path) -> N
 
 
 def _children(pid: int) -> list[int]:
-    told = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(each) for text in told for each in text.split()]
+    return [child.pid for child in psutil.Process(pid).children()]
 
 
 def _runs(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import dagster as dg
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.instance import launcher
 from backfill_assets.defs.instance.launch import BackfillProgress, launch_backfill, progress, watch
 from backfill_assets.errors import InvalidRequest
 from backfill_assets_tests.defs import fake_location
@@ -73,23 +71,6 @@ def test_unknown_tables_backfills_and_long_ids_are_refused(dagster_instance: dg.
         _launch(dagster_instance, backfill_id="x" * 33)
     with pytest.raises(InvalidRequest, match="no backfill 'unknown'"):
         progress(dagster_instance, "unknown")
-
-
-def test_the_launcher_speaks_json_and_names_what_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command line knows backfills only through this process: its lines and exit codes are an interface."""
-    (tmp_path / "dagster.yaml").write_text(_QUICK)
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    request = ["--module", fake_location.__name__, "--title", "Test", "--no-watch", "--days"]
-    assert launcher.main([*request, str(DAYS), "--tag", "why=test"]) == 0
-    backfill_id = json.loads(capsys.readouterr().out)["backfill_id"]
-    with dg.DagsterInstance.get() as instance:
-        backfill = instance.get_backfill(backfill_id)
-    assert backfill
-    assert {key.to_user_string() for key in backfill.asset_selection or ()} == set(TABLES)
-    assert launcher.main([*request, "2017-03-05..2017-03-01"]) == 2
-    assert "Did you mean 2017-03-01..2017-03-05?" in capsys.readouterr().err
 
 
 @contextmanager

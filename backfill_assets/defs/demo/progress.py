@@ -1,4 +1,4 @@
-"""How ``backfill demo`` shows a backfill: in place on a terminal, elsewhere a line when something is done."""
+"""How ``backfill demo`` shows its phases and a backfill: in place on a terminal, elsewhere a line for each change."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -13,8 +14,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from backfill_assets.cli.demo.processes import LauncherReport
 from backfill_assets.cli.output import console, say
+
+if TYPE_CHECKING:
+    from backfill_assets.defs.instance.launch import BackfillProgress
 
 _DONE, _FAILED, _RUNNING, _WAITING, _SKIPPED = "done", "failed", "running", "waiting", "not run"
 _MARKS = {"SUCCESS": _DONE, "FAILURE": _FAILED, "SKIPPED": _SKIPPED}
@@ -22,22 +25,36 @@ _SECONDS = 3
 _COLOURS = {_DONE: "green", _FAILED: "red", _RUNNING: "yellow"}
 
 
+class Phases:
+    """Names each phase while it runs and keeps its seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        say(Text(f"{name} ...", style="bold"))
+        yield
+        self.seconds[name] = time.monotonic() - started
+
+
 @dataclass
 class BackfillProgressView:
     """What is known of the backfill now, beside the steps that it will have."""
 
     steps: Sequence[str]
-    now: LauncherReport
+    now: BackfillProgress
     began: float = field(default_factory=time.monotonic)
     notes: dict[str, str] = field(default_factory=dict)
     """The newest message of each step about its days."""
     begun: dict[str, float] = field(default_factory=dict)
 
-    def hear(self, told: LauncherReport) -> None:
-        self.now = told
-        for step in told["steps"]:
+    def hear(self, newest: BackfillProgress) -> None:
+        self.now = newest
+        for step in newest.steps:
             self.begun.setdefault(step, time.monotonic())
-        step, separator, note = str(told.get("message", "")).partition(": ")
+        step, separator, note = newest.message.partition(": ")
         if separator:
             self.notes[step] = note
 
@@ -48,20 +65,20 @@ class BackfillProgressView:
     @property
     def names(self) -> list[str]:
         """The steps in the order in which they began, then those that wait."""
-        begun = list(self.now["steps"])
+        begun = list(self.now.steps)
         return begun + [step for step in self.steps if step not in begun]
 
     def state(self, step: str) -> str:
-        if step not in self.now["steps"]:
+        if step not in self.now.steps:
             return _WAITING
-        return _MARKS.get(self.now["steps"][step], _RUNNING)
+        return _MARKS.get(self.now.steps[step], _RUNNING)
 
     def took(self, step: str) -> str:
         """Seconds of a step that has begun, as Dagster says; as seen from here while it runs."""
         if self.state(step) == _WAITING:
             return ""
         here = time.monotonic() - self.begun.get(step, time.monotonic())
-        return f"{float(self.now['step_seconds'].get(step, here)):.0f} s"
+        return f"{float(self.now.step_seconds.get(step, here)):.0f} s"
 
     def detail(self, step: str) -> str:
         """Of a step that runs, the days it has staged and the time left."""
@@ -69,13 +86,13 @@ class BackfillProgressView:
 
     @property
     def headline(self) -> str:
-        return f"backfill {self.now['backfill_id']}, {_clock(self.seconds)}: {self._happening()}"
+        return f"backfill {self.now.backfill_id}, {_clock(self.seconds)}: {self._happening()}"
 
     def _happening(self) -> str:
         states = [self.state(step) for step in self.names]
         if _FAILED in states:
             return "a step failed, Dagster is closing the backfill"
-        if not self.now["steps"]:
+        if not self.now.steps:
             return "waiting for Dagster's daemon to start the run"
         if set(states) == {_DONE}:
             return "every step is done, Dagster is closing the backfill"
@@ -83,8 +100,8 @@ class BackfillProgressView:
 
 
 @contextmanager
-def shown(progress: BackfillProgressView) -> Iterator[Callable[[LauncherReport], None]]:
-    """Show the progress; yields the function that takes each report of the launcher."""
+def shown(progress: BackfillProgressView) -> Iterator[Callable[[BackfillProgress], None]]:
+    """Show the progress; yields the function that takes each change of the backfill."""
     screen = console()
     if not screen.is_terminal:
         yield _Lines(progress).hear
@@ -113,8 +130,8 @@ class _Lines:
     progress: BackfillProgressView
     said: set[str] = field(default_factory=set)
 
-    def hear(self, told: LauncherReport) -> None:
-        self.progress.hear(told)
+    def hear(self, newest: BackfillProgress) -> None:
+        self.progress.hear(newest)
         for step in self.progress.names:
             state, detail = self.progress.state(step), self.progress.detail(step)
             took = self.progress.took(step) if state == _DONE else ""

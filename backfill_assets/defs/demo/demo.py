@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.text import Text
 
-from backfill_assets.cli.demo.processes import DemoFailed, DemoProcesses, LauncherReport, said_last, told_by
-from backfill_assets.cli.demo.progress import BackfillProgressView, shown
+from backfill_assets.cli.foreground import interrupt
 from backfill_assets.cli.output import say
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.defs.demo.progress import Phases
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
     from backfill_assets.model.declaration import Step
 
 NINETY_DAYS = "2017-03-01..2017-05-29"
-_SUCCEEDED = ("COMPLETED_SUCCESS", "COMPLETED")
 _EPILOG = """
 \b
 Examples:
   backfill demo
   backfill demo --days 2017-03-01..2017-03-07
 """
-
-
-class Phases:
-    """Names each phase while it runs and keeps its seconds."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        started = time.monotonic()
-        say(Text(f"{name} ...", style="bold"))
-        yield
-        self.seconds[name] = time.monotonic() - started
 
 
 @click.command(epilog=_EPILOG)
@@ -65,15 +47,16 @@ def demo(days_text: str) -> None:
     with phases("Landing the data"):
         new_files = _land(days, settings)
     before = _newest_entry(settings)
-    with (
-        _stopped_by_signals(),
-        _one_spark(settings, phases, needed=new_files > 0 or _stale(settings, days)) as settings,
-    ):
-        tables = tuple(table.name for step in _steps() for table in step.tables)
-        processes = DemoProcesses(settings, tables=tables)
-        last = backfilled(days, processes, [step.name for step in _steps()], phases)
+    # A demo that gets SIGTERM, for example from a timeout, stops what it started, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, interrupt)
+    with _one_spark(settings, phases, needed=new_files > 0 or _stale(settings, days)) as settings:
+        with phases("Launching the backfill"):
+            from backfill_assets.defs.demo.backfill import launch_demo
+
+            backfill = launch_demo(settings, days, [table.name for step in _steps() for table in step.tables])
+        last = backfill.carry_out([step.name for step in _steps()], phases)
     with phases("Adding up"):
-        _say_accounts(days, settings, last["step_seconds"], before)
+        _say_accounts(days, settings, last.step_seconds, before)
     _say_phases(phases)
     say(
         f"Published to {settings.lakehouse}; backfill status and backfill history show more.",
@@ -125,72 +108,6 @@ def _steps() -> list[Step]:
     return list(registry.steps_with("sales"))
 
 
-# -------------------------------------------------------------------- backfill
-
-
-def backfilled(days: DayRange, processes: DemoProcesses, steps: Sequence[str], phases: Phases) -> LauncherReport:
-    """Launch a backfill of ``days`` and follow it to its end; raises :class:`DemoFailed` if that is not success."""
-    with processes.launch(days) as launcher:
-        telling = told_by(launcher)
-        with phases("Launching the backfill"):
-            progress = BackfillProgressView(steps, _first(telling, processes))
-        try:
-            with processes.run_daemon(until=launcher), phases("Backfilling"), shown(progress) as show:
-                show(progress.now)
-                for told in telling:
-                    show(told)
-        except KeyboardInterrupt:
-            _cancel(processes, progress.now)
-            raise
-    _refuse_failure(processes, progress.now)
-    return progress.now
-
-
-def _first(telling: Iterator[LauncherReport], processes: DemoProcesses) -> LauncherReport:
-    for told in telling:
-        return told
-    raise DemoFailed(f"The backfill could not be launched: {said_last(processes.launcher_log)}")
-
-
-def _cancel(processes: DemoProcesses, now: LauncherReport) -> None:
-    say(f"Interrupted: cancelling the backfill {now['backfill_id']} ...")
-    processes.cancel(now["backfill_id"])
-    say("Nothing is left running. What was published stays; what was staged is used by the next run.")
-
-
-def _refuse_failure(processes: DemoProcesses, last: LauncherReport) -> None:
-    name, status = last["backfill_id"], last["status"]
-    if status in _SUCCEEDED:
-        return
-    if status == "REQUESTED":
-        processes.cancel(name)
-        said = said_last(processes.daemon_log)
-        raise DemoFailed(
-            f"Dagster's daemon died while the backfill {name} was under way. It said last:\n{said}",
-            hint=f"All that it said is in {processes.daemon_log}. Run the demo again: what was staged is used.",
-        )
-    failed = ", ".join(step for step, ended in last["steps"].items() if ended == "FAILURE")
-    reason = last["failure"] or last["error"] or (f"failed: {failed}" if failed else "no step failed")
-    raise DemoFailed(
-        f"The backfill {name} ended as {status}: {reason}",
-        hint=f"`make dev` opens the UI: Runs > Backfills > {name} has the run's log. Then run the demo again.",
-    )
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """A demo that gets SIGTERM, for example from a timeout, stops what it started, as after Ctrl-C."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
 # --------------------------------------------------------------------- results
 
 
@@ -215,12 +132,12 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     for found in account(_steps(), list(days), states):
         periods = registry.step(found.table).cadence.starts(days)
         reused = sum(TableDay(found.table, day) in unchanged for day in periods)
-        told = [found.days, reused, found.received, found.published, found.quarantined]
-        told += [found.deduplicated, found.superseded]
+        accounted = [found.days, reused, found.received, found.published, found.quarantined]
+        accounted += [found.deduplicated, found.superseded]
         seconds = step_seconds.get(found.table)
         rows.add_row(
             found.table,
-            *("" if count is None else f"{count:,}" for count in told),
+            *("" if count is None else f"{count:,}" for count in accounted),
             f"{found.reconciled} of {found.days}",
             "" if seconds is None else f"{seconds:.1f}",
         )

@@ -1,0 +1,1 @@
+"""``backfill demo``: the one command that works with Dagster in its own process."""

@@ -1,0 +1,161 @@
+"""The demo's backfill: launched like one of the UI, failures with what to do next, and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.cli.demo.dagster_home import dagster_home
+from backfill_assets.days import DayRange
+from backfill_assets.defs.demo.backfill import DemoBackfill, DemoFailed, launch_demo, require_success
+from backfill_assets.defs.demo.progress import Phases
+from backfill_assets.defs.instance.launch import BackfillProgress
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.settings import Settings
+from backfill_assets.spark.service import command_line
+from backfill_assets_tests.defs import fake_location
+from backfill_assets_tests.defs.small_dataset import TABLES
+
+DAYS = DayRange.parse("2017-03-01..2017-03-03")
+STEPS = ["raw_sales", "bronze_sales"]
+_ENDING = """
+    import dagster as dg
+    from backfill_assets.defs.private_dagster import BulkActionStatus
+    with dg.DagsterInstance.get() as instance:
+        (backfill,) = instance.get_backfills()
+        instance.update_backfill(backfill._replace(status=BulkActionStatus.{status}))
+    time.sleep(60)
+"""
+"""A daemon that ends the backfill, in any state of it."""
+
+Demo = Callable[..., DemoBackfill]
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Demo:
+    """The demo's backfill with a script for the daemon."""
+
+    def scripted(daemon: str) -> DemoBackfill:
+        launched = launch_demo(Settings.at(tmp_path), DAYS, TABLES, fake_location.__name__)
+        return replace(launched, daemon=(sys.executable, "-c", "import time\n" + textwrap.dedent(daemon)))
+
+    return scripted
+
+
+def _status(backfill: DemoBackfill) -> str:
+    found = backfill.instance.get_backfill(backfill.backfill_id)
+    assert found
+    return found.status.value
+
+
+def _assert_gone(pid_file: Path) -> None:
+    """A zombie counts as gone: orphans of a container stay zombies."""
+    assert not command_line(int(pid_file.read_text()))
+
+
+def _grandchild(pid_file: Path) -> str:
+    """A daemon starts a process that would outlive it."""
+    return f"""
+    import subprocess, sys
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    open({str(pid_file)!r}, "w").write(str(child.pid))
+    """
+
+
+def test_the_target_is_what_the_ui_would_launch(demo: Demo) -> None:
+    """Title and tags are what people see on the Backfills page; the daemon builds exactly the days asked for."""
+    launched = demo("")
+    backfill = launched.instance.get_backfill(launched.backfill_id)
+    assert backfill
+    assert backfill.asset_backfill_data
+    assert (backfill.title, backfill.tags["user"]) == (f"Demo: {DAYS}", "backfill demo")
+    assert backfill.asset_backfill_data.get_partition_names() == [day.isoformat() for day in DAYS]
+    assert {key.to_user_string() for key in backfill.asset_selection or ()} == set(TABLES)
+
+
+def test_a_backfill_that_cannot_be_launched_says_why(tmp_path: Path) -> None:
+    """Before a daemon is started."""
+    with pytest.raises(InvalidRequest, match="has no partition 2016-01-01"):
+        launch_demo(Settings.at(tmp_path), DayRange.parse("2016-01-01"), TABLES, fake_location.__name__)
+
+
+def test_a_failed_backfill_says_why_and_what_to_do(tmp_path: Path) -> None:
+    """The reason of the failed step, not only that there was one."""
+    reason = "bronze_sales: 1 day(s) did not pass their gates"
+    steps = {"raw_sales": "SUCCESS", "bronze_sales": "FAILURE"}
+    failed = BackfillProgress("abcdefgh", "COMPLETED_FAILED", {}, steps, {}, failure=reason)
+    with pytest.raises(DemoFailed, match="abcdefgh ended as COMPLETED_FAILED: bronze_sales: 1 day") as error:
+        require_success(failed, tmp_path)
+    assert "make dev" in str(error.value.hint)
+    with pytest.raises(DemoFailed, match="ended as COMPLETED_FAILED: failed: bronze_sales"):
+        require_success(replace(failed, failure=""), tmp_path)
+
+
+def test_a_backfill_that_fails_ends_the_demo(demo: Demo) -> None:
+    """The daemon says so in Dagster's instance."""
+    with pytest.raises(DemoFailed, match="ended as COMPLETED_FAILED: no step failed"):
+        demo(_ENDING.format(status="COMPLETED_FAILED")).carry_out(STEPS, Phases())
+
+
+def test_a_daemon_that_dies_ends_the_demo(demo: Demo) -> None:
+    """Without it nothing would ever happen again: the demo would wait for ever."""
+    backfill = demo("raise SystemExit('no space left on device')")
+    with pytest.raises(DemoFailed, match=r"(?s)daemon died .*no space left on device"):
+        backfill.carry_out(STEPS, Phases())
+    assert _status(backfill) == "CANCELED"
+
+
+def test_what_the_daemon_started_ends_with_it(demo: Demo, tmp_path: Path) -> None:
+    """Code servers and runs with their JVMs are children of the daemon, and would go on without it."""
+    backfill = demo(_grandchild(tmp_path / "pid") + _ENDING.format(status="COMPLETED_SUCCESS"))
+    last = backfill.carry_out(STEPS, phases := Phases())
+    assert last.succeeded
+    assert list(phases.seconds) == ["Backfilling"]
+    _assert_gone(tmp_path / "pid")
+
+
+_INTERRUPTED = """
+import signal, sys
+from dataclasses import replace
+from pathlib import Path
+from backfill_assets.cli.foreground import interrupt
+from backfill_assets.days import DayRange
+from backfill_assets.defs.demo.backfill import launch_demo
+from backfill_assets.defs.demo.progress import Phases
+from backfill_assets.settings import Settings
+home, location, daemon, *tables = sys.argv[1:]
+signal.signal(signal.SIGTERM, interrupt)
+backfill = launch_demo(Settings.at(Path(home)), DayRange.parse("2017-03-01..2017-03-03"), tables, location)
+replace(backfill, daemon=(sys.executable, "-c", daemon)).carry_out(["raw_sales"], Phases())
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path, ending: signal.Signals) -> None:
+    """The daemon and all it started are gone, and no later daemon takes up the backfill."""
+    pid_file = tmp_path / "pid"
+    daemon = "import time\n" + textwrap.dedent(_grandchild(pid_file)) + "\ntime.sleep(60)"
+    arguments = [str(tmp_path), fake_location.__name__, daemon, *TABLES]
+    running = subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 60
+    while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < until and running.poll() is None:
+        time.sleep(0.05)
+    os.kill(running.pid, ending)
+    said, errors = running.communicate(timeout=30)
+    assert running.returncode != 0
+    assert "Nothing is left running." in said, errors
+    with dg.DagsterInstance.from_config(str(dagster_home(Settings.at(tmp_path)))) as instance:
+        assert [backfill.status.value for backfill in instance.get_backfills()] == ["CANCELED"]
+    _assert_gone(pid_file)

@@ -1,0 +1,53 @@
+"""A rule is one class: what it must say, and that its metrics are known without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import get_args
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.model.declaration import DayRule, Dimension
+from backfill_assets.model.rules import FewNulls, RatesFound, VolumeWithin
+from backfill_assets.quality.gates import gates_of
+from backfill_assets.quality.measures import zero_metrics
+
+RULES = {type(rule): rule for table in registry.tables() for rule in gates_of(table)}
+
+
+@dataclass(frozen=True)
+class Unjudged(DayRule):
+    """It measures and does not judge."""
+
+    name_format = "unjudged"
+    dimension = "validity"
+
+
+def test_a_rule_without_a_judgement_is_refused_when_it_is_declared() -> None:
+    """It would fail the first build instead."""
+    with pytest.raises(TypeError, match="judge"):
+        Unjudged()  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=[rule.__name__ for rule in RULES])
+def test_every_rule_has_a_name_a_dimension_and_a_sentence(rule: DayRule) -> None:
+    """The UI shows all three."""
+    assert rule.name and "{" not in rule.name
+    assert rule.dimension in get_args(Dimension)
+    assert rule.description.endswith(".")
+
+
+def test_the_other_tables_of_a_rule_are_those_it_needs() -> None:
+    """A table of which only the rows are read is one, too."""
+    assert VolumeWithin(10, made_of="fact").tables == ("fact",)
+    assert VolumeWithin(10).tables == ()
+
+
+def test_what_a_rule_measures_is_known_without_spark() -> None:
+    """Declarations are checked, and days without rows are judged, before there is a session."""
+    assert list(RatesFound("rate", "currency", within_days=7).measure()) == ["without_rate", "without_rate_example"]
+    nulls = FewNulls("amount", at_most=Decimal(0))
+    assert list(nulls.measure()) == list(nulls.compared) == ["nulls_amount"]
+    assert zero_metrics(registry.table("fact_sales_transactions"))["without_rate_example"] == ""
