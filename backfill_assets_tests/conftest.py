@@ -1,4 +1,4 @@
-"""Shared Spark sessions, and the tier of every test: read from the fixtures it uses and the folder it stands in."""
+"""Shared Spark sessions, and the tier of every test: read from the fixtures it uses and the folder it is in."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Stories first, the longest before all: of several processes, none is left with a long one when the others are done.
     """
-    items.sort(key=lambda item: (item.path.name != _LONGEST, "stories" not in item.path.parts))
+    items.sort(key=lambda item: (item.path.name != _LONGEST, "stories" not in _folders(item)))
     for item in items:
         tier = tier_of(item)
         if item.get_closest_marker(tier) is None:
@@ -93,13 +93,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def tier_of(item: pytest.Item) -> str:
     """Spark by the fixtures it uses (a story stays one); else by its own marker, or its folder, or fast."""
-    by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in item.path.parts), "")
+    by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in _folders(item)), "")
     by_folder = by_folder or tier_of_module(item.path) or "fast"
     if by_folder != "story" and (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES) & set(_fixtures_of(item)):
         return "spark"
     if by_folder == "fast" and _LAKEHOUSE_FIXTURES & set(_fixtures_of(item)):
         return "protocol"
     return next((tier for tier in _TIMEOUT_SECONDS if item.get_closest_marker(tier)), by_folder)
+
+
+def _folders(item: pytest.Item) -> tuple[str, ...]:
+    """Within the tests: the checkout may be in a folder of any name."""
+    return item.path.relative_to(Path(__file__).parent).parts
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -123,7 +128,7 @@ def _uses_connect(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The defaults over an empty home, whatever the developer's environment says."""
+    """The defaults over an empty home, independent of the developer's environment."""
     return Settings.at(tmp_path_factory.mktemp("home"))
 
 

@@ -38,7 +38,7 @@ def test_every_backfill_command_parses(words: list[str]) -> None:
 
 
 def test_every_command_is_executed_by_a_test_or_says_why_not() -> None:
-    """One that nobody runs rots; a command that a page no longer shows leaves the lists."""
+    """One that is not run rots; a command that a page no longer shows leaves the lists."""
     known = [*EXECUTED, *BY_ANOTHER_TEST, *NOT_EXECUTED]
     assert len(known) == len(set(known))
     assert [line for line in lines() if line not in known] == []

@@ -30,6 +30,22 @@ _CODE = re.compile(r"``[^`]*``|`[^`]*`|:\w+:`[^`]*`|\{[^}]*\}")
 _KEY = re.compile(r"\"[a-z_/]+\"")
 """A string of one lower-case word is a key or a path, often a stored one, and no prose."""
 
+PLAIN_ROOMS = (
+    "defs",
+    "upkeep",
+    "landing",
+    "publication",
+    "publication_log",
+    "published",
+    "lakehouse",
+    "sample",
+    "spark",
+    "rebuild",
+)
+_TELLING = {"tell", "tells", "telling", "told", "untold"}
+_STORED = {f"backfill_assets.lakehouse.campaign_journal.{name}" for name in ("told", "TELL_BEFORE", "TELL_AFTER")}
+"""A field of the journal's entries on disk, and the steps that are journalled."""
+
 
 def _modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
@@ -104,6 +120,11 @@ def _pages() -> list[Path]:
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
+def _tests_and_benchmarks() -> list[Path]:
+    modules = [*(ROOT / "backfill_assets_tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    return sorted(module for module in modules if module != Path(__file__))
+
+
 def _unplain(path: Path) -> list[str]:
     lines = _prose(path) if path.suffix == ".py" else enumerate(path.read_text().splitlines(), 1)
     found = [(number, WORDS.findall(_CODE.sub("", line))) for number, line in lines]
@@ -118,6 +139,35 @@ def test_the_prose_of_a_folder_is_plain(folder: str) -> None:
 
 def test_the_prose_beside_the_folders_is_plain() -> None:
     assert [found for module in sorted(PACKAGE.glob("*.py")) for found in _unplain(module)] == []
+
+
+@pytest.mark.parametrize("module", _tests_and_benchmarks(), ids=lambda module: str(module.relative_to(ROOT)))
+def test_the_prose_of_tests_and_benchmarks_is_plain(module: Path) -> None:
+    """Names of tests too: they are read as sentences."""
+    tests = re.findall(r"^ *def (test_\w+)", module.read_text(), re.MULTILINE)
+    assert (_unplain(module), [name for name in tests if WORDS.search(name.replace("_", " "))]) == ([], [])
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """What a module defines: functions, classes, parameters and variables."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+@pytest.mark.parametrize("room", PLAIN_ROOMS)
+def test_no_name_says_that_something_is_told(room: str) -> None:
+    """A function reports or returns; a variable has the name of what it holds."""
+    found = {
+        f"{_dotted(module)}.{name}"
+        for module in sorted((PACKAGE / room).rglob("*.py"))
+        for name in _names(ast.parse(module.read_text()))
+        if _TELLING & set(name.lower().split("_"))
+    }
+    assert found <= _STORED
 
 
 @pytest.mark.parametrize("page", _pages(), ids=lambda page: str(page.name))

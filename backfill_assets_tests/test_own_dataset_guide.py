@@ -25,8 +25,8 @@ EXCERPTS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize("excerpt", EXCERPTS, ids=lambda excerpt: excerpt.strip().splitlines()[0])
-def test_every_excerpt_stands_in_a_file(excerpt: str) -> None:
-    """Whoever copies from the page gets what works."""
+def test_every_excerpt_is_in_a_file(excerpt: str) -> None:
+    """A person who copies from the page gets what works."""
     assert any(excerpt in (ROOT / path).read_text() for path in SHOWN)
 
 

@@ -58,8 +58,8 @@ def test_multi_run_says_how_many_days_a_run_carries() -> None:
         ("BACKFILL_DIRTY_TREE", "no"),
     ],
 )
-def test_a_value_that_cannot_be_meant_is_refused_by_name(variable: str, text: str) -> None:
-    """Whoever set it must learn which variable to change, before any work is done."""
+def test_an_invalid_value_is_refused_by_name(variable: str, text: str) -> None:
+    """The person who set it must learn which variable to change, before any work is done."""
     with pytest.raises(InvalidRequest, match=variable):
         Settings.from_environment({variable: text})
 
@@ -71,7 +71,7 @@ def test_settings_cannot_change_under_a_run() -> None:
 
 
 def test_the_price_of_a_core_hour_is_a_number_or_unknown() -> None:
-    """Plans multiply by it: a price that cannot be meant must not become a cost of nothing."""
+    """Plans multiply by it: an invalid price must not become a cost of nothing."""
     assert Settings.from_environment({}).core_hour_price is None
     assert Settings.from_environment({"BACKFILL_CORE_HOUR_PRICE": "0.048"}).core_hour_price == Decimal("0.048")
     for text in ("cheap", "-1", "NaN"):

@@ -40,12 +40,12 @@ def test_an_error_is_one_literal_line() -> None:
 
 
 def test_a_table_and_a_list_keep_their_shape() -> None:
-    """Whatever is in a cell."""
+    """For any text in a cell."""
     assert len(markdown_table(("what", "why"), [("t", ERROR)]).splitlines()) == 3
     assert len(bullets([ERROR, "b"]).splitlines()) == 2
 
 
-def test_what_a_step_tells_is_literal_but_the_difference() -> None:
+def test_what_a_step_reports_is_literal_but_the_difference() -> None:
     """That one is a page of its own."""
     page = campaign_text.markdown(
         CampaignStep.VERIFY_SOURCE,

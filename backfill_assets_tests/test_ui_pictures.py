@@ -22,7 +22,7 @@ def _taken() -> set[str]:
 
 
 def test_the_pages_show_every_picture_and_only_those() -> None:
-    """A picture that nobody sees is not looked after; one that is not there is a hole in the page."""
+    """A picture that no page shows is not looked after; one that is not there is a hole in the page."""
     text = "".join((DOCS / page).read_text() for page in PAGES)
     shown = set(re.findall(r"!\[[^\]]+\]\(screenshots/([^)]+)\)", text))
     assert shown == {path.name for path in PICTURES.glob("*.png")}

@@ -2,7 +2,7 @@
 
 Run with ``.venv/bin/python benchmarks/difference.py [--days 90] [--rows 50000]``. Rows are made up by Spark, published
 through the protocol, and staged anew with other amounts on every day. The scan reads all columns of both sides and
-adds up a hash of each row, which is the least that can tell whether two days are equal. Prints seconds of the clock and
+adds up a hash of each row, which is the least that can show whether two days are equal. Prints seconds of the clock and
 CPU seconds of the JVM (those of the clock are also other programs'), of the fastest rounds, and their ratios.
 """
 
@@ -30,7 +30,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.contract_columns import as_declared, struct_type
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.shadow import ShadowStep, days_staged_in
-from backfill_assets.rebuild.stage import StagedTableDay, content_of, measured_days, recorded
+from backfill_assets.rebuild.stage import StagedTableDay, content_of, measured_days, record_verdicts
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
 
@@ -89,7 +89,7 @@ def staged(builder: Builder, spark: SparkSession, days: DayRange, name: str, row
     found = [
         StagedTableDay(FACT.name, day, (), content_of(measured[day], "v1", "", {}), (), pin, schema) for day in days
     ]
-    return recorded(timeline, found, dict.fromkeys(days, name))
+    return record_verdicts(timeline, found, dict.fromkeys(days, name))
 
 
 def publish(builder: Builder, found: list[StagedTableDay]) -> None:

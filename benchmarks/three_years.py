@@ -48,7 +48,7 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import log as publication_log
 from backfill_assets.publication_log.files import statistics
 from backfill_assets.publication_log.fold import fold
-from backfill_assets.publication_log.log import LOG_TABLE, HeadState, OpenEntry, remembered
+from backfill_assets.publication_log.log import LOG_TABLE, HeadState, OpenEntry, with_outcome
 from backfill_assets.publication_log.rows import ARROW_SCHEMA, DAY_COLUMNS, DAY_SCHEMA, Row, closed_rows, prepared_rows
 from backfill_assets.published.history import history
 from backfill_assets.published.observed import observe
@@ -207,7 +207,7 @@ class Years:
 
         def closed(file: str) -> HeadState:
             changes = {"open": {}, "versions": versions, "index": index, "since": (*since, file)}
-            outcomes = remembered(self.state.outcomes, id, "done")
+            outcomes = with_outcome(self.state.outcomes, id, "done")
             return self.state.model_copy(update={**changes, "outcomes": outcomes})
 
         if not since:

@@ -3,15 +3,12 @@
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Protocol
 
 import dagster as dg
 
 from backfill_assets.days import parse_day
-from backfill_assets.defs.column_lineage import lineage_metadata
-from backfill_assets.defs.earlier_days import missing_earlier_days
+from backfill_assets.defs.columns import lineage_metadata
 from backfill_assets.defs.events import (
-    day_metadata,
     evaluation,
     gate_failure,
     late_days,
@@ -20,7 +17,8 @@ from backfill_assets.defs.events import (
     table_line,
 )
 from backfill_assets.defs.instance.guard import require_own_lakehouse
-from backfill_assets.defs.later_days import STALE_LATER_DAYS, later_days_metadata
+from backfill_assets.defs.look_back import STALE_LATER_DAYS, later_days_metadata, missing_earlier_days
+from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.private_dagster import (
     ASSET_PARTITION_RANGE_END_TAG,
@@ -28,12 +26,14 @@ from backfill_assets.defs.private_dagster import (
     BACKFILL_ID_TAG,
     AssetCheckEvaluationTargetMaterializationData,
 )
+from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.specs import GATES, WATCHDOG, asset_specs, check_specs
 from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.model.graph import later_readers, looks_back_to
-from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed
 from backfill_assets.text import format_ranges
 
 LATE_DAYS_TAG = "backfill/late_days"
@@ -50,35 +50,6 @@ class BuildOptions(dg.Config):
 
     version: str = ""
     force: bool = False
-
-
-class BuildsDays(Protocol):
-    """What an asset asks of :class:`backfill_assets.rebuild.builder.Builder`."""
-
-    def build(
-        self,
-        step: Step,
-        days: Sequence[date],
-        *,
-        run: RunInfo,
-        version: str | None,
-        force: bool,
-        progress: Callable[[str], None],
-    ) -> BuildResult: ...
-
-
-class ProvidesBuilder(Protocol):
-    """The resource ``backfill``: what an asset needs to build days."""
-
-    def lakehouse(self) -> str: ...
-
-    def builder(self) -> BuildsDays: ...
-
-    def resume(self, work: Callable[[], BuildResult], say: Callable[[str], None]) -> BuildResult: ...
-
-    def landing(self) -> LandingZone: ...
-
-    def run_info(self, run: dg.DagsterRun) -> RunInfo: ...
 
 
 def step_assets(
@@ -106,9 +77,7 @@ def step_assets(
         can_subset=False,
         pool=pool,
     )
-    def build_days(
-        context: dg.AssetExecutionContext, config: BuildOptions, backfill: dg.ResourceParam[ProvidesBuilder]
-    ) -> Iterator[Event]:
+    def build_days(context: dg.AssetExecutionContext, config: BuildOptions, backfill: Backfill) -> Iterator[Event]:
         try:
             _build_earlier_days(context, step, steps, backfill)
             result = _build(context, step, config, backfill)
@@ -117,23 +86,21 @@ def step_assets(
             raise gate_failure(error) from None
         except BackfillError as error:
             raise plain_failure(error) from None
-        _tell_stale_later_days(context, backfill.lakehouse(), readers, result)
-        yield from _published(context, step, result, lineage)
+        _report_stale_later_days(context, backfill.storage, readers, result)
+        yield from _publication_events(context, step, result, lineage)
 
     return build_days
 
 
-def _build(
-    context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: ProvidesBuilder
-) -> BuildResult:
-    require_own_lakehouse(context.instance, backfill.lakehouse())
+def _build(context: dg.AssetExecutionContext, step: Step, config: BuildOptions, backfill: Backfill) -> BuildResult:
+    require_own_lakehouse(context.instance, backfill.storage)
     days = _requested_days(context)
 
     def build() -> BuildResult:
         return backfill.builder().build(
             step,
             days,
-            run=backfill.run_info(context.run),
+            run=run_info(context.run),
             version=config.version or context.run.tags.get(VERSION_TAG),
             force=config.force or FORCE_TAG in context.run.tags,
             progress=context.log.info,
@@ -143,20 +110,20 @@ def _build(
 
 
 def _build_earlier_days(
-    context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: ProvidesBuilder
+    context: dg.AssetExecutionContext, step: Step, steps: Sequence[Step], backfill: Backfill
 ) -> None:
     """Days that the run looks back to and that were never built; ``partition_statuses`` reports them to Dagster."""
-    require_own_lakehouse(context.instance, backfill.lakehouse())
+    require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context), _built_together(context)
-    found = missing_earlier_days(step, steps, tables, days, backfill.lakehouse(), backfill.landing())
-    if not found:
+    first = missing_earlier_days(step, steps, tables, days, backfill.storage, LandingZone(backfill.settings.landing))
+    if not first:
         return
     context.log.info(
-        f"{step.name}: {format_ranges(found)} come first: days of this run look back to them, and they were never built"
+        f"{step.name}: {format_ranges(first)} come first: days of this run look back to them, and they were never built"
     )
     try:
         backfill.builder().build(
-            step, found, run=backfill.run_info(context.run), version=None, force=False, progress=context.log.info
+            step, first, run=run_info(context.run), version=None, force=False, progress=context.log.info
         )
     except DaysFailed as error:
         # No check is evaluated for them: they are not partitions of this run.
@@ -166,9 +133,9 @@ def _build_earlier_days(
 def _built_together(context: dg.AssetExecutionContext) -> set[str]:
     """The tables of the run, and of the backfill that it belongs to: weeks and months have runs of their own."""
     keys = set(context.job_def.asset_layer.selected_asset_keys)
-    backfill = context.run.tags.get(BACKFILL_ID_TAG)
-    found = context.instance.get_backfill(backfill) if backfill else None
-    keys.update(found.asset_selection or () if found else ())
+    backfill_id = context.run.tags.get(BACKFILL_ID_TAG)
+    backfill = context.instance.get_backfill(backfill_id) if backfill_id else None
+    keys.update(backfill.asset_selection or () if backfill else ())
     return {key.path[-1] for key in keys if len(key.path) == 1}
 
 
@@ -186,25 +153,25 @@ def _range_without_days(tags: Mapping[str, str]) -> BackfillError:
     return InvalidRequest(f"The partition range {asked} has no day.", hint="Write the earlier day first.")
 
 
-def _published(
+def _publication_events(
     context: dg.AssetExecutionContext, step: Step, result: BuildResult, lineage: Mapping[str, Metadata]
 ) -> Iterator[Event]:
-    _tell_late_days(context, result)
-    _tell_rolled_back(context, result)
+    _report_late_days(context, result)
+    _report_rolled_back(context, result)
     for table in step.tables:
         context.log.info(table_line(table.name, result.days))
         # Dagster shows the lineage of the newest materialization: that of the last day is enough.
         last = max(day.day for day in result.days if day.table == table.name)
         context.add_asset_metadata(lineage[table.name], asset_key=table.name, partition_key=last.isoformat())
-        yield from _materialized(context, table.name, result.days, _quarantined(step, result))
+        yield from _table_events(context, table.name, result.days, _quarantined_rows(step, result))
 
 
-def _quarantined(step: Step, result: BuildResult) -> dict[date, int]:
+def _quarantined_rows(step: Step, result: BuildResult) -> dict[date, int]:
     rejects = {table.name for table in step.tables if table.layer == "quarantine"}
     return {day.day: day.rows for day in result.days if day.table in rejects}
 
 
-def _materialized(
+def _table_events(
     context: dg.AssetExecutionContext, table: str, built: Sequence[BuiltDay], quarantined: Mapping[date, int]
 ) -> Iterator[Event]:
     days = [day for day in built if day.table == table]
@@ -223,7 +190,7 @@ def _materialized(
 def _materializations(
     context: dg.AssetExecutionContext, table: str, days: Sequence[BuiltDay]
 ) -> dict[str, AssetCheckEvaluationTargetMaterializationData]:
-    found = context.instance.fetch_materializations(
+    newest = context.instance.fetch_materializations(
         dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[day.day.isoformat() for day in days]),
         limit=len(days),
     )
@@ -231,30 +198,30 @@ def _materializations(
         str(record.partition_key): AssetCheckEvaluationTargetMaterializationData(
             storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
         )
-        for record in found.records
+        for record in newest.records
         if record.run_id == context.run.run_id
     }
 
 
-def _tell_stale_later_days(
-    context: dg.AssetExecutionContext, lakehouse: str, readers: Sequence[Step], result: BuildResult
+def _report_stale_later_days(
+    context: dg.AssetExecutionContext, storage: Storage, readers: Sequence[Step], result: BuildResult
 ) -> None:
     """Report days that look back to this run's and are stale now: as metadata, since the run has no events for them."""
     selected = context.job_def.asset_layer.selected_asset_keys
     days = {parse_day(key) for key in context.partition_keys}
     built_too = {each.name: days for each in readers if dg.AssetKey(each.name) in selected}
     try:
-        found = later_days_metadata(lakehouse, readers, result.days, built_too)
+        texts = later_days_metadata(storage, readers, result.days, built_too)
     except BackfillError as error:
         context.log.warning(f"Which later days are stale now is not known, the lakehouse was busy: {error}")
         return
-    for (table, day), text in found.items():
+    for (table, day), text in texts.items():
         metadata = {STALE_LATER_DAYS: dg.MetadataValue.md(text)}
         context.add_asset_metadata(metadata, asset_key=table, partition_key=day.isoformat())
         context.log.warning(f"{table} {day}: {text}")
 
 
-def _tell_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> None:
+def _report_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> None:
     """Days outside this run that got late rows: the run has no event for them, so its tags name them."""
     late = late_days(result.appended_elsewhere)
     for table, days in late.items():
@@ -265,7 +232,7 @@ def _tell_late_days(context: dg.AssetExecutionContext, result: BuildResult) -> N
         )
 
 
-def _tell_rolled_back(context: dg.AssetExecutionContext, result: BuildResult) -> None:
+def _report_rolled_back(context: dg.AssetExecutionContext, result: BuildResult) -> None:
     """A person put these days back; a run that builds them again says so, and their metadata has the rollback."""
     for (table, rollback), days in rolled_back_days(result.days).items():
         context.log.warning(

@@ -1,29 +1,20 @@
 """Maintenance as an asset with a schedule: every materialization reports what it did."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-from typing import Protocol
-
 import dagster as dg
 
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.metadata import metadata_table
 from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
-from backfill_assets.defs.tables import metadata_table
 from backfill_assets.errors import BackfillError
-from backfill_assets.upkeep.maintenance import Done, Maintenance
+from backfill_assets.upkeep.maintenance import Done
 
 ASSET, JOB, SCHEDULE = "maintenance", "maintain", "maintenance_every_night"
 CRON_VARIABLE = "BACKFILL_MAINTENANCE_CRON"
 _THREE_IN_THE_MORNING = "0 3 * * *"
-
-
-class ProvidesMaintenance(Protocol):
-    """The resource ``backfill``: what the asset asks of it."""
-
-    def lakehouse(self) -> str: ...
-
-    def maintenance(self) -> Maintenance: ...
 
 
 @dg.asset(
@@ -35,14 +26,12 @@ class ProvidesMaintenance(Protocol):
         "rollback window, open plan, open timeline or pinned version needs. Reports what it did."
     ),
 )
-def maintenance_asset(
-    context: dg.AssetExecutionContext, backfill: dg.ResourceParam[ProvidesMaintenance]
-) -> dg.MaterializeResult[None]:
+def maintenance_asset(context: dg.AssetExecutionContext, backfill: Backfill) -> dg.MaterializeResult[None]:
     """Plans and carries out in one run, so that the plan is seconds old."""
     try:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
-        found = backfill.maintenance()
-        done = found.carry_out(found.plan(), context.log.info)
+        require_own_lakehouse(context.instance, backfill.storage)
+        maintenance = backfill.maintenance()
+        done = maintenance.carry_out(maintenance.plan(), context.log.info)
     except BackfillError as error:
         raise plain_failure(error) from None
     reclaimed = sum(each.task.bytes for each in done)
@@ -64,8 +53,8 @@ def maintenance_schedule(
     job: "UnresolvedAssetJobDefinition", cron: str = _THREE_IN_THE_MORNING
 ) -> dg.ScheduleDefinition:
     """On from the start: it deletes only what nothing needs, and a full disk would stop every run."""
-    told = "Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs."
-    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, told)
+    description = "Compacts, closes and reclaims. Keeps what a rollback, a plan or a pinned version needs."
+    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, description)
 
 
 _COLUMNS = {

@@ -1,8 +1,7 @@
 """The Spark session that all steps of a run share, and the builder on top of it."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
@@ -10,23 +9,17 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.steps import SituationOf
 from backfill_assets.datasets import registry
-from backfill_assets.defs.provenance import run_info
+from backfill_assets.defs.private_dagster import BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG, USER_TAG
 from backfill_assets.errors import SparkLost
-from backfill_assets.lakehouse.campaign_journal import campaigns, plan_of
+from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.zone import LandingZone
-from backfill_assets.plan.basis import PlanDrift
-from backfill_assets.plan.keep import look_again, plan_and_keep, plan_as_kept, require_carried_out
-from backfill_assets.plan.observe import observe_context_of
-from backfill_assets.plan.records import Plan, PlanRequest
-from backfill_assets.publication.outbox import NoticeDelivery, Sender, deliver
+from backfill_assets.plan.keep import plan_as_kept
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication.senders import sender_of
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import RESTART_SECONDS, answers_within, end_session, keeper, open_session
@@ -114,6 +107,11 @@ class Backfill(dg.ConfigurableResource[Any]):
     settings: dg.ResourceDependency[Settings]
     spark: dg.ResourceDependency[SharedSpark]
 
+    @property
+    def storage(self) -> Storage:
+        """The root of the lakehouse."""
+        return Storage(str(self.settings.lakehouse))
+
     def builder(self) -> Builder:
         return Builder.from_settings(self.settings, self.spark.session)
 
@@ -127,22 +125,18 @@ class Backfill(dg.ConfigurableResource[Any]):
                 raise
         return work()
 
-    def lakehouse(self) -> str:
-        return str(self.settings.lakehouse)
-
     def publications(self) -> PublicationLog | None:
         """The publication log; None as long as nothing was published."""
-        storage = Storage(str(self.settings.lakehouse))
-        return PublicationLog(storage, utc_now) if anything_published(storage) else None
+        return PublicationLog(self.storage, utc_now) if anything_published(self.storage) else None
 
     def watch(self) -> Watch | None:
         """Reads published days afresh; None as long as nothing was published."""
         log = self.publications()
-        return Watch(Storage(str(self.settings.lakehouse)), log, self.spark.session) if log else None
+        return Watch(self.storage, log, self.spark.session) if log else None
 
-    def campaigns(self) -> list[str]:
-        """Every campaign that was ever started."""
-        return campaigns(Storage(str(self.settings.lakehouse)))
+    def maintenance(self) -> Maintenance:
+        publisher = Publisher(self.storage, retention_days=self.settings.rollback_window_days)
+        return Maintenance(publisher, [table.name for table in registry.tables()], self.settings.timeline_days)
 
     def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun:
         """The campaign, to carry it out in ``run``; without a run, to read its state."""
@@ -151,31 +145,15 @@ class Backfill(dg.ConfigurableResource[Any]):
         info = run_info(run) if run else RunInfo("")
         return CampaignRun(self.builder(), kept, info, progress, None if price is None else price / 3600)
 
-    def plan(self, asked: PlanRequest, expected: Sequence[str]) -> tuple[Plan, datetime]:
-        return plan_and_keep(self.settings, asked, expected)
 
-    def plan_again(self, id: str) -> tuple[Plan, PlanDrift, datetime]:
-        return look_again(self.settings, id)
+def run_info(run: dg.DagsterRun) -> RunInfo:
+    """Who launched ``run``, and from which code: recorded with each of its publications."""
+    return RunInfo(run_id=run.run_id, git_commit=git_commit(), launched_by=launched_by(run.tags))
 
-    def require_carried_out(self, plan: Plan, *, started: bool) -> None:
-        require_carried_out(self.settings, plan, started=started)
 
-    def situation_of(self) -> SituationOf:
-        return lambda plan: observe_context_of(self.settings, plan)
-
-    def sender(self, write: Callable[[str], None]) -> Sender:
-        return sender_of(self.settings.notices, write)
-
-    def deliver_due(self, write: Callable[[str], None]) -> NoticeDelivery:
-        """Send the notices that are due: those that could not be sent before, and those whose deliverer died."""
-        return deliver(Publisher(Storage(str(self.settings.lakehouse))), self.sender(write))
-
-    def maintenance(self) -> Maintenance:
-        publisher = Publisher(Storage(str(self.settings.lakehouse)), retention_days=self.settings.rollback_window_days)
-        return Maintenance(publisher, [table.name for table in registry.tables()], self.settings.timeline_days)
-
-    def landing(self) -> LandingZone:
-        return LandingZone(self.settings.landing)
-
-    def run_info(self, run: dg.DagsterRun) -> RunInfo:
-        return run_info(run)
+def launched_by(tags: Mapping[str, str]) -> str:
+    """The backfill, schedule, sensor or person behind a run, from its tags."""
+    for tag, kind in ((BACKFILL_ID_TAG, "backfill"), (SCHEDULE_NAME_TAG, "schedule"), (SENSOR_NAME_TAG, "sensor")):
+        if tag in tags:
+            return f"{kind} {tags[tag]}"
+    return tags.get(USER_TAG, "manual run")

@@ -3,7 +3,7 @@
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import dagster as dg
 
@@ -12,16 +12,10 @@ from backfill_assets.defs.private_dagster import (
     UnresolvedAssetJobDefinition,
     UnresolvedPartitionedAssetScheduleDefinition,
 )
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.defs.resources import Backfill
 
 _HOUR_UTC = 2
 _BEFORE_ANY_BACKFILL = "10"
-
-
-class ProvidesPublicationLog(Protocol):
-    """The resource ``backfill``: what a nightly schedule asks of it."""
-
-    def publications(self) -> PublicationLog | None: ...
 
 
 def nightly_schedule(name: str, job: Any, cron: str, variable: str, description: str) -> dg.ScheduleDefinition:
@@ -35,7 +29,7 @@ def nightly_schedule(name: str, job: Any, cron: str, variable: str, description:
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=description,
     )
-    def every_night(backfill: dg.ResourceParam[ProvidesPublicationLog]) -> dg.RunRequest | dg.SkipReason:
+    def every_night(backfill: Backfill) -> dg.RunRequest | dg.SkipReason:
         return dg.RunRequest() if backfill.publications() else dg.SkipReason("Nothing was published yet.")
 
     return every_night

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from backfill_assets.days import Cadence
-from backfill_assets.defs.column_schema import column_schema
-from backfill_assets.defs.later_days import LATER_DAYS, later_days_text
+from backfill_assets.defs.columns import column_schema
+from backfill_assets.defs.look_back import LATER_DAYS, later_days_text
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.model.declaration import Dataset, DayRule, Layer, Reads, Step, Table
 from backfill_assets.quality import gates, watchdogs
+from backfill_assets.text import format_count
 
 GATES = "gates"
 WATCHDOG = "watchdog"
@@ -87,29 +88,20 @@ def _days_read(reads: Reads, cadence: Cadence) -> str:
         return f"the days of the {_PERIODS[cadence]}{published}"
     if reads.first == 0:
         return "the same day"
-    last = "the day itself" if reads.last == 0 else f"{_many(-reads.last, 'day')} before"
-    return f"from {_many(-reads.first, 'day')} before to {last}"
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
-
-
-def code_version(step: Step) -> str:
-    """The declared current version; that of raw tables is the ingestion, and which event days are possible."""
-    return step.code_version
+    last = "the day itself" if reads.last == 0 else f"{format_count(-reads.last, 'day')} before"
+    return f"from {format_count(-reads.first, 'day')} before to {last}"
 
 
 def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str, later: Mapping[str, int]) -> dg.AssetSpec:
-    told = {LATER_DAYS: dg.MetadataValue.md(later_days_text(table.name, later))} if later else {}
+    notes = {LATER_DAYS: dg.MetadataValue.md(later_days_text(table.name, later))} if later else {}
     return dg.AssetSpec(
         key=table.name,
         deps=_deps(step),
-        description="\n\n".join([asset_description(table, step), *(text.value or "" for text in told.values())]),
+        description="\n\n".join([asset_description(table, step), *(text.value or "" for text in notes.values())]),
         group_name=_GROUPS[table.layer],
         owners=list(dataset.owners),
         kinds={"spark", "delta"},
-        code_version=code_version(step),
+        code_version=step.code_version,
         tags={
             "dataset": dataset.name,
             "layer": table.layer,
@@ -117,7 +109,7 @@ def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str, later: M
             # `tag:"daily"="sales"` in the UI: tables that have the same days, which one range fits.
             step.cadence.value: chain,
         },
-        metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table), **told},
+        metadata={"dagster/table_name": table.name, "dagster/column_schema": column_schema(table), **notes},
     )
 
 

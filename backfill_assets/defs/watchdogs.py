@@ -7,19 +7,20 @@ rest. Until the job has looked at a new publication, its watchdog is shown as no
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Protocol
 
 import dagster as dg
 from pydantic import Field
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.events import plain_failure, rules_table
+from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.metadata import rules_table
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.specs import WATCHDOG
 from backfill_assets.errors import BackfillError, InvalidRequest
@@ -43,23 +44,6 @@ class WatchOptions(dg.Config):
     tables: list[str] = Field(default_factory=list)
 
 
-class LooksAtDays(Protocol):
-    """What the job asks of :class:`backfill_assets.upkeep.watch.Watch`."""
-
-    log: PublicationLog
-
-    def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]: ...
-
-
-class ProvidesWatch(Protocol):
-    """The resource ``backfill``: what the job asks of it."""
-
-    def lakehouse(self) -> str: ...
-
-    def watch(self) -> LooksAtDays | None:
-        """None as long as nothing was published."""
-
-
 @dataclass(frozen=True)
 class Watched:
     """A table that is watched, and its partitions."""
@@ -80,7 +64,7 @@ def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
 
     @dg.op(name=STEP, out={}, description="Reads published days again, and evaluates the watchdog of each.")
     def look(
-        context: dg.OpExecutionContext, config: WatchOptions, backfill: dg.ResourceParam[ProvidesWatch]
+        context: dg.OpExecutionContext, config: WatchOptions, backfill: Backfill
     ) -> Iterator[dg.AssetCheckEvaluation]:
         try:
             yield from _look(context, config, known, backfill)
@@ -103,8 +87,8 @@ def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
 
 def watchdog_schedule(job: dg.JobDefinition, cron: str = _FOUR_IN_THE_MORNING) -> dg.ScheduleDefinition:
     """On from the start: reading costs little, and damage shows only when the data is read."""
-    told = "Reads what was published since the last time, and one thirtieth of all history. Writes nothing."
-    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, told)
+    description = "Reads what was published since the last time, and one thirtieth of all history. Writes nothing."
+    return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, description)
 
 
 def watchdog_key(table: str) -> dg.AssetCheckKey:
@@ -112,21 +96,21 @@ def watchdog_key(table: str) -> dg.AssetCheckKey:
 
 
 def _look(
-    context: dg.OpExecutionContext, config: WatchOptions, known: Mapping[str, Watched], backfill: ProvidesWatch
+    context: dg.OpExecutionContext, config: WatchOptions, known: Mapping[str, Watched], backfill: Backfill
 ) -> Iterator[dg.AssetCheckEvaluation]:
     watch = backfill.watch()
     if watch is None:
         context.log.info("Nothing was published yet.")
         return
-    require_own_lakehouse(context.instance, backfill.lakehouse())
+    require_own_lakehouse(context.instance, backfill.storage)
     newest = watch.log.head().version
-    chosen = _configured(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
+    chosen = _configured_days(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
     for days, tables in _same_days(known, chosen).items():
         context.log.info(f"{', '.join(table.name for table in tables)}: {len(days)} day(s), read again")
-        found = watch.look(tables, days)
+        verdicts = watch.look(tables, days)
         for table in tables:
             targets = _materializations(context.instance, table.name, [str(day) for day in days])
-            yield from (_evaluation(day, targets.get(str(day.day))) for day in found if day.table == table.name)
+            yield from (_evaluation(day, targets.get(str(day.day))) for day in verdicts if day.table == table.name)
     if not config.days and not config.tables:
         context.instance.daemon_cursor_storage.set_cursor_values({_LOOKED_UNTIL: str(newest)})
 
@@ -138,7 +122,7 @@ def _asked_tables(config: WatchOptions, known: Mapping[str, Watched]) -> list[st
     return config.tables or list(known)
 
 
-def _configured(config: WatchOptions, known: Mapping[str, Watched]) -> dict[str, list[date]]:
+def _configured_days(config: WatchOptions, known: Mapping[str, Watched]) -> dict[str, list[date]]:
     days = {day for text in config.days.split(",") for day in DayRange.parse(text.strip())}
     return {name: known[name].step.cadence.starts(days) for name in _asked_tables(config, known)}
 
@@ -155,8 +139,8 @@ def _own_choice(
 def _same_days(known: Mapping[str, Watched], days: Mapping[str, Sequence[date]]) -> dict[tuple[date, ...], list[Table]]:
     """Tables that are looked at on the same days are looked at together, so that what they share is read once."""
     groups: dict[tuple[date, ...], list[Table]] = {}
-    for name, found in days.items():
-        groups.setdefault(tuple(found), []).append(known[name].table)
+    for name, days_of_table in days.items():
+        groups.setdefault(tuple(days_of_table), []).append(known[name].table)
     return groups
 
 
@@ -170,12 +154,14 @@ def _materializations(
     ids = [newest[day] for day in days if day in newest]
     if not ids:
         return {}
-    found = instance.fetch_materializations(dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)).records
+    materializations = instance.fetch_materializations(
+        dg.AssetRecordsFilter(key, storage_ids=ids), limit=len(ids)
+    ).records
     return {
         str(record.partition_key): AssetCheckEvaluationTargetMaterializationData(
             storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
         )
-        for record in found
+        for record in materializations
     }
 
 

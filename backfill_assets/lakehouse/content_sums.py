@@ -40,15 +40,15 @@ def content_sums(batches: Iterable[pa.RecordBatch]) -> ContentSums:
 
 def _sums_of(batch: pa.RecordBatch) -> ContentSums:
     columns = [_hashes(batch.column(name)) for name in sorted(batch.schema.names)]
-    rows = _combined(columns, batch.num_rows)
+    rows = _combine(columns, batch.num_rows)
     return ContentSums(batch.num_rows, int(np.add.reduce(rows, dtype=np.uint64)) if batch.num_rows else 0)
 
 
-def _combined(columns: Iterable[Hashes], rows: int) -> Hashes:
-    found = np.full(rows, _SEED)
+def _combine(columns: Iterable[Hashes], rows: int) -> Hashes:
+    hashes = np.full(rows, _SEED)
     for column in columns:
-        found = _mixed(found ^ column)
-    return found
+        hashes = _mix(hashes ^ column)
+    return hashes
 
 
 def _hashes(values: pa.Array) -> Hashes:
@@ -58,8 +58,8 @@ def _hashes(values: pa.Array) -> Hashes:
         return _hashes(values.dictionary_decode())
     if pa.types.is_null(kind) or not len(values):
         return np.full(len(values), _NULL)
-    found = _hash_of(kind)(values)
-    return found if not values.null_count else np.where(np.asarray(pc.is_valid(values)), found, _NULL)
+    hashes = _hash_of(kind)(values)
+    return hashes if not values.null_count else np.where(np.asarray(pc.is_valid(values)), hashes, _NULL)
 
 
 def _hash_of(kind: pa.DataType) -> Callable[[Any], Hashes]:
@@ -83,14 +83,14 @@ def _of_fixed_width(values: pa.Array) -> Hashes:
         filled[:, :width] = data.reshape(len(values), width)
         data = filled.reshape(-1)
     words = data.view("<u8").reshape(len(values), -1)
-    return _combined((_mixed(words[:, at]) for at in range(words.shape[1])), len(values))
+    return _combine((_mix(words[:, at]) for at in range(words.shape[1])), len(values))
 
 
 def _of_bytes(values: pa.Array) -> Hashes:
     """Word by word, of all values that are as long at once."""
     offsets = np.frombuffer(values.buffers()[1], np.int64)[values.offset :][: len(values) + 1]
     lengths = np.diff(offsets)
-    found = _mixed(lengths.astype(np.uint64) ^ _SEED)
+    hashes = _mix(lengths.astype(np.uint64) ^ _SEED)
     data = values.buffers()[2]
     text = np.frombuffer(data, np.uint8)[: offsets[-1]] if data is not None else np.empty(0, np.uint8)
     text = np.concatenate([text, np.zeros(_WORD, np.uint8)])
@@ -100,10 +100,10 @@ def _of_bytes(values: pa.Array) -> Hashes:
         left = np.minimum(lengths[longer] - at, _WORD).astype(np.uint64)
         # The bytes behind the value are shifted out at the top.
         word = words[offsets[longer] + at] << ((np.uint64(_WORD) - left) * np.uint64(8))
-        found[longer] = _mixed(found[longer] ^ word)
+        hashes[longer] = _mix(hashes[longer] ^ word)
         at += _WORD
         longer = longer[lengths[longer] > at]
-    return found
+    return hashes
 
 
 def _of_lists(values: Any) -> Hashes:
@@ -112,17 +112,17 @@ def _of_lists(values: Any) -> Hashes:
     first, lengths = offsets[0], np.diff(offsets)
     items = values.values.slice(first, offsets[-1] - first)
     places = np.arange(len(items)) - np.repeat(offsets[:-1] - first, lengths)
-    each = _mixed(_hashes(items) + places.astype(np.uint64) * _SEED)
+    each = _mix(_hashes(items) + places.astype(np.uint64) * _SEED)
     totals = np.concatenate([np.zeros(1, np.uint64), np.cumsum(each, dtype=np.uint64)])
     sums = totals[offsets[1:] - first] - totals[offsets[:-1] - first]
-    return _mixed(sums ^ _mixed(lengths.astype(np.uint64)))
+    return _mix(sums ^ _mix(lengths.astype(np.uint64)))
 
 
 def _of_structures(values: Any) -> Hashes:
-    return _combined((_hashes(child) for child in values.flatten()), len(values))
+    return _combine((_hashes(child) for child in values.flatten()), len(values))
 
 
-def _mixed(values: Hashes) -> Hashes:
+def _mix(values: Hashes) -> Hashes:
     """The last steps of splitmix64: each bit of what comes in changes half of what goes out."""
     values = values + _SEED
     values = (values ^ (values >> np.uint64(30))) * _FIRST

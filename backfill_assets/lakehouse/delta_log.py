@@ -40,10 +40,10 @@ class AddedFile:
     @property
     def rows(self) -> int:
         """Number of rows. A file without statistics raises, because a guess would be believed."""
-        found = json.loads(self.stats).get("numRecords")
-        if found is None:
+        count = json.loads(self.stats).get("numRecords")
+        if count is None:
             raise PublicationRefused(f"The file {self.path} carries no statistics, so its rows are not known.")
-        return int(found)
+        return int(count)
 
     def below(self, folder: str) -> AddedFile:
         """The same file as seen from a table whose sub-folder ``folder`` is the one that added it."""
@@ -82,12 +82,12 @@ class LogState:
 
     def of_days(self, days: Iterable[date]) -> dict[date, tuple[AddedFile, ...]]:
         """The active files of each of ``days``, sorted; a day without files has an empty tuple."""
-        found: dict[date, list[AddedFile]] = {day: [] for day in days}
+        files_of: dict[date, list[AddedFile]] = {day: [] for day in days}
         for file in self.active.values():
             day = day_or_none(file.day)
-            if day is not None and day in found:
-                found[day].append(file)
-        return {day: tuple(sorted(files)) for day, files in found.items()}
+            if day is not None and day in files_of:
+                files_of[day].append(file)
+        return {day: tuple(sorted(files)) for day, files in files_of.items()}
 
 
 class VersionGone(LakehouseUnusable):
@@ -114,14 +114,14 @@ def read_transactions(storage: Storage, table: str, version: int) -> dict[str, i
     delta-rs looks each of them up by itself, which is milliseconds a piece. Raises like :func:`read_log`.
     """
     parts, commits = _files_up_to(storage, table, version)
-    found: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for name in parts:
         actions = storage.read_parquet(name, ["txn.appId", "txn.version"]).column("txn").drop_null()
-        found.update((action["appId"], action["version"]) for action in actions.to_pylist())
+        versions.update((action["appId"], action["version"]) for action in actions.to_pylist())
     for name in commits:
         actions = (action["txn"] for action in storage.read_json_lines(name) if "txn" in action)
-        found.update((action["appId"], action["version"]) for action in actions)
-    return found
+        versions.update((action["appId"], action["version"]) for action in actions)
+    return versions
 
 
 def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str], list[str]]:
@@ -140,8 +140,8 @@ def _files_up_to(storage: Storage, table: str, version: int) -> tuple[list[str],
 def newest_version(storage: Storage, table: str) -> int | None:
     """The newest version of ``table`` by the names in its log, without loading which files it has; None without one."""
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
-    found = [int(match[1]) for name in names if (match := _COMMIT.search(name) or _CHECKPOINT.search(name))]
-    return max(found, default=None)
+    versions = [int(match[1]) for name in names if (match := _COMMIT.search(name) or _CHECKPOINT.search(name))]
+    return max(versions, default=None)
 
 
 def schema_at(storage: Storage, table: str, version: int) -> str:
@@ -165,11 +165,11 @@ def schema_at(storage: Storage, table: str, version: int) -> str:
 
 def _newest_checkpoint(names: Iterable[str], version: int) -> tuple[int, list[str]]:
     """Version and parts of the newest complete checkpoint at or before ``version``; -1 when there is none."""
-    found: dict[tuple[int, int], list[str]] = {}
+    parts_of: dict[tuple[int, int], list[str]] = {}
     for name in names:
         if (match := _CHECKPOINT.search(name)) and int(match[1]) <= version:
-            found.setdefault((int(match[1]), int(match[2] or 1)), []).append(name)
-    complete = [(number, parts) for (number, count), parts in found.items() if len(parts) == count]
+            parts_of.setdefault((int(match[1]), int(match[2] or 1)), []).append(name)
+    complete = [(number, parts) for (number, count), parts in parts_of.items() if len(parts) == count]
     return max(complete, default=(-1, []))
 
 
@@ -201,12 +201,12 @@ def _apply(state: LogState, actions: Iterable[dict[str, Any]]) -> None:
             state.removed[path] = RemovedFile(path, int(remove.get("deletionTimestamp") or 0))
     for action in listed:
         if add := action.get("add"):
-            file = _added(add)
+            file = _added_file(add)
             state.active[file.path] = file
             state.removed.pop(file.path, None)
 
 
-def _added(add: dict[str, Any]) -> AddedFile:
+def _added_file(add: dict[str, Any]) -> AddedFile:
     if add.get("deletionVector"):
         raise PublicationRefused(
             f"The file {add['path']} has a deletion vector, which no publication can carry.",

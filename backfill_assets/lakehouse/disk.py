@@ -30,7 +30,7 @@ _REFUSALS = (
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
+def explain_failure(what: str) -> Iterator[None]:
     """Raise :class:`LakehouseUnusable` where the block fails for want of room or permission; ``what`` begins it.
 
     Any other error goes on as it is.

@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.delta_log import (
     read_log,
     read_transactions,
 )
-from backfill_assets.lakehouse.disk import explained
+from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.table_features import write_problems
 
@@ -47,7 +47,7 @@ class MainTable:
         """The newest version, or None when nothing was ever published to it."""
         uri = storage.uri(name)
         try:
-            with explained(f"{uri} cannot be read"):
+            with explain_failure(f"{uri} cannot be read"):
                 return cls(storage, name, DeltaTable(uri, storage_options=dict(storage.options)))
         except TableNotFoundError:
             return None
@@ -69,10 +69,10 @@ class MainTable:
                 configuration=configuration,
                 storage_options=dict(storage.options),
             )
-        found = cls.open(storage, name)
-        if found is None:
+        table = cls.open(storage, name)
+        if table is None:
             raise PublicationRefused(f"The table {name} could not be created in {storage.root}.")
-        return found
+        return table
 
     @property
     def version(self) -> int:
@@ -141,7 +141,7 @@ class MainTable:
             max_commit_retries=0,
         )
         try:
-            with explained(f"{publication} cannot be committed to {self.storage.uri(self.name)}"):
+            with explain_failure(f"{publication} cannot be committed to {self.storage.uri(self.name)}"):
                 self._write(adds, removes, schema, properties, at)
         except CommitFailedError as error:
             if (newest_version(self.storage, self.name) or 0) > self.version:

@@ -64,15 +64,15 @@ def open_plan_ids(storage: Storage) -> list[str]:
 
 def under_way(storage: Storage) -> list[PlanUnderWay]:
     """The plans that are being carried out: the notice on the tables that they will change, until they are closed."""
-    found = []
+    plans = []
     for file in sorted(storage.files(_OPEN), key=lambda file: file.path):
         id = file.path.rsplit("/", 1)[1]
         if not is_plan_id(id):
             continue
         steps = _kept_json(storage, id).get("steps", ())
         tables = tuple(table for step in steps if step["rebuild"] for table in step["tables"])
-        found.append(PlanUnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC)))
-    return found
+        plans.append(PlanUnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC)))
+    return plans
 
 
 def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:
@@ -80,12 +80,12 @@ def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset
 
     Of plans that are being carried out, and of those that were kept ``since`` then: they may still be started.
     """
-    found: dict[str, set[int]] = {}
+    versions_of: dict[str, set[int]] = {}
     for id in sorted({*open_plan_ids(storage), *_kept_since(storage, since)}):
         for pinned in _kept_json(storage, id).get("pinned", ()):
             if pinned["version"] is not None:
-                found.setdefault(pinned["table"], set()).add(int(pinned["version"]))
-    return {table: frozenset(versions) for table, versions in found.items()}
+                versions_of.setdefault(pinned["table"], set()).add(int(pinned["version"]))
+    return {table: frozenset(versions) for table, versions in versions_of.items()}
 
 
 def _kept_since(storage: Storage, since: datetime) -> list[str]:
@@ -96,8 +96,8 @@ def _kept_since(storage: Storage, since: datetime) -> list[str]:
 
 def _kept_json(storage: Storage, id: str) -> Mapping[str, Any]:
     """A plan as it was kept, by any version of the code; empty if it was removed."""
-    found: Mapping[str, Any] = json.loads(storage.read_bytes(_path(id))) if storage.exists(_path(id)) else {}
-    return found
+    plan: Mapping[str, Any] = json.loads(storage.read_bytes(_path(id))) if storage.exists(_path(id)) else {}
+    return plan
 
 
 def _path(id: str) -> str:

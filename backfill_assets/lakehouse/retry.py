@@ -23,11 +23,11 @@ def warn(message: str) -> None:
 
 @dataclass
 class Retry:
-    """Counts the lost attempts of ``what`` and waits between them; calls ``tell`` every few seconds."""
+    """Counts the lost attempts of ``what`` and waits between them; calls ``report`` every few seconds."""
 
     what: str
     most: int = MOST_ATTEMPTS
-    tell: Callable[[str], None] = warn
+    report: Callable[[str], None] = warn
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     lost_attempts: int = 0
@@ -52,7 +52,9 @@ class Retry:
             )
         if now - self._reported >= _REPORT_EVERY_SECONDS:
             self._reported = now
-            self.tell(f"{self.what}: {_attempts(self.lost_attempts)} in {now - self._started:.0f} s, because {reason}.")
+            self.report(
+                f"{self.what}: {_attempts(self.lost_attempts)} in {now - self._started:.0f} s, because {reason}."
+            )
         self.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(self.lost_attempts, 12))))  # noqa: S311
 
 

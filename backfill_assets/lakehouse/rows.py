@@ -39,11 +39,11 @@ def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schem
     if read.version is None:
         return spark.createDataFrame([], schema)
     by_day = read_log(storage, read.table, read.version).of_days(read.days)
-    found = _file_rows(spark, storage, read.table, [file for files in by_day.values() for file in files], schema)
-    if found is not None:
-        return found
+    rows = _file_rows(spark, storage, read.table, [file for files in by_day.values() for file in files], schema)
+    if rows is not None:
+        return rows
     rows = spark.read.format("delta").option("versionAsOf", read.version).load(storage.spark_uri(read.table))
-    return _shaped(rows.where(_in_days(read.days)), schema)
+    return _with_schema(rows.where(_in_days(read.days)), schema)
 
 
 def staged_rows(spark: SparkSession, timeline: Timeline, days: Iterable[date] | None = None) -> DataFrame:
@@ -58,13 +58,13 @@ def rows_of_files(spark: SparkSession, timeline: Timeline, files: Sequence[Added
         _file_rows(spark, timeline.storage, timeline.path, files[start : start + _MOST_FILES], schema)
         for start in range(0, len(files), _MOST_FILES)
     ]
-    found = [part for part in parts if part is not None]
-    if len(found) < len(parts):
+    present = [part for part in parts if part is not None]
+    if len(present) < len(parts):
         raise LakehouseUnusable(
             f"The timeline {timeline.path} has files outside the folders of their days.",
             hint="Nothing here writes such files: look who did, remove the timeline, and run the days again.",
         )
-    return _all_of(found) if found else spark.createDataFrame([], schema)
+    return _all_of(present) if present else spark.createDataFrame([], schema)
 
 
 def rows_of_main_files(
@@ -84,9 +84,9 @@ def _rows_of_a_few(
     spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
 ) -> list[DataFrame]:
     """Foreign files may lie anywhere: then their day is that of their add action, and no part of the path."""
-    found = _file_rows(spark, storage, table, files, schema)
-    if found is not None:
-        return [found]
+    rows = _file_rows(spark, storage, table, files, schema)
+    if rows is not None:
+        return [rows]
     own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
     return [
         spark.read.schema(own)
@@ -116,7 +116,7 @@ def stage(
     counted = rows.observe(written, F.count(F.lit(1)).alias("rows"))
     counted.write.partitionBy(PARTITION_COLUMN).parquet(f"{timeline.spark_uri}/{folder}")
     files = written_files(timeline.storage, timeline.path, folder)
-    _require_rows(files, _counted(written), f"{timeline.path}/{folder}")
+    _require_rows(files, _count_written(written), f"{timeline.path}/{folder}")
     stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
@@ -127,21 +127,21 @@ def stage(
     return files
 
 
-def _counted(written: Observation, patience: float = _COUNT_SECONDS) -> int:
+def _count_written(written: Observation, patience: float = _COUNT_SECONDS) -> int:
     """The rows that Spark wrote. Raises :class:`LakehouseUnusable` when Spark does not report them in time."""
-    found: Future[dict[str, Any]] = Future()
+    answer: Future[dict[str, Any]] = Future()
 
     def ask() -> None:
         try:
-            found.set_result(written.get)
+            answer.set_result(written.get)
         except BaseException as error:
-            found.set_exception(error)
+            answer.set_exception(error)
 
     # Embedded Spark reports by an event, drops events when their queue is full, and then waits without end. A daemon
     # thread does not keep the process from ending.
     threading.Thread(target=ask, name="rows-written", daemon=True).start()
     try:
-        return int(found.result(patience).get("rows", 0))
+        return int(answer.result(patience).get("rows", 0))
     except TimeoutError:
         raise LakehouseUnusable(
             f"Spark wrote rows and did not report within {patience:.0f} s how many.",
@@ -204,7 +204,7 @@ def _in_days(days: Iterable[date]) -> str:
     return f"{PARTITION_COLUMN} IN ({listed})" if listed else "false"
 
 
-def _shaped(rows: DataFrame, schema: StructType) -> DataFrame:
+def _with_schema(rows: DataFrame, schema: StructType) -> DataFrame:
     present = set(rows.columns)
     return rows.select(
         *(F.col(field.name) if field.name in present else as_declared(F.lit(None), field) for field in schema.fields)

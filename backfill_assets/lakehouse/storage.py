@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from backfill_assets.lakehouse.disk import explained
+from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
 
 _ASKED_IN_TURN, _ASKED_AT_ONCE = 8, 32
@@ -86,8 +86,8 @@ class Storage:
 
     def _missing(self, wanted: list[str]) -> list[str]:
         filesystem, base = self._open("")
-        found = filesystem.get_file_info([f"{base.rstrip('/')}/{path}" for path in wanted])
-        return [path for path, info in zip(wanted, found, strict=True) if info.type == fs.FileType.NotFound]
+        infos = filesystem.get_file_info([f"{base.rstrip('/')}/{path}" for path in wanted])
+        return [path for path, info in zip(wanted, infos, strict=True) if info.type == fs.FileType.NotFound]
 
     def files(self, path: str, *, recursive: bool = False) -> list[StoredFile]:
         filesystem, full = self._open(path)
@@ -111,7 +111,7 @@ class Storage:
 
     def read_bytes(self, path: str) -> bytes:
         filesystem, full = self._open(path)
-        with explained(f"{self.uri(path)} cannot be read"), filesystem.open_input_file(full) as stream:
+        with explain_failure(f"{self.uri(path)} cannot be read"), filesystem.open_input_file(full) as stream:
             data: bytes = stream.read()
         return data
 
@@ -120,7 +120,7 @@ class Storage:
 
     def write_bytes(self, path: str, data: bytes) -> None:
         filesystem, full = self._open(path)
-        with explained(f"{self.uri(path)} cannot be written"):
+        with explain_failure(f"{self.uri(path)} cannot be written"):
             if not self._on_s3:
                 filesystem.create_dir(full.rsplit("/", 1)[0], recursive=True)
             with filesystem.open_output_stream(full, compression=None) as stream:
@@ -142,7 +142,7 @@ class Storage:
 
     def read_parquet(self, path: str, columns: list[str] | None = None) -> pa.Table:
         filesystem, full = self._open(path)
-        with explained(f"{self.uri(path)} cannot be read"):
+        with explain_failure(f"{self.uri(path)} cannot be read"):
             return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns)
 
     def parquet_footer(self, path: str) -> pq.FileMetaData:
@@ -177,7 +177,7 @@ class Storage:
         """Delete a file; one that is already gone, or that another process deletes at the same time, is fine."""
         filesystem, full = self._open(path)
         if filesystem.get_file_info(full).type == fs.FileType.File:
-            with suppress(FileNotFoundError), explained(f"{self.uri(path)} cannot be deleted"):
+            with suppress(FileNotFoundError), explain_failure(f"{self.uri(path)} cannot be deleted"):
                 filesystem.delete_file(full)
 
 

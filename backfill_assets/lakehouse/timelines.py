@@ -255,10 +255,10 @@ CAMPAIGN = "campaign-"
 
 def timelines_of(storage: Storage, table: str, campaign: str = "") -> list[Timeline]:
     """The open timelines of ``table`` that belong to ``campaign``, or to none, newest first."""
-    found = open_timelines(storage, table)
+    timelines = open_timelines(storage, table)
     if campaign:
-        return [timeline for timeline in found if timeline.name.startswith(f"{campaign}-")]
-    return [timeline for timeline in found if not timeline.name.startswith(CAMPAIGN)]
+        return [timeline for timeline in timelines if timeline.name.startswith(f"{campaign}-")]
+    return [timeline for timeline in timelines if not timeline.name.startswith(CAMPAIGN)]
 
 
 def open_timelines(storage: Storage, table: str) -> list[Timeline]:
@@ -272,8 +272,8 @@ def open_since(storage: Storage, table: str) -> dict[str, int]:
     Files of other names are none of ours: an editor or a file manager leaves some.
     """
     markers = storage.files(f"{table}/{TIMELINES}/{_OPEN}")
-    found = {file.path.rsplit("/", 1)[1]: file.modified_ms for file in markers}
-    return {name: since for name, since in found.items() if _NAME.fullmatch(name)}
+    written_at = {file.path.rsplit("/", 1)[1]: file.modified_ms for file in markers}
+    return {name: since for name, since in written_at.items() if _NAME.fullmatch(name)}
 
 
 def newest_days(
@@ -294,15 +294,15 @@ def adoptable(timelines: Iterable[Timeline], wanted: Mapping[date, str]) -> dict
     ``wanted`` gives the input fingerprint of each day; the first timeline that has a day wins. A day whose files were
     reclaimed is not offered.
     """
-    found: dict[date, tuple[Timeline, StagedDay]] = {}
+    adopted: dict[date, tuple[Timeline, StagedDay]] = {}
     for timeline in timelines:
-        if len(found) == len(wanted):
+        if len(adopted) == len(wanted):
             break
         for day, staged in timeline.days().items():
             fits = staged.verdict is not None and staged.verdict.passed and wanted.get(day) == staged.input_fingerprint
-            if fits and day not in found and not _files_gone(timeline, staged):
-                found[day] = (timeline, staged)
-    return found
+            if fits and day not in adopted and not _files_gone(timeline, staged):
+                adopted[day] = (timeline, staged)
+    return adopted
 
 
 def _files_gone(timeline: Timeline, staged: StagedDay) -> list[str]:

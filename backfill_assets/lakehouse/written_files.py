@@ -47,13 +47,13 @@ def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:
     form that only Spark reads.
     """
     inside = f"{table}/{folder}/"
-    found = [file for file in storage.files(f"{table}/{folder}", recursive=True) if _is_data(file, inside)]
-    days = [_day_of(file, table) for file in found]
+    files = [file for file in storage.files(f"{table}/{folder}", recursive=True) if _is_data(file, inside)]
+    days = [_day_of(file, table) for file in files]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        statistics = list(pool.map(partial(_statistics_of, storage), found))
+        statistics = list(pool.map(partial(_statistics_of, storage), files))
     return [
         AddedFile(file.path.removeprefix(f"{table}/"), day, file.size, file.modified_ms, stats)
-        for file, day, stats in zip(found, days, statistics, strict=True)
+        for file, day, stats in zip(files, days, statistics, strict=True)
     ]
 
 
@@ -77,28 +77,28 @@ def statistics(footer: pq.FileMetaData) -> str:
             continue
         parts = [footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)]
         if not all(part and part.has_null_count for part in parts):
-            return _told(footer.num_rows)
+            return _statistics_json(footer.num_rows)
         nulls[name] = sum(part.null_count for part in parts)
         if nulls[name] == footer.num_rows:
             continue
         ranges = [(part.min, part.max) for part in parts if part.has_min_max]
         ends = _ends(ranges)
         if ends is None:
-            return _told(footer.num_rows)
+            return _statistics_json(footer.num_rows)
         least[name], greatest[name] = ends
-    return _told(footer.num_rows, {"minValues": least, "maxValues": greatest}, nulls)
+    return _statistics_json(footer.num_rows, {"minValues": least, "maxValues": greatest}, nulls)
 
 
-def _told(
+def _statistics_json(
     rows: int, ends: Mapping[str, Mapping[str, str]] | None = None, nulls: Mapping[str, int] | None = None
 ) -> str:
     """The statistics as JSON. The ends are JSON already, so that a decimal keeps all its digits."""
-    told = [f'"numRecords":{rows}']
+    parts = [f'"numRecords":{rows}']
     for kind, values in (ends or {}).items():
-        told.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
+        parts.append(f'"{kind}":{{{",".join(f"{json.dumps(name)}:{value}" for name, value in values.items())}}}')
     if nulls is not None:
-        told.append(f'"nullCount":{json.dumps(nulls, separators=(",", ":"))}')
-    return f"{{{','.join(told)}}}"
+        parts.append(f'"nullCount":{json.dumps(nulls, separators=(",", ":"))}')
+    return f"{{{','.join(parts)}}}"
 
 
 def _ends(ranges: Sequence[tuple[Any, Any]]) -> tuple[str, str] | None:

@@ -96,7 +96,7 @@ def check_file(spark: SparkSession, landing: LandingZone, dataset: Dataset, sour
         key = Path(folder) / "token.key"
         key.write_text(secrets.token_hex(32))
         raw = raw_rows(spark, source, [str(path)], str(key))
-        return replace(_judged(spark, dataset, source, raw, find), file=file.path, whole=whole)
+        return replace(_judge_rows(spark, dataset, source, raw, find), file=file.path, whole=whole)
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
@@ -171,7 +171,7 @@ def _first_lines(landed: Path, copy: Path) -> tuple[Path, bool]:
     return copy, False
 
 
-def _judged(spark: SparkSession, dataset: Dataset, source: Source, raw: DataFrame, find: Find) -> CheckedFile:
+def _judge_rows(spark: SparkSession, dataset: Dataset, source: Source, raw: DataFrame, find: Find) -> CheckedFile:
     step = _bronze_step(dataset, source)
     version = step.version()
     raw_table = next(step.tables[0] for step in dataset.steps if step.source is source)
@@ -179,12 +179,15 @@ def _judged(spark: SparkSession, dataset: Dataset, source: Source, raw: DataFram
     quarantine = next(table for table in step.tables if table.layer == "quarantine")
     letters = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()
     received = measures.measured(raw, raw_table, MOST_LINES)
-    known = {raw_table.name: received, quarantine.name: _measured(outputs[quarantine.name], quarantine, len(letters))}
+    known = {
+        raw_table.name: received,
+        quarantine.name: _measure_days(outputs[quarantine.name], quarantine, len(letters)),
+    }
     broken: list[BrokenGate] = []
     for table in (each for each in step.tables if each is not quarantine):
         own = measures.measured(outputs[table.name], table, MOST_LINES)
         facts = {day: _facts(table, day, own, known) for day in sorted(received)}
-        broken += _broken(_judged_here(table, known), facts, raw, outputs[quarantine.name])
+        broken += _broken_gates(_with_rules_judged_here(table, known), facts, raw, outputs[quarantine.name])
     return CheckedFile(
         file="",
         whole=True,
@@ -207,11 +210,11 @@ def _bronze_step(dataset: Dataset, source: Source) -> Step:
     )
 
 
-def _measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
+def _measure_days(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
     return measures.measured(rows, table, count) if count else {}
 
 
-def _judged_here(table: Table, known: Mapping[str, object]) -> Table:
+def _with_rules_judged_here(table: Table, known: Mapping[str, object]) -> Table:
     """``table`` with the rules on its raw and quarantine, but for the share of rejects: the reasons report those."""
     rules = (rule for rule in table.rules if set(rule.tables) <= known.keys() and not isinstance(rule, FewRejected))
     return replace(table, rules=tuple(rules))
@@ -224,7 +227,7 @@ def _facts(
     return DayFacts(own=own.get(day, measures.zero_metrics(table)), upstream=upstream)
 
 
-def _broken(
+def _broken_gates(
     table: Table, facts: Mapping[date, DayFacts], raw: DataFrame, quarantined: DataFrame
 ) -> Iterator[BrokenGate]:
     def rows(_: FewDuplicates, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
@@ -242,13 +245,13 @@ def _nothing(name: str, table: Table) -> Metrics:
 
 def _reasons(letters: Sequence[Mapping[str, Any]]) -> list[RejectReason]:
     """By reason, the most frequent first, with the first line that has it; a row with two reasons counts for both."""
-    found: dict[str, list[tuple[str, int, str]]] = {}
+    places_of: dict[str, list[tuple[str, int, str]]] = {}
     for row in letters:
         for reason in row["reasons"]:
             place = row["source_file"], row["source_line"], reason
-            found.setdefault(general(reason), []).append(place)
+            places_of.setdefault(general(reason), []).append(place)
     reasons = []
-    for reason, places in found.items():
+    for reason, places in places_of.items():
         file, line, example = min(places)
         reasons.append(RejectReason(reason, len({place[:2] for place in places}), example, file, line))
     return sorted(reasons, key=lambda each: (-each.rows, each.reason))

@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 Key = tuple[object, ...]
 
 
-def resolved(snapshot: Snapshot, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:
+def resolved_positions(snapshot: Snapshot, source: Source, accepted_in: str, rejected: Sequence[Row]) -> set[int]:
     """The positions of those of ``rejected`` whose key was accepted as new as they are, or later if that is unreadable.
 
     Only days within the source's supersession window count. A row without a readable key cannot be found.
@@ -25,7 +25,7 @@ def resolved(snapshot: Snapshot, source: Source, accepted_in: str, rejected: Seq
     keyed = {number: key for number, row in enumerate(rejected) if (key := _key(source, row)) is not None}
     if not keyed:
         return set()
-    accepted = _accepted(snapshot, source, accepted_in, [rejected[number] for number in keyed])
+    accepted = _accepted_rows(snapshot, source, accepted_in, [rejected[number] for number in keyed])
     return {n for n, key in keyed.items() if any(_since(source, rejected[n], row) for row in accepted.get(key, ()))}
 
 
@@ -34,7 +34,7 @@ def _key(source: Source, row: Row) -> Key | None:
     return None if any(value is None or value == "" for value in values) else values
 
 
-def _accepted(snapshot: Snapshot, source: Source, table: str, rejected: Sequence[Row]) -> dict[Key, list[Row]]:
+def _accepted_rows(snapshot: Snapshot, source: Source, table: str, rejected: Sequence[Row]) -> dict[Key, list[Row]]:
     window = source.supersession_window_days
     days = DayRange(min(row["day"] for row in rejected), max(row["day"] for row in rejected))
     near = snapshot.rows(
@@ -43,11 +43,11 @@ def _accepted(snapshot: Snapshot, source: Source, table: str, rejected: Sequence
         _of_keys(source, rejected),
         list(dict.fromkeys((*source.key_columns, source.version_field, "arrival_day", "day"))),
     )
-    found: dict[Key, list[Row]] = {}
+    by_key: dict[Key, list[Row]] = {}
     for row in near.to_pylist() if near is not None else ():
         if (key := _key(source, row)) is not None:
-            found.setdefault(key, []).append(row)
-    return found
+            by_key.setdefault(key, []).append(row)
+    return by_key
 
 
 def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:

@@ -53,7 +53,7 @@ def raw_rows(spark: SparkSession, source: Source, files: Sequence[str], token_ke
     if source.personal_fields:
         keyed = with_token_pads(located.withColumn(_NESTS, _may_nest()), spark, _literal_path(token_key_file))
     return (
-        keyed.select(*_landed(source), *_kept_whole(source), "source_file", "source_line", "arrival_day")
+        keyed.select(*_landed_columns(source), *_kept_whole(source), "source_file", "source_line", "arrival_day")
         .withColumns(event_day(source))
         .withColumn("content_hash", raw_content_hash(source))
         .withColumn("record_kind", F.lit("received"))
@@ -88,7 +88,7 @@ def _fields(lines: DataFrame) -> DataFrame:
     return parsed_line.withColumn("object", F.when((F.size("objects") == 1) & distinct, only)).drop("objects")
 
 
-def _landed(source: Source) -> list[Column]:
+def _landed_columns(source: Source) -> list[Column]:
     return [_landed_field(source, name) for name in source.fields]
 
 

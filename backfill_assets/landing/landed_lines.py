@@ -24,7 +24,7 @@ def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) ->
         return None
     if raw["unparsed_line"] is not None:
         return str(raw["unparsed_line"])
-    return _masked(_line(path, raw["source_line"]), source, raw)
+    return _mask(_line(path, raw["source_line"]), source, raw)
 
 
 def _line(path: Path, number: int) -> bytes:
@@ -32,7 +32,7 @@ def _line(path: Path, number: int) -> bytes:
         return next(islice(lines, number - 1, None), b"")
 
 
-def _masked(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
+def _mask(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
     """Written anew from its fields. Of a source with personal fields, they and the unknown ones are as in raw."""
     try:
         fields = json.loads(line)

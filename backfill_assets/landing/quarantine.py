@@ -12,7 +12,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.corrections import resolved
+from backfill_assets.landing.corrections import resolved_positions
 from backfill_assets.model.declaration import Source, Step
 from backfill_assets.published.snapshot import Snapshot
 
@@ -26,9 +26,9 @@ GENERAL_FORMS = (
 def general(reason: str) -> str:
     """``quantity: is not a bigint`` for ``quantity: 'many' is not a bigint``: the column and the rule."""
     for pattern, replacement in GENERAL_FORMS:
-        found = re.sub(pattern, replacement, reason, count=1)
-        if found != reason:
-            return found
+        shortened = re.sub(pattern, replacement, reason, count=1)
+        if shortened != reason:
+            return shortened
     return reason
 
 
@@ -61,11 +61,11 @@ def rejects_named(name: str | None) -> tuple[Rejects, ...]:
     if name is None:
         return all_rejects()
     step = registry.step(name)
-    found = tuple(rejects for rejects in all_rejects() if rejects.step.name == step.name)
-    if not found:
+    matching = tuple(rejects for rejects in all_rejects() if rejects.step.name == step.name)
+    if not matching:
         known = ", ".join(rejects.table for rejects in all_rejects())
         raise InvalidRequest(f"{name} has no quarantine.", hint=f"Quarantine tables: {known}.")
-    return found
+    return matching
 
 
 def _rejects(step: Step) -> Rejects:
@@ -101,22 +101,22 @@ def letters(snapshot: Snapshot, table: str, days: DayRange | None = None) -> lis
     """The rejected rows of ``days`` as they were landed, in the order of day, file and line."""
     rows = snapshot.rows(table, days)
     order = [(name, "ascending") for name in ("day", "source_file", "source_line")]
-    found: list[dict[str, Any]] = [] if rows is None else rows.sort_by(order).to_pylist()
-    return found
+    rejected: list[dict[str, Any]] = [] if rows is None else rows.sort_by(order).to_pylist()
+    return rejected
 
 
 def _groups(snapshot: Snapshot, rejects: Rejects, days: DayRange | None) -> list[Group]:
     rows = letters(snapshot, rejects.table, days)
-    overtaken = resolved(snapshot, rejects.source, rejects.typed, rows)
+    overtaken = resolved_positions(snapshot, rejects.source, rejects.typed, rows)
     members: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         for reason in dict.fromkeys(map(general, row["reasons"])):
             members.setdefault(reason, []).append(number)
-    found = [
+    groups = [
         _group(rejects.table, reason, [rows[number] for number in at], len(overtaken & set(at)))
         for reason, at in members.items()
     ]
-    return sorted(found, key=lambda group: (-group.rows, group.reason))
+    return sorted(groups, key=lambda group: (-group.rows, group.reason))
 
 
 def _group(table: str, reason: str, rows: Sequence[Mapping[str, Any]], overtaken: int) -> Group:

@@ -33,8 +33,8 @@ def require_sound_rollback(publisher: Publisher, prepared: Prepared) -> tuple[In
 
     Returns what was read to know it: the rollback is refused if that gains rows before it is published.
     """
-    found = (_check(publisher, prepared, change) for change in prepared.publication.tables)
-    return tuple(read for read in found if read is not None)
+    checked = (_check(publisher, prepared, change) for change in prepared.publication.tables)
+    return tuple(read for read in checked if read is not None)
 
 
 def _check(publisher: Publisher, prepared: Prepared, change: TableChange) -> InputRead | None:

@@ -30,7 +30,7 @@ def with_token_pads(rows: DataFrame, spark: SparkSession, key_file: str) -> Data
         F.raise_error(F.lit(f"The token key has fewer than {SHORTEST_KEY} characters."))
     )
     digits = spark.read.text(key_file, wholetext=True).select(_block(checked.cast("binary")).alias("block"))
-    pads = digits.select(_xored(0x36).alias(_INNER), _xored(0x5C).alias(_OUTER))
+    pads = digits.select(_xor_block(0x36).alias(_INNER), _xor_block(0x5C).alias(_OUTER))
     return rows.join(F.broadcast(pads), how="cross")
 
 
@@ -58,11 +58,11 @@ def _block(key: Column) -> Column:
     return F.rpad(digits, _BLOCK_DIGITS, "0")
 
 
-def _xored(pad: int) -> Column:
+def _xor_block(pad: int) -> Column:
     positions = F.sequence(F.lit(1), F.lit(_BLOCK_DIGITS - 1), F.lit(2))
-    return F.unhex(F.array_join(F.transform(positions, lambda at: _xored_byte(at, pad)), ""))
+    return F.unhex(F.array_join(F.transform(positions, lambda at: _xor_byte(at, pad)), ""))
 
 
-def _xored_byte(at: Column, pad: int) -> Column:
+def _xor_byte(at: Column, pad: int) -> Column:
     byte = F.conv(F.substring("block", at, 2), 16, 10).cast("int")
     return F.lpad(F.hex(byte.bitwiseXOR(F.lit(pad))), 2, "0")

@@ -71,15 +71,15 @@ def trails(snapshot: Snapshot, key: str, table: str | None = None, day: date | N
     A key of several columns is written with ``/`` between. Raises :class:`InvalidRequest` for a key that nothing has,
     and for one that is on too many days to report at once.
     """
-    found = [trail for origin in _origins(table) if (trail := _trail(snapshot, origin, key, day)) is not None]
-    if not found:
+    trails_found = [trail for origin in _origins(table) if (trail := _trail(snapshot, origin, key, day)) is not None]
+    if not trails_found:
         keys = ", ".join(f"{'/'.join(registry.table(each.typed).key)} of {each.typed}" for each in _origins(table))
         raise InvalidRequest(
             f"No row has the key {key!r}" + (f" on {day}." if day else "."),
             hint=f"A key is {keys}, with a slash between columns: {EXAMPLE}. backfill show TABLE --day D lists rows. "
             "What landed is known once raw is built.",
         )
-    return [_with_counted(snapshot, trail) for trail in found]
+    return [_with_counted(snapshot, trail) for trail in trails_found]
 
 
 def _origins(table: str | None) -> tuple[Rejects, ...]:
@@ -88,17 +88,17 @@ def _origins(table: str | None) -> tuple[Rejects, ...]:
         return all_rejects()
     asked = registry.table(table)
     above = _upstream(table)
-    found = tuple(
+    origins = tuple(
         each
         for each in all_rejects()
         if table in (each.raw, each.table) or (each.typed in above and registry.table(each.typed).key == asked.key)
     )
-    if not found:
+    if not origins:
         raise InvalidRequest(
             f"A row of {table} is made of many rows: it has no trail of its own.",
             hint="Trace one of the rows it counts, by its key in the bronze or fact table.",
         )
-    return found
+    return origins
 
 
 def _upstream(table: str) -> set[str]:
@@ -115,13 +115,13 @@ def _trail(snapshot: Snapshot, origin: Rejects, key: str, day: date | None) -> T
     raw = _matching(snapshot, registry.table(origin.raw), either, days)
     number = occurrence_in(origin, key)
     if number is not None and raw:
-        raw = _numbered(snapshot, origin, raw, quarantined, number)
+        raw = _with_line_number(snapshot, origin, raw, quarantined, number)
     if not (raw or typed or quarantined):
         return None
     return Trail(origin, raw, typed, quarantined)
 
 
-def _numbered(
+def _with_line_number(
     snapshot: Snapshot, origin: Rejects, raw: Sequence[Found], quarantined: Sequence[Found], number: int
 ) -> list[Found]:
     """Those of ``raw`` that have ``number`` among identical lines of their day, and those that were rejected."""
@@ -136,12 +136,12 @@ def _numbered(
 def occurrences(rows: Sequence[Row]) -> dict[tuple[date, str, int], int]:
     """The number of each received row among those of equal content on its day, by its place."""
     counted: Counter[tuple[date, int]] = Counter()
-    found = {}
+    count_of = {}
     for row in sorted(rows, key=_place):
         line = row["day"], row["content_hash"]
         counted[line] += 1
-        found[_place(row)] = counted[line]
-    return found
+        count_of[_place(row)] = counted[line]
+    return count_of
 
 
 def _place(row: Row) -> tuple[date, str, int]:
@@ -169,21 +169,21 @@ def _with_counted(snapshot: Snapshot, trail: Trail) -> Trail:
     unnamed: dict[Unnamed, None] = {}
     for step in registry.steps():
         if step.source is None and step.name != trail.origin.typed:
-            for found in _counting(snapshot, step, held):
-                if isinstance(found, Unnamed):
-                    unnamed[found] = None
-                elif found not in held.setdefault(found.table, []):
-                    held[found.table].append(found)
-    counted = tuple(found for table, rows in held.items() if table != trail.origin.typed for found in rows)
+            for counting in _counting(snapshot, step, held):
+                if isinstance(counting, Unnamed):
+                    unnamed[counting] = None
+                elif counting not in held.setdefault(counting.table, []):
+                    held[counting.table].append(counting)
+    counted = tuple(counting for table, rows in held.items() if table != trail.origin.typed for counting in rows)
     return replace(trail, counted=counted, unnamed=tuple(unnamed))
 
 
 def _counting(snapshot: Snapshot, step: Step, held: Mapping[str, Sequence[Found]]) -> Iterator[Found | Unnamed]:
     for read in step.version().reads:
         if read.first == read.last == 0:
-            for found in tuple(held.get(read.table, ())):
+            for row in tuple(held.get(read.table, ())):
                 for table in step.tables:
-                    yield from _row_that_counts(snapshot, step, table, read, found)
+                    yield from _row_that_counts(snapshot, step, table, read, row)
 
 
 def _row_that_counts(

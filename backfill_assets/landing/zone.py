@@ -26,7 +26,7 @@ DayDelivery = Literal["missing", "empty", "landed"]
 
 _SOURCE = re.compile(r"[a-z][a-z0-9_]*")
 _CHUNK = 1 << 16
-_MOST_TOLD = 5
+_MOST_NAMED = 5
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -61,7 +61,7 @@ class LandingZone:
         """The files of ``source`` that arrived on ``days``, in order of day and path, hashed as they are now."""
         present = self._day_folders(source)
         return tuple(
-            self._landed(source, day, path)
+            self._landed_file(source, day, path)
             for day in sorted(set(days) & present.keys())
             for path in self._data_files(present[day])
         )
@@ -112,7 +112,7 @@ class LandingZone:
     def verify_unchanged(self, file: LandedFile) -> None:
         """Raise if ``file`` no longer has the content it was listed with."""
         if _sha256(self.locate(file)) != file.content_hash:
-            raise changed(file)
+            raise changed_file(file)
 
     def verify_readable(self, file: LandedFile) -> None:
         """Raise, with the byte offset, if ``file`` is not whole gzip to its last byte; no bytes at all is zero rows."""
@@ -137,18 +137,18 @@ class LandingZone:
                 f"The landing zone {self.root} has no folder {source!r}.",
                 hint="Point --landing at the right place, or put data there with `backfill sample`.",
             )
-        return {day: self._checked(entry) for entry in _visible(folder) if (day := _day_of(entry)) is not None}
+        return {day: self._require_inside(entry) for entry in _visible(folder) if (day := _day_of(entry)) is not None}
 
     def _data_files(self, folder: Path) -> list[Path]:
-        return [self._checked(entry) for entry in _visible(folder) if _is_data(entry)]
+        return [self._require_inside(entry) for entry in _visible(folder) if _is_data(entry)]
 
-    def _landed(self, source: str, day: date, path: Path) -> LandedFile:
+    def _landed_file(self, source: str, day: date, path: Path) -> LandedFile:
         return LandedFile(source, day, self._relative(path), path.stat().st_size, _sha256(path))
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
 
-    def _checked(self, entry: os.DirEntry[str]) -> Path:
+    def _require_inside(self, entry: os.DirEntry[str]) -> Path:
         """Refuse a path out of the landing zone. Only links can lead out, so only they are resolved to save time."""
         path = Path(entry.path)
         return self._inside(path) if entry.is_symlink() else path
@@ -164,7 +164,7 @@ class LandingZone:
         return path
 
 
-def changed(file: LandedFile) -> SourceUnreadable:
+def changed_file(file: LandedFile) -> SourceUnreadable:
     """The error for a file whose content has changed."""
     return SourceUnreadable(
         f"{file.path} changed after it was read.",
@@ -184,9 +184,9 @@ def raise_together(table: str, problems: Sequence[SourceUnreadable]) -> None:
         )
 
 
-def listed(paths: Sequence[str]) -> str:
+def first_paths(paths: Sequence[str]) -> str:
     """The first few of ``paths``, and how many there are besides."""
-    return format_first(paths, _MOST_TOLD)
+    return format_first(paths, _MOST_NAMED)
 
 
 def _visible(folder: Path) -> list[os.DirEntry[str]]:

@@ -53,7 +53,7 @@ def compact(
     several = sorted(day for (_, day), expected in pin.expected.items() if len(expected.files) > 1)
     if main is None or not several:
         return None
-    if moved := _moved(main, pin, several):
+    if moved := _conflict_of(main, pin, several):
         return moved
     main.require_writable({day: {} for day in several}, of_days(main.state(), several))
     # A name of its own for each attempt: what one that died has left may be of older rows.
@@ -62,7 +62,7 @@ def compact(
     return publisher.publish(_request(timeline, pin, several, id, provenance or Provenance()))
 
 
-def _moved(main: MainTable, pin: Pin, days: list[date]) -> Conflict | None:
+def _conflict_of(main: MainTable, pin: Pin, days: list[date]) -> Conflict | None:
     """The rows are read from the very files that are expected: main may have been elsewhere in between, and back."""
     files = main.state().by_day()
     moved = {day for day in days if files.get(day, frozenset()) != set(pin.expected[TableDay(main.name, day)].files)}

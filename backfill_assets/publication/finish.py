@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.records import Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached
-from backfill_assets.publication_log.log import Head, HeadState, PublicationLog, remembered
+from backfill_assets.publication_log.log import Head, HeadState, PublicationLog, with_outcome
 from backfill_assets.publication_log.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 
 
@@ -173,7 +173,7 @@ class Finish:
         """Take back what we committed, positions with it; days that others changed since are left alone."""
         publication, positions = prepared.publication.id, prepared.change(table).positions
         active = of_days(main.state(), prepared.target(table))
-        target = _restored(prepared, table, active)
+        target = _files_to_restore(prepared, table, active)
         complete = len(target) == len(active)
         if positions and not complete:
             target = {}  # positions and rows only ever move together: what stays of them stays whole
@@ -206,7 +206,7 @@ class Finish:
             "open": {id: entry for id, entry in state.open.items() if id != publication.id},
             "versions": versions,
             "index": index,
-            "outcomes": remembered(state.outcomes, publication.id, outcome),
+            "outcomes": with_outcome(state.outcomes, publication.id, outcome),
             "due": _due(state, prepared, outcome),
         }
         rows = [*closed_rows(prepared, outcome, versions, own), *also]
@@ -247,8 +247,8 @@ class Finish:
 
 def _has_commit(main: MainTable, publication: str, outcome: Outcome) -> bool:
     """Does the table have the commit of ``outcome``? A writer without put-if-absent may have overwritten it."""
-    found = main.transaction(publication)
-    return found == COMMITTED if outcome == "done" else found in (FENCED, RESTORED)
+    version = main.transaction(publication)
+    return version == COMMITTED if outcome == "done" else version in (FENCED, RESTORED)
 
 
 def _due(state: HeadState, prepared: Prepared, outcome: Outcome) -> dict[str, str]:
@@ -269,7 +269,7 @@ def _as_before(prepared: Prepared, table: str, main: MainTable, state: LogState)
     return same_files and same_positions and not main.obstacles(prepared.change(table).table_schema, target, active)
 
 
-def _restored(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
+def _files_to_restore(prepared: Prepared, table: str, active: Files) -> dict[date, dict[str, AddedFile]]:
     """The files that each day is to have again; a day that others changed since is left out.
 
     Appended files are taken out, and files that were added since stay; a replaced day must be exactly as we made it.

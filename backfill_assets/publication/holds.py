@@ -62,8 +62,8 @@ def put_hold(
     storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime], seconds: float = HOLD_SECONDS
 ) -> HeldDays:
     """Take a hold. Holds do not exclude each other: two campaigns may hold one day, and one will win."""
-    named = {table: tuple(sorted(set(found))) for table, found in days.items()}
-    hold = Hold(campaign=campaign, holder=secrets.token_hex(4), days=named, until=now())
+    dates_of = {table: tuple(sorted(set(dates))) for table, dates in days.items()}
+    hold = Hold(campaign=campaign, holder=secrets.token_hex(4), days=dates_of, until=now())
     held = HeldDays(storage, now, hold)
     held.extend(seconds)
     return held
@@ -72,39 +72,39 @@ def put_hold(
 @contextmanager
 def holding(storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime]) -> Iterator[HeldDays]:
     """A hold for the length of a ``with`` block: released however the block ends."""
-    found = put_hold(storage, campaign, days, now)
+    hold = put_hold(storage, campaign, days, now)
     try:
-        yield found
+        yield hold
     finally:
-        found.release()
+        hold.release()
 
 
 def all_holds(storage: Storage) -> list[Hold]:
     """Every hold that was put and not released, expired ones included; one that is being written is no hold yet."""
-    found = []
+    holds = []
     for file in sorted(storage.files(_HOLDS), key=lambda file: file.path):
         try:
-            found.append(Hold.model_validate_json(storage.read_bytes(file.path)))
+            holds.append(Hold.model_validate_json(storage.read_bytes(file.path)))
         except (FileNotFoundError, ValidationError):
             continue
-    return found
+    return holds
 
 
-def expired(holds: Iterable[Hold], now: datetime) -> list[Hold]:
+def expired_holds(holds: Iterable[Hold], now: datetime) -> list[Hold]:
     return [hold for hold in holds if hold.until <= now]
 
 
-def blocking(holds: Sequence[Hold], campaign: str, days: DaysOf, now: datetime) -> Hold | None:
+def blocking_hold(holds: Sequence[Hold], campaign: str, days: DaysOf, now: datetime) -> Hold | None:
     """The hold of another campaign on one of ``days`` that lasts longest; expired holds do not count."""
-    wanted = {table: set(found) for table, found in days.items()}
-    found = [
+    wanted = {table: set(dates) for table, dates in days.items()}
+    others = [
         hold
         for hold in holds
         if hold.until > now
         and hold.campaign != campaign
         and any(wanted.get(table, set()) & set(held) for table, held in hold.days.items())
     ]
-    return max(found, key=lambda hold: hold.until, default=None)
+    return max(others, key=lambda hold: hold.until, default=None)
 
 
 def wait_for_holds(
@@ -120,24 +120,24 @@ def wait_for_holds(
 
     Ends when they are released or expire, and after :data:`LONGEST_WAIT_SECONDS` in any case.
     """
-    wanted = {table: tuple(found) for table, found in days.items()}
-    started, told = now(), ""
+    wanted = {table: tuple(dates) for table, dates in days.items()}
+    started, reported = now(), ""
     latest = started + timedelta(seconds=LONGEST_WAIT_SECONDS)
     while (moment := now()) < latest:
-        hold = blocking(all_holds(storage), campaign, wanted, moment)
+        hold = blocking_hold(all_holds(storage), campaign, wanted, moment)
         if hold is None:
             break
-        if hold.name != told:
+        if hold.name != reported:
             left = (hold.until - moment).total_seconds()
             progress(f"waiting for {hold.campaign}, which is cutting over these days, for {left:.0f} s at most")
-            told = hold.name
+            reported = hold.name
         sleep(min(_LOOK_EVERY_SECONDS, (min(hold.until, latest) - moment).total_seconds()))
     return (now() - started).total_seconds()
 
 
 def drop_expired(storage: Storage, now: datetime) -> list[Hold]:
     """Remove what dead holders left behind."""
-    gone = expired(all_holds(storage), now)
+    gone = expired_holds(all_holds(storage), now)
     for hold in gone:
         storage.delete(_path(hold))
     return gone

@@ -24,7 +24,7 @@ from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication_log.log import Head, HeadState
 from backfill_assets.published.reading import anything_published
 
-_DUE, _TOLD = "_outbox/due", "_outbox/told"
+_DUE, _DELIVERED = "_outbox/due", "_outbox/told"
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,150}")
 
 
@@ -56,22 +56,22 @@ def announce(storage: Storage, key: str, notice: Notice) -> bool:
     """Make ``notice`` due; False if one of this ``key`` is due or was delivered already, so it may be repeated."""
     if not _KEY.fullmatch(key):
         raise InvalidRequest(f"{key!r} cannot be the key of a notice.", hint="Use a-z, 0-9, dots and hyphens.")
-    if storage.exists(f"{_TOLD}/{key}.json"):
+    if storage.exists(f"{_DELIVERED}/{key}.json"):
         return False
     return storage.put_if_absent(f"{_DUE}/{key}.json", notice.model_dump_json().encode())
 
 
 def due_notices(publisher: Publisher) -> list[DueNotice]:
     """What is due, announcements first; reads the head of the log and one file for each notice."""
-    return [*_announced(publisher.storage), *_published(publisher)]
+    return [*_announcements(publisher.storage), *_notices_of_publications(publisher)]
 
 
 def delivered_keys(publisher: Publisher) -> list[str]:
     """The keys of all notices that were delivered: reads the whole history, for audits."""
-    told = sorted(_key_of(file.path) for file in publisher.storage.files(_TOLD))
+    announced = sorted(_key_of(file.path) for file in publisher.storage.files(_DELIVERED))
     if not anything_published(publisher.storage):
-        return told
-    return [*told, *(row["publication"] for row in publisher.log.rows("told", columns=["publication", "event"]))]
+        return announced
+    return [*announced, *(row["publication"] for row in publisher.log.rows("told", columns=["publication", "event"]))]
 
 
 def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
@@ -95,28 +95,28 @@ def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
     return NoticeDelivery(tuple(sent), tuple(failed))
 
 
-def _announced(storage: Storage) -> Iterable[DueNotice]:
+def _announcements(storage: Storage) -> Iterable[DueNotice]:
     for file in sorted(storage.files(_DUE), key=lambda file: (file.modified_ms, file.path)):
         if not file.path.endswith(".json"):
             continue  # one that is being written
         key = _key_of(file.path)
-        if storage.exists(f"{_TOLD}/{key}.json"):
+        if storage.exists(f"{_DELIVERED}/{key}.json"):
             storage.delete(file.path)  # its deliverer died after marking it
         else:
             yield DueNotice(key, Notice.model_validate_json(storage.read_bytes(file.path)), with_publication=False)
 
 
-def _published(publisher: Publisher) -> Sequence[DueNotice]:
+def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:
     if not anything_published(publisher.storage):
         return []
     due = publisher.log.head().state.due
-    found = ((publication, publisher.log.prepared_in(file)) for publication, file in due.items())
-    return [DueNotice(id, held.publication.notice) for id, held in found if held.publication.notice is not None]
+    entries = ((publication, publisher.log.prepared_in(file)) for publication, file in due.items())
+    return [DueNotice(id, held.publication.notice) for id, held in entries if held.publication.notice is not None]
 
 
 def _mark(publisher: Publisher, due: DueNotice) -> None:
     if not due.with_publication:
-        publisher.storage.put_if_absent(f"{_TOLD}/{due.key}.json", due.notice.model_dump_json().encode())
+        publisher.storage.put_if_absent(f"{_DELIVERED}/{due.key}.json", due.notice.model_dump_json().encode())
         publisher.storage.delete(f"{_DUE}/{due.key}.json")
         return
     retry = Retry(f"Marking the notice {due.key} as sent")

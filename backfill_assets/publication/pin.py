@@ -43,7 +43,7 @@ def capture(
     """
     head = log.head()
     states = log.day_states(head, {*writes, *reads, *also})
-    expected = _expected(storage, states, writes)
+    expected = _expected_states(storage, states, writes)
     inputs = {table: _read(pinned_files(log, head, table), states, table, days, exact) for table, days in reads.items()}
     return Pin(expected, inputs, states, head.version)
 
@@ -57,7 +57,9 @@ def _read(files: LogState, states: States, table: str, days: Iterable[date], exa
     )
 
 
-def _expected(storage: Storage, states: States, writes: Mapping[str, Iterable[date]]) -> dict[TableDay, Expected]:
+def _expected_states(
+    storage: Storage, states: States, writes: Mapping[str, Iterable[date]]
+) -> dict[TableDay, Expected]:
     expected: dict[TableDay, Expected] = {}
     for table, days in writes.items():
         main = MainTable.open(storage, table)

@@ -80,11 +80,11 @@ class Preparation:
                 continue
             news = (head.state.news_of(tables), head.state.reclaimed)
             if rows is None or news != as_of:
-                found = self._check(publication, head)
-                if not isinstance(found, Prepared):
-                    return found
-                rows, as_of = prepared_rows(found), news
-            if self.log.append(head, rows, self._opened(head, publication)):
+                checked = self._check(publication, head)
+                if not isinstance(checked, Prepared):
+                    return checked
+                rows, as_of = prepared_rows(checked), news
+            if self.log.append(head, rows, self._open_entry(head, publication)):
                 self.reached(CrashPoint.PREPARED, publication.id)
                 return None
             lost += 1
@@ -101,7 +101,7 @@ class Preparation:
         self.reached(CrashPoint.TABLES_READ, publication.id)
         states = self.log.day_states(head, publication.writes | publication.reads)
         active = {name: main.state() for name, main in mains.items()}
-        moved = self._moved(publication, head, states, mains, active)
+        moved = self._conflict_of(publication, head, states, mains, active)
         if moved is not None:
             return moved
         prepared = Prepared(
@@ -143,7 +143,7 @@ class Preparation:
         main = MainTable.open(self.storage, change.table)
         return main or MainTable.create(self.storage, change.table, change.table_schema, kept_days)
 
-    def _opened(self, head: Head, publication: Publication) -> Callable[[str], HeadState]:
+    def _open_entry(self, head: Head, publication: Publication) -> Callable[[str], HeadState]:
         now = self.now()
         turns = {id: until for id, until in _current(head.state, now).items() if id != publication.id}
         promised = head.state.promising(self.retention_days, now)
@@ -154,7 +154,7 @@ class Preparation:
 
         return state
 
-    def _moved(
+    def _conflict_of(
         self,
         publication: Publication,
         head: Head,
@@ -166,20 +166,22 @@ class Preparation:
         inputs: dict[str, frozenset[date]] = {}
         reasons: list[str] = []
         for change in publication.tables:
-            found = self._reclaimed(head, change, reasons)
-            found |= _changed_days(change, states, active[change.table], reasons)
-            found |= _passed_positions(change, mains[change.table], reasons)
-            if found:
-                days[change.table] = frozenset(found)
+            lost = self._reclaimed_days(head, change, reasons)
+            lost |= _changed_days(change, states, active[change.table], reasons)
+            lost |= _passed_positions(change, mains[change.table], reasons)
+            if lost:
+                days[change.table] = frozenset(lost)
         for read in publication.inputs:  # a table is listed once for every version of it that was read
             if withdrawn := self._withdrawn(read, head, states, reasons):
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
         return Conflict(days, inputs, tuple(reasons)) if reasons else None
 
-    def _reclaimed(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
+    def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
         day_of = {f"{change.table}/{add.path}": day.day for day in change.days for add in day.adds}
-        doomed = {path for file in head.state.reclaiming.values() for path in self.log.intended(file)} & day_of.keys()
+        doomed = {
+            path for file in head.state.reclaiming.values() for path in self.log.reclaim_paths(file)
+        } & day_of.keys()
         for path in doomed:  # a process that meets the intent carries it out, so that no build adopts the file again
             self.storage.delete(path)
         gone = doomed | set(self.storage.missing(day_of))
@@ -250,13 +252,14 @@ def _changed_days(change: TableChange, states: States, active: LogState, reasons
     files = active.by_day()
     moved: set[date] = set()
     for day in change.days:
-        found = files.get(day.day, frozenset())
+        current = files.get(day.day, frozenset())
         if change.mode == "append":
-            if found & {add.path for add in day.adds}:
+            if current & {add.path for add in day.adds}:
                 moved.add(day.day)
                 reasons.append(f"{change.table} {day.day} already has a file that is to be appended")
         elif (
-            found != frozenset(day.expected.files) or _publication(states, change, day.day) != day.expected.publication
+            current != frozenset(day.expected.files)
+            or _publication(states, change, day.day) != day.expected.publication
         ):
             moved.add(day.day)
             reasons.append(f"another writer published or changed {change.table} {day.day} since it was staged")
@@ -282,7 +285,7 @@ def _before_images(
     for change in publication.tables:
         files = active[change.table].of_days(day.day for day in change.days)
         images[change.table] = {
-            day: _before(states.get(TableDay(change.table, day)), found) for day, found in files.items()
+            day: _before(states.get(TableDay(change.table, day)), current) for day, current in files.items()
         }
     return images
 

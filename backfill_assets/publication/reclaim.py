@@ -74,7 +74,7 @@ def finish_reclaiming(publisher: Publisher) -> None:
     """Carry out every open intent and close it on the log."""
     while intents := publisher.log.head().state.reclaiming:
         intent, file = next(iter(intents.items()))
-        paths = publisher.log.intended(file)
+        paths = publisher.log.reclaim_paths(file)
         for path in paths:
             publisher.storage.delete(path)
             publisher.reached(CrashPoint.RECLAIM_DELETED, intent)
@@ -92,7 +92,7 @@ def _close_intent(publisher: Publisher, intent: str) -> None:
         rest = {key: file for key, file in head.state.reclaiming.items() if key != intent}
         state = head.state.model_copy(update={"reclaiming": rest})
         rows = [{"event": "reclaimed", "publication": intent}]
-        if publisher.log.append(head, rows, _unchanged(state)):
+        if publisher.log.append(head, rows, _same_state(state)):
             return
         retry.lost("other writers append to the log")
 
@@ -105,7 +105,7 @@ def _intending(head: Head, intent: str) -> Callable[[str], HeadState]:
     return state
 
 
-def _unchanged(state: HeadState) -> Callable[[str], HeadState]:
+def _same_state(state: HeadState) -> Callable[[str], HeadState]:
     return lambda file: state
 
 
@@ -166,7 +166,7 @@ def _by_main(publisher: Publisher, head: Head, table: str, oldest_ms: float) -> 
 
 
 def _by_log(publisher: Publisher, table: str, since: datetime) -> set[str]:
-    return {path for prepared in publisher.log.prepared_since(since, table) for path in _named(prepared, table)}
+    return {path for prepared in publisher.log.prepared_since(since, table) for path in _named_files(prepared, table)}
 
 
 def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
@@ -174,14 +174,14 @@ def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
 
     A version whose log is gone cannot be read, and protects nothing.
     """
-    found: set[str] = set()
+    paths: set[str] = set()
     for version in pinned_versions(storage, since).get(table, ()):
         with suppress(VersionGone):
-            found |= {f"{table}/{path}" for path in files_at(storage, table, version).active}
-    return found
+            paths |= {f"{table}/{path}" for path in files_at(storage, table, version).active}
+    return paths
 
 
-def _named(prepared: Prepared, table: str) -> Iterable[str]:
+def _named_files(prepared: Prepared, table: str) -> Iterable[str]:
     if table in prepared.publication.writes:
         for day in prepared.change(table).days:
             yield from (f"{table}/{add.path}" for add in day.adds)

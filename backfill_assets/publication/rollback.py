@@ -71,8 +71,8 @@ class Newest:
 
 def newest(publisher: Publisher, campaign: str) -> Newest | None:
     """What the log says of ``campaign``; None when it has published nothing."""
-    found = publisher.log.newest_closed(campaign)
-    return Newest(found, _undoes(publisher, found)) if found else None
+    publication = publisher.log.newest_closed(campaign)
+    return Newest(publication, _undoes(publisher, publication)) if publication else None
 
 
 def newest_of(publisher: Publisher, campaign: str) -> str:
@@ -80,35 +80,35 @@ def newest_of(publisher: Publisher, campaign: str) -> str:
 
     Raises :class:`InvalidRequest` when it has published nothing, and when that was undone.
     """
-    found = newest(publisher, campaign)
-    if found is None:
+    closed = newest(publisher, campaign)
+    if closed is None:
         raise InvalidRequest(f"{campaign} has published nothing.", hint="backfill history lists the publications.")
-    if found.undoes:
+    if closed.undoes:
         raise InvalidRequest(
-            f"{campaign} is undone already: {found.publication} did it.",
-            hint=f"To bring it back: backfill rollback {found.publication}",
+            f"{campaign} is undone already: {closed.publication} did it.",
+            hint=f"To bring it back: backfill rollback {closed.publication}",
         )
-    return found.publication
+    return closed.publication
 
 
 def _undoes(publisher: Publisher, publication: str) -> bool:
     """True if ``publication`` undid its campaign. An undo of an undo restores it."""
-    found = publisher.log.find_prepared(publication)
-    undone = found[0].publication.provenance.undoes if found else ""
+    entry = publisher.log.find_prepared(publication)
+    undone = entry[0].publication.provenance.undoes if entry else ""
     return bool(undone) and not _undoes(publisher, undone)
 
 
 def undoable(publisher: Publisher, publication: str) -> Prepared:
     """The publication with its before-images; raises like :func:`roll_back` when it cannot be undone."""
-    found = publisher.log.find_prepared(publication)
-    if found is None:
+    entry = publisher.log.find_prepared(publication)
+    if entry is None:
         raise InvalidRequest(
             f"There is no publication {publication!r}.",
             hint="backfill history lists the publications.",
         )
     if publisher.log.outcome(publisher.log.head(), publication) != "done":
         raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
-    prepared, at = found
+    prepared, at = entry
     age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
     if age > timedelta(days=window):
         raise PublicationRefused(
@@ -120,7 +120,7 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Provenance) -> Publication:
-    tables = tuple(_undone(publisher, prepared, change) for change in prepared.publication.tables)
+    tables = tuple(_undo_table(publisher, prepared, change) for change in prepared.publication.tables)
     return undoing(prepared, Publication(id=id, kind="rollback", tables=tables, provenance=provenance))
 
 
@@ -134,19 +134,19 @@ def undoing(prepared: Prepared, request: Publication) -> Publication:
 
 def _notice(undone: Publication, request: Publication) -> Notice:
     days = {change.table: len(change.days) for change in request.tables}
-    told = undone.notice
+    earlier = undone.notice
     return Notice(
-        title=f"Undone: {told.title if told else undone.provenance.campaign}",
+        title=f"Undone: {earlier.title if earlier else undone.provenance.campaign}",
         lines=tuple(
             f"{table}: {count} day(s) or periods hold again what they held before." for table, count in days.items()
         ),
-        reports=told.reports if told else tuple(days),
+        reports=earlier.reports if earlier else tuple(days),
         approved_by=request.provenance.launched_by,
         undo=f"backfill rollback {request.id}",
     )
 
 
-def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> TableChange:
+def _undo_table(publisher: Publisher, prepared: Prepared, change: TableChange) -> TableChange:
     """The before-image as adds and the publication's own result as expected; source positions go back as well.
 
     The last publication is taken as of now: a later one that was itself rolled back has left our result in place.
@@ -160,7 +160,7 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
             adds=before[day.day].files,
             content=before[day.day].content,
             expected=Expected(
-                files=tuple(sorted(_compacted(find, change.table, day.day, states, target[day.day]))),
+                files=tuple(sorted(_files_after_compaction(find, change.table, day.day, states, target[day.day]))),
                 publication=states[TableDay(change.table, day.day)].publication,
             ),
         )
@@ -175,7 +175,9 @@ def _undone(publisher: Publisher, prepared: Prepared, change: TableChange) -> Ta
     )
 
 
-def _compacted(find: FindPrepared, table: str, day: date, states: States, ours: Collection[str]) -> Collection[str]:
+def _files_after_compaction(
+    find: FindPrepared, table: str, day: date, states: States, ours: Collection[str]
+) -> Collection[str]:
     """The files of a day now, if nothing but compaction has happened to ``ours``; else ``ours``, which refuses it.
 
     Compaction must leave every rollback possible that the rollback window promises.
@@ -196,10 +198,10 @@ def _compacted(find: FindPrepared, table: str, day: date, states: States, ours: 
 
 def _last_compaction(find: FindPrepared, table: str, day: date, publication: str) -> Prepared | None:
     """The compaction that made the day's files: ``publication``, or an earlier one if what came after it was undone."""
-    while publication and (found := find(publication)) is not None:
-        made = found[0].publication
+    while publication and (entry := find(publication)) is not None:
+        made = entry[0].publication
         if made.kind == "compact":
-            return found[0]
+            return entry[0]
         undone = find(made.provenance.undoes) if made.kind == "rollback" else None
         if undone is None:
             return None

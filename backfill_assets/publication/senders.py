@@ -137,8 +137,8 @@ class WebhookSender:
     @property
     def host(self) -> str:
         """All of the URL that may be shown: the rest may hold a secret."""
-        found = urlsplit(self.url)
-        return f"{found.hostname}:{found.port}" if found.port else str(found.hostname)
+        address = urlsplit(self.url)
+        return f"{address.hostname}:{address.port}" if address.port else str(address.hostname)
 
 
 def _kind(error: Exception) -> str:

@@ -38,15 +38,15 @@ def statistics(rows: pa.Table) -> str:
 
     Every column has its bounds, long text a shortened one: delta-rs skips a file that has them for some columns only.
     """
-    found: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+    columns_of: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for name in rows.column_names:
         column = rows.column(name)
-        found["nullCount"][name] = column.null_count
+        columns_of["nullCount"][name] = column.null_count
         if column.null_count < len(column):
             bounds = pc.min_max(column).as_py()
-            found["minValues"][name] = _lower(bounds["min"])
-            found["maxValues"][name] = _upper(bounds["max"])
-    return json.dumps({"numRecords": rows.num_rows, **found})
+            columns_of["minValues"][name] = _lower(bounds["min"])
+            columns_of["maxValues"][name] = _upper(bounds["max"])
+    return json.dumps({"numRecords": rows.num_rows, **columns_of})
 
 
 def _lower(value: Value) -> str | int:
@@ -133,14 +133,14 @@ class LogFiles:
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Those columns of all rows in these files, oldest first. ``sequence`` is always among them."""
-        return _joined(self._tables(self.paths, columns), columns)
+        return _concatenate(self._tables(self.paths, columns), columns)
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """The rows of :meth:`read`, a few files at a time, newest files first: for a search that may stop early."""
         newest = pc.sort_indices(self._column("max.sequence", "sequence"), sort_keys=[("", "descending")])
         paths = [f"{LOG_TABLE}/{path}" for path in self.adds.column("path").take(newest).to_pylist()]
         for start in range(0, len(paths), _BATCH):
-            yield _joined(self._tables(paths[start : start + _BATCH], columns), columns)
+            yield _concatenate(self._tables(paths[start : start + _BATCH], columns), columns)
 
     def _tables(self, paths: Sequence[str], columns: Sequence[str]) -> list[pa.Table]:
         names = _with_sequence(columns)
@@ -166,7 +166,7 @@ def among(rows: pa.Table, column: str, values: Iterable[str]) -> pa.Table:
     return rows.filter(pc.is_in(rows.column(column), value_set=pa.array(sorted(set(values)), pa.string())))
 
 
-def _joined(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
+def _concatenate(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
     empty = _schema(_with_sequence(columns)).empty_table()
     return pa.concat_tables([empty, *tables]).sort_by("sequence")
 

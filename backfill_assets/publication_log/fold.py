@@ -57,20 +57,20 @@ def fold(log: PublicationLog, now: datetime) -> int:
 
 
 def _foldable(files: LogFiles, state: HeadState, now: datetime) -> list[str]:
-    named = set(_named(state))
+    named = set(_named_files(state))
     settled = files.between("at", high=now - SETTLED).paths
     loose = [path for path in settled if path not in named and _month(path) is None]
     return loose if len(loose) >= FOLD_FROM_FILES else []
 
 
-def _named(state: HeadState) -> Iterable[str]:
+def _named_files(state: HeadState) -> Iterable[str]:
     yield from (state.index, *state.since, *state.reclaiming.values(), *state.due.values())
     yield from (entry.file for entry in state.open.values())
 
 
 def _month(path: str) -> str | None:
-    found = _MONTHLY.search(path)
-    return found[1] if found else None
+    match = _MONTHLY.search(path)
+    return match[1] if match else None
 
 
 def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
@@ -88,11 +88,11 @@ def _by_month(rows: pa.Table, settled_until: datetime) -> dict[str, pa.Table]:
     group = pc.if_else(pc.is_null(rows.column("kind")), "notes", group)
     name = pc.binary_join_element_wise(month, group, "-")
     name = pc.if_else(recent, None, name)
-    found: dict[str, pa.Table] = {}
+    file_rows: dict[str, pa.Table] = {}
     for each in pc.unique(name).to_pylist():
         chosen = rows.filter(pc.is_null(name) if each is None else pc.fill_null(pc.equal(name, each), False))
-        found[f"{ENTRIES}/{f'month-{each}' if each else 'unsettled'}-{uuid.uuid4().hex[:12]}.parquet"] = chosen
-    return found
+        file_rows[f"{ENTRIES}/{f'month-{each}' if each else 'unsettled'}-{uuid.uuid4().hex[:12]}.parquet"] = chosen
+    return file_rows
 
 
 def left_behind(log: PublicationLog, now: datetime) -> list[str]:
@@ -101,7 +101,7 @@ def left_behind(log: PublicationLog, now: datetime) -> list[str]:
     state = read_log(log.storage, LOG_TABLE, head.version)
     young = int((now - READABLE).timestamp() * 1000)
     kept = {*state.active, *(path for path, file in state.removed.items() if file.removed_ms > young)}
-    needed = {*_named(head.state), *(f"{LOG_TABLE}/{path}" for path in kept)}
+    needed = {*_named_files(head.state), *(f"{LOG_TABLE}/{path}" for path in kept)}
     data = [
         file.path
         for file in log.storage.files(LOG_TABLE, recursive=True)
@@ -113,9 +113,9 @@ def left_behind(log: PublicationLog, now: datetime) -> list[str]:
 def _old_commits(storage: Storage, now: datetime) -> list[str]:
     """Commits and checkpoints before the newest checkpoint that is itself older than :data:`COMMITS_KEPT`."""
     oldest = int((now - COMMITS_KEPT).timestamp() * 1000)
-    found = [
+    commits = [
         (match, file) for file in storage.files(f"{LOG_TABLE}/_delta_log") if (match := _LOG_FILE.search(file.path))
     ]
-    checkpoints = [int(m[1]) for m, file in found if m[2] != "json" and file.modified_ms < oldest]
+    checkpoints = [int(m[1]) for m, file in commits if m[2] != "json" and file.modified_ms < oldest]
     base = max(checkpoints, default=0)
-    return sorted(file.path for match, file in found if int(match[1]) < base)
+    return sorted(file.path for match, file in commits if int(match[1]) < base)

@@ -82,13 +82,13 @@ def parse_head(text: str) -> HeadState:
     return state
 
 
-def _of_newer_writer(found: dict[str, Any]) -> HeadState:
-    if found.get("reader", READER) > READER:
-        raise _too_new("read", found["reader"], READER)
-    if found.get("writer", WRITER) > WRITER:
-        found = _known(HeadState, found)
-        found["open"] = {id: _known(OpenEntry, entry) for id, entry in found.get("open", {}).items()}
-    return HeadState.model_validate(found)
+def _of_newer_writer(fields: dict[str, Any]) -> HeadState:
+    if fields.get("reader", READER) > READER:
+        raise _too_new("read", fields["reader"], READER)
+    if fields.get("writer", WRITER) > WRITER:
+        fields = _known_fields(HeadState, fields)
+        fields["open"] = {id: _known_fields(OpenEntry, entry) for id, entry in fields.get("open", {}).items()}
+    return HeadState.model_validate(fields)
 
 
 def require_writable(state: HeadState) -> None:
@@ -97,8 +97,8 @@ def require_writable(state: HeadState) -> None:
         raise _too_new("write to", state.writer, WRITER)
 
 
-def _known(record: type[Record], found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if name in record.model_fields}
+def _known_fields(record: type[Record], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name in record.model_fields}
 
 
 def _too_new(deed: str, needed: int, ours: int) -> LakehouseUnusable:

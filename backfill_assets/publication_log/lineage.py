@@ -27,8 +27,8 @@ def lineages(storage: Storage, publications: Iterable[str]) -> dict[tuple[str, d
     files = PublicationLog(storage, utc_now).files().holding("publication", named)
     rows = equal(files.read(["event", "publication", "at", "table", "day", "detail"]), event=PREPARING_DAY)
     rows = among(rows.filter(pc.is_valid(rows.column("detail"))), "publication", named)
-    found: dict[tuple[str, datetime], dict[TableDay, DayLineage]] = {}
+    lineage_of: dict[tuple[str, datetime], dict[TableDay, DayLineage]] = {}
     for row in rows.to_pylist():
-        days = found.setdefault((row["publication"], row["at"]), {})
+        days = lineage_of.setdefault((row["publication"], row["at"]), {})
         days[TableDay(row["table"], date.fromisoformat(row["day"]))] = DayLineage.model_validate_json(row["detail"])
-    return dict(found)
+    return dict(lineage_of)

@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
 from backfill_assets.lakehouse.delta_log import commits_back
-from backfill_assets.lakehouse.disk import explained
+from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles, among, equal, read_entry, statistics
@@ -42,7 +42,7 @@ from backfill_assets.publication_log.rows import (
     newest_days,
 )
 
-__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "remembered", "utc_now"]
+__all__ = ["LOG_TABLE", "Head", "HeadState", "OpenEntry", "PublicationLog", "utc_now", "with_outcome"]
 
 HEAD = "backfill.head"
 PROPERTIES: Mapping[str, str] = {
@@ -137,7 +137,7 @@ class PublicationLog:
         file, entry = entry_file(head.version + 1), self._entry(head.version + 1, rows)
         size = self.storage.write_parquet(file, entry)
         added = [self._add(file, size, entry)]
-        return self._commit(head, added, change(file)) or self._landed(head.version + 1, file)
+        return self._commit(head, added, change(file)) or self._was_taken(head.version + 1, file)
 
     def _keep_for_good(self, head: Head) -> bool:
         """Set the properties that an older log does not have yet; True if that made a new version of the log."""
@@ -171,10 +171,10 @@ class PublicationLog:
         removes = [RemoveAction(_name(path), False, moment, size, {}) for path, size in old]
         if self._commit(head, [*adds, *removes], head.state):
             return True
-        landed = [self._landed(head.version + 1, path) for path in new]
+        landed = [self._was_taken(head.version + 1, path) for path in new]
         return all(landed)
 
-    def _landed(self, version: int, file: str) -> bool:
+    def _was_taken(self, version: int, file: str) -> bool:
         """After a refused commit: an object store may have taken it and lost the answer. If not, drop the file."""
         commit = self.storage.read_json_lines(f"{LOG_TABLE}/_delta_log/{version:020d}.json")
         if any(f"{LOG_TABLE}/{action['add']['path']}" == file for action in commit if "add" in action):
@@ -191,7 +191,7 @@ class PublicationLog:
 
     def _commit(self, head: Head, actions: Sequence[AddAction | RemoveAction], state: HeadState) -> bool:
         try:
-            with explained(f"No entry can be appended to {self.storage.uri(LOG_TABLE)}"):
+            with explain_failure(f"No entry can be appended to {self.storage.uri(LOG_TABLE)}"):
                 head.handle.create_write_transaction(
                     list(actions), "append", DELTA_SCHEMA, commit_properties=_carrying(state)
                 )
@@ -224,7 +224,7 @@ class PublicationLog:
             rows = self.files().holding("sequence", [sequence]).read(columns)
             return rows.filter(pc.equal(rows.column("sequence"), sequence)).select(list(columns))
 
-    def intended(self, file: str) -> list[str]:
+    def reclaim_paths(self, file: str) -> list[str]:
         """The paths that a reclaim intent names, below the lakehouse root."""
         return [str(path) for path in self._entry_rows(file, ["detail"]).column("detail").to_pylist()]
 
@@ -239,13 +239,13 @@ class PublicationLog:
 
     def versions_of(self, publication: str) -> dict[str, int]:
         """The map of all tables in the entry that closed a publication: its own tables at the commits that it made."""
-        found: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
-        return found
+        versions: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
+        return versions
 
     def _of(self, publication: str, event: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         rows = self.files().holding("publication", [publication]).read([*columns, "event", "publication"])
-        found: list[dict[str, Any]] = equal(rows, event=event, publication=publication).to_pylist()
-        return found
+        entries: list[dict[str, Any]] = equal(rows, event=event, publication=publication).to_pylist()
+        return entries
 
     def rows(self, *events: str, columns: list[str] | None = None) -> list[dict[str, Any]]:
         """Entries of the given kinds (all kinds if none is named), oldest first: the whole history, for audits."""
@@ -259,9 +259,9 @@ class PublicationLog:
         """The publication of ``campaign`` that was closed as done last; looks from the newest entries backwards."""
         columns = ["event", "publication", "campaign", "outcome"]
         for rows in self.files().holding("campaign", [campaign]).newest_first(columns):
-            found = equal(rows, event="closed", campaign=campaign, outcome="done").column("publication")
-            if len(found):
-                return str(found[-1])
+            ids = equal(rows, event="closed", campaign=campaign, outcome="done").column("publication")
+            if len(ids):
+                return str(ids[-1])
         return None
 
     def prepared_since(self, moment: datetime, table: str = "") -> list[Prepared]:
@@ -348,7 +348,7 @@ def _carrying(state: HeadState) -> CommitProperties:
     return CommitProperties(custom_metadata={HEAD: state.model_dump_json()}, max_commit_retries=0)
 
 
-def remembered(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:
+def with_outcome(outcomes: Mapping[str, Outcome], publication: str, outcome: Outcome) -> dict[str, Outcome]:
     """The newest outcomes: a publisher whose entry another process finished finds the outcome without a search."""
     newest = [
         *((key, value) for key, value in outcomes.items() if key != publication),

@@ -51,9 +51,9 @@ def _newest_if_known(log: PublicationLog, head: Head, table: str, read: ReadLog)
         return None
     newest = read(log.storage, table, version)
     known = {day: state.physical for (_, day), state in log.day_states(head, {table}).items()}
-    found = {day: fingerprints.physical(paths) for day, paths in newest.by_day().items()}
-    same = all(found.get(day, fingerprints.EMPTY_DAY) == files for day, files in known.items())
-    return newest if same and found.keys() <= known.keys() else None
+    physical_of = {day: fingerprints.physical(paths) for day, paths in newest.by_day().items()}
+    same = all(physical_of.get(day, fingerprints.EMPTY_DAY) == files for day, files in known.items())
+    return newest if same and physical_of.keys() <= known.keys() else None
 
 
 def _is_written(head: Head, table: str) -> bool:
@@ -62,14 +62,14 @@ def _is_written(head: Head, table: str) -> bool:
 
 def moved_pins(log: PublicationLog, head: Head, tables: Iterable[str]) -> dict[str, int]:
     """The newest version of each table that has the same files as the older one that readers are pinned to."""
-    found = {}
+    moved = {}
     for table in tables:
         pinned, newest = head.state.versions.get(table), newest_version(log.storage, table)
         if pinned is None or newest is None or newest == pinned or _is_written(head, table):
             continue
         if _same_files(log, head, table, newest):
-            found[table] = newest
-    return found
+            moved[table] = newest
+    return moved
 
 
 def _same_files(log: PublicationLog, head: Head, table: str, newest: int) -> bool:

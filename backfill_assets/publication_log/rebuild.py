@@ -32,19 +32,21 @@ def rebuilt_head(files: LogFiles, outcomes: int) -> HeadState:
     table = files.read(_COLUMNS)
     rows = [row for row in table.to_pylist() if row["event"] in _EVENTS]
     latest = {event: _latest(rows, event) for event in _EVENTS}
-    closed, told = latest["closed"], latest["told"]
+    closed, delivered = latest["closed"], latest["told"]
     prepared = latest["prepared"]
     newest = sorted(closed.values(), key=_sequence)
     maps = [row for row in rows if row["event"] in ("closed", "pinned")]
     return HeadState(
-        open={id: _open(row, latest["aborting"].get(id)) for id, row in _pending(prepared, closed)},
+        open={id: _open(row, latest["aborting"].get(id)) for id, row in _unfinished(prepared, closed)},
         versions=json.loads(maps[-1]["detail"]) if maps else {},
         index=_name(f"{LOG_TABLE}/_index", max(map(_sequence, newest))) if newest else "",
         outcomes=_outcomes(newest[-outcomes:]),
-        reclaiming={id: _entry(row) for id, row in _pending(latest["reclaiming"], latest["reclaimed"])},
-        promised=_promised(prepared.values()),
+        reclaiming={id: _entry(row) for id, row in _unfinished(latest["reclaiming"], latest["reclaimed"])},
+        promised=_promised_windows(prepared.values()),
         due={
-            row["publication"]: _entry(prepared[row["publication"]]) for row in newest if _is_due(row, prepared, told)
+            row["publication"]: _entry(prepared[row["publication"]])
+            for row in newest
+            if _is_due(row, prepared, delivered)
         },
     )
 
@@ -54,7 +56,7 @@ def _latest(rows: Iterable[Row], event: str) -> dict[str, Row]:
     return {row["publication"]: row for row in rows if row["event"] == event and row["publication"]}
 
 
-def _pending(begun: Mapping[str, Row], ended: Mapping[str, Row]) -> list[tuple[str, Row]]:
+def _unfinished(begun: Mapping[str, Row], ended: Mapping[str, Row]) -> list[tuple[str, Row]]:
     return [(id, row) for id, row in begun.items() if id not in ended or _sequence(ended[id]) < _sequence(row)]
 
 
@@ -73,20 +75,20 @@ def _outcomes(closed: Iterable[Row]) -> dict[str, Outcome]:
     return {row["publication"]: row["outcome"] for row in closed}
 
 
-def _is_due(row: Row, prepared: Mapping[str, Row], told: Mapping[str, Row]) -> bool:
+def _is_due(row: Row, prepared: Mapping[str, Row], delivered: Mapping[str, Row]) -> bool:
     id = row["publication"]
-    if row["outcome"] != "done" or id in told or id not in prepared:
+    if row["outcome"] != "done" or id in delivered or id not in prepared:
         return False
     return json.loads(prepared[id]["detail"])["publication"].get("notice") is not None
 
 
-def _promised(prepared: Iterable[Row]) -> dict[str, datetime]:
-    found: dict[str, datetime] = {}
+def _promised_windows(prepared: Iterable[Row]) -> dict[str, datetime]:
+    windows: dict[str, datetime] = {}
     for row in sorted(prepared, key=_sequence):
         days = int(json.loads(row["detail"]).get("window_days", 0))
         if days:
-            found[str(days)] = row["at"] + timedelta(days=days)
-    return found
+            windows[str(days)] = row["at"] + timedelta(days=days)
+    return windows
 
 
 def _entry(row: Row) -> str:

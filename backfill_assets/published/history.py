@@ -86,19 +86,19 @@ def history(
         return []
     files = PublicationLog(storage, utc_now).files()
     chosen: dict[str, None] = {}
-    for rows in _touching(files, table, days, campaign).newest_first(
+    for rows in _files_touching(files, table, days, campaign).newest_first(
         ["event", "publication", "table", "day", "campaign"]
     ):
-        touched = _touched(equal(rows, event=PREPARING_DAY), table, days, campaign)
+        touched = _touched_rows(equal(rows, event=PREPARING_DAY), table, days, campaign)
         chosen |= dict.fromkeys(touched.column("publication").to_pylist()[::-1])
         if most is not None and len(chosen) >= most:
             break
     ids = list(chosen)[:most]
-    told = _told(among(files.holding("publication", ids).read(_COLUMNS), "publication", ids).to_pylist())[::-1]
-    return [each for each in told if _has_days(each, table, days)][:most]
+    records = _records_of(among(files.holding("publication", ids).read(_COLUMNS), "publication", ids).to_pylist())[::-1]
+    return [each for each in records if _has_days(each, table, days)][:most]
 
 
-def _touching(files: LogFiles, table: str | None, days: DayRange | None, campaign: str) -> LogFiles:
+def _files_touching(files: LogFiles, table: str | None, days: DayRange | None, campaign: str) -> LogFiles:
     if table is not None:
         files = files.holding("table", [table])
     if days is not None:
@@ -106,7 +106,7 @@ def _touching(files: LogFiles, table: str | None, days: DayRange | None, campaig
     return files.holding("campaign", [campaign]) if campaign else files
 
 
-def _touched(rows: pa.Table, table: str | None, days: DayRange | None, campaign: str) -> pa.Table:
+def _touched_rows(rows: pa.Table, table: str | None, days: DayRange | None, campaign: str) -> pa.Table:
     if table is not None:
         rows = equal(rows, table=table)
     if campaign:
@@ -118,9 +118,9 @@ def _touched(rows: pa.Table, table: str | None, days: DayRange | None, campaign:
     return rows
 
 
-def _has_days(told: PublicationRecord, table: str | None, days: DayRange | None) -> bool:
+def _has_days(record: PublicationRecord, table: str | None, days: DayRange | None) -> bool:
     """An id that was aborted may have been prepared again, for other days."""
-    parts = [part for name, part in told.tables.items() if table in (None, name)]
+    parts = [part for name, part in record.tables.items() if table in (None, name)]
     return any(days is None or any(day in days for day in part.days) for part in parts)
 
 
@@ -129,7 +129,7 @@ def inputs(storage: Storage, of: Iterable[PublicationRecord]) -> dict[tuple[str,
 
     Only asked for those that are shown: the log keeps it with the before-images.
     """
-    ids = sorted({told.publication for told in of})
+    ids = sorted({record.publication for record in of})
     if not ids:
         return {}
     files = PublicationLog(storage, utc_now).files().holding("publication", ids)
@@ -166,18 +166,18 @@ def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> Input
     )
 
 
-def _told(rows: Iterable[Mapping[str, Any]]) -> list[PublicationRecord]:
+def _records_of(rows: Iterable[Mapping[str, Any]]) -> list[PublicationRecord]:
     """Entries come oldest first. An id that was aborted may be prepared again: that is another publication."""
-    told: list[PublicationRecord] = []
+    records: list[PublicationRecord] = []
     latest: dict[str, PublicationRecord] = {}
     for row in rows:
         id = row["publication"]
         if row["event"] == "prepared":
             latest[id] = _begun(row)
-            told.append(latest[id])
+            records.append(latest[id])
         elif id in latest:
             _add(latest[id], row)
-    return told
+    return records
 
 
 def _begun(row: Mapping[str, Any]) -> PublicationRecord:
@@ -193,20 +193,20 @@ def _begun(row: Mapping[str, Any]) -> PublicationRecord:
     )
 
 
-def _add(told: PublicationRecord, row: Mapping[str, Any]) -> None:
+def _add(record: PublicationRecord, row: Mapping[str, Any]) -> None:
     match row["event"]:
         case "preparing day":
-            part = told.tables.setdefault(row["table"], TablePart())
+            part = record.tables.setdefault(row["table"], TablePart())
             part.days.append(date.fromisoformat(row["day"]))
             part.replaces |= {row["replaces"]} - {"", None}
         case "published":
-            part = told.tables[row["table"]]
+            part = record.tables[row["table"]]
             part.rows += row["rows"] or 0
             part.version = row["table_version"]
             part.code_versions |= {row["code_version"]} - {"", None}
         case "aborting":
-            told.outcome, told.reason = "aborting", row["reason"] or told.reason
+            record.outcome, record.reason = "aborting", row["reason"] or record.reason
         case "aborted by hand":
-            told.reason = row["reason"] or told.reason
+            record.reason = row["reason"] or record.reason
         case "closed":
-            told.outcome, told.closed_at = row["outcome"], row["at"]
+            record.outcome, record.closed_at = row["outcome"], row["at"]

@@ -66,16 +66,16 @@ def observe(storage: Storage, tables: Iterable[str], read: ReadLog = read_log) -
     retry = Retry(f"Looking at {', '.join(wanted)}", most=_MOST_LOOKS)
     while True:
         head = log.head()
-        found = _observe(storage, log, head, wanted, read)
+        view = _observe(storage, log, head, wanted, read)
         if log.head().state.news_of(wanted) == head.state.news_of(wanted):
-            return found
+            return view
         retry.lost("they were published to at every look")
 
 
 def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str], read: ReadLog) -> LogView:
     files = {table: pinned_files(log, head, table, read) for table in wanted}
-    pinned = {table: _by_day(found) for table, found in files.items()}
-    versions = {table: found.version for table, found in files.items() if found.version >= 0}
+    pinned = {table: _by_day(state) for table, state in files.items()}
+    versions = {table: state.version for table, state in files.items() if state.version >= 0}
     return LogView(
         states=log.day_states(head, wanted),
         newest={table: _now(storage, table, head, files[table].version, pinned[table], read) for table in wanted},

@@ -25,7 +25,7 @@ class FileMove:
     at: datetime
 
 
-def unknown(_publication: str) -> Prepared | None:
+def find_nothing(_publication: str) -> Prepared | None:
     """A log that has no publication in full."""
     return None
 
@@ -36,7 +36,7 @@ class Rollbacks:
 
     moves: Mapping[str, FileMove] = field(default_factory=dict)
     """Every rollback and compaction, by publication."""
-    find: Callable[[str], Prepared | None] = unknown
+    find: Callable[[str], Prepared | None] = find_nothing
 
     def of(self, table: str, day: date, publication: str) -> str:
         """The rollback by which a person put the day back that ``publication`` left; empty if none stands.

@@ -48,10 +48,10 @@ def stamps(snapshot: Snapshot, of: Collection[TableDay]) -> dict[TableDay, Stamp
     found_rows = among(among(found_rows, "table", tables), "day", days)
     rows = found_rows.filter(pc.less_equal(found_rows.column("sequence"), snapshot.sequence)).to_pylist()
     newest = {TableDay(row["table"], date.fromisoformat(row["day"])): row for row in rows}
-    found = {each: newest[each] for each in of if each in newest}
-    made = lineages(snapshot.storage, {row["publication"] for row in found.values()})
+    rows_of = {each: newest[each] for each in of if each in newest}
+    made = lineages(snapshot.storage, {row["publication"] for row in rows_of.values()})
     by_id = {publication: days for (publication, _), days in made.items()}
-    return {each: _stamp(row, by_id.get(row["publication"], {}).get(each)) for each, row in found.items()}
+    return {each: _stamp(row, by_id.get(row["publication"], {}).get(each)) for each, row in rows_of.items()}
 
 
 def _stamp(row: dict[str, Any], lineage: DayLineage | None) -> Stamp:

@@ -71,14 +71,14 @@ def files_may_go(
 
     A file is kept for the rollback window after main let go of it. A version whose log is gone may go at once.
     """
-    found = {}
+    moments = {}
     for table, version in versions.items():
         main = MainTable.open(storage, table)
         if main is not None and main.version != version:
             moment = _goes(storage, main, version, now - timedelta(days=window_days))
             if moment is not None:
-                found[table] = moment + timedelta(days=window_days)
-    return found
+                moments[table] = moment + timedelta(days=window_days)
+    return moments
 
 
 def free_bytes(storage: Storage) -> int | None:

@@ -32,7 +32,7 @@ from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timeli
 from backfill_assets.landing.ingest import raw_rows, raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.landing.token_key import require_token_key
-from backfill_assets.landing.zone import SUFFIX, LandedFile, changed, listed, raise_together
+from backfill_assets.landing.zone import SUFFIX, LandedFile, changed_file, first_paths, raise_together
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source, Step, Table
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.publication.holds import holding
@@ -49,7 +49,7 @@ from backfill_assets.rebuild.stage import (
     as_facts,
     content_of,
     measured_files,
-    recorded,
+    record_verdicts,
     side_by_side,
     with_cost,
     with_verdict,
@@ -101,9 +101,9 @@ class ArrivalBuild:
         """
         before = self.lake.states(self.step)
         misplaced = self.misplaced(days)
-        self.tell_strays(days)
+        self.report_strays(days)
         with waiting(self.progress, f"{self.table.name}: landed files are checked to be whole"):
-            files = self.new_files(days, self.undelivered([day for day in days if day not in misplaced]))
+            files = self.new_files(days, self.missing_deliveries([day for day in days if day not in misplaced]))
         if misplaced:
             relocation = Relocation(self.lake, self.step, self.source, self.run, self.progress)
             published, self.relocated = relocation.run_days(misplaced)
@@ -128,7 +128,7 @@ class ArrivalBuild:
     def misplaced(self, days: Sequence[date]) -> list[date]:
         """Days with rows that would be on other days, or flagged otherwise, if they were taken in now."""
         states = self.lake.states(self.step)
-        found = []
+        misplaced = []
         for day in days:
             state = states.get(TableDay(self.table.name, day))
             if (
@@ -136,22 +136,22 @@ class ArrivalBuild:
                 and state.content
                 and self.source.placement.concerns(day, state.content.code_version, state.content.metrics)
             ):
-                found.append(day)
-        return found
+                misplaced.append(day)
+        return misplaced
 
     # ---------------------------------------------------------------- landing
 
-    def tell_strays(self, days: Sequence[date]) -> None:
+    def report_strays(self, days: Sequence[date]) -> None:
         """Report what was landed and is not read."""
         if astray := self.lake.landing.strays(self.source.name, days):
             self.progress(
-                f"Warning: {self.table.name}: {listed(astray)} is no {SUFFIX} file in the folder of a day and is not "
-                "read. Land it again as one, or hide it with a leading '_'"
+                f"Warning: {self.table.name}: {first_paths(astray)} is no {SUFFIX} file in the folder of a day and is "
+                "not read. Land it again as one, or hide it with a leading '_'"
             )
 
-    def undelivered(self, days: Sequence[date]) -> list[SourceUnreadable]:
-        found = self.lake.landing.deliveries(self.source.name, days)
-        absent = [day for day in days if found[day] != "landed"]
+    def missing_deliveries(self, days: Sequence[date]) -> list[SourceUnreadable]:
+        deliveries = self.lake.landing.deliveries(self.source.name, days)
+        absent = [day for day in days if deliveries[day] != "landed"]
         if not absent:
             return []
         more = f" and {len(absent) - 1} more day(s) up to {absent[-1]}" if len(absent) > 1 else ""
@@ -169,19 +169,19 @@ class ArrivalBuild:
         """
         main = MainTable.open(self.lake.storage, self.table.name)
         known = main.transactions() if main else {}
-        new, found = [], list(problems)
+        new, all_problems = [], list(problems)
         for file in self.lake.landing.files(self.source.name, days):
             position, content = file.position
             taken_in = known.get(position, 0)
             try:
                 if taken_in not in (0, content):
-                    raise changed(file)
+                    raise changed_file(file)
                 if not taken_in:
                     self.lake.landing.verify_readable(file)
                     new.append(file)
             except SourceUnreadable as problem:
-                found.append(problem)
-        raise_together(self.table.name, found)
+                all_problems.append(problem)
+        raise_together(self.table.name, all_problems)
         return new
 
     # ------------------------------------------------------------------ stage
@@ -312,12 +312,12 @@ class ArrivalBuild:
         nothing = zero_metrics(self.table)
         seconds = (time.monotonic() - self.started) / max(1, len(days))
         schema = timeline.schema()
-        found = [self.judged_day(day, measured.get(day, nothing), pin, schema, seconds) for day in days]
-        self.tell_unbelieved(measured)
+        judged = [self.judged_day(day, measured.get(day, nothing), pin, schema, seconds) for day in days]
+        self.report_implausible_days(measured)
         made_of = dict.fromkeys(days, self.fingerprint(files))
         self.staged = {
             day.day: replace(day, files=tuple(file for file in day.files if file.path in self.looked_at))
-            for day in recorded(timeline, found, made_of, self.environment)
+            for day in record_verdicts(timeline, judged, made_of, self.environment)
         }
         failed = [failed_day(day) for day in self.staged.values() if not day.passed]
         if failed:
@@ -329,13 +329,13 @@ class ArrivalBuild:
         judged = with_cost(with_verdict(content, rules), seconds)
         return StagedTableDay(self.table.name, day, (), judged, rules, pin, schema, seconds)
 
-    def tell_unbelieved(self, measured: Mapping[date, Metrics]) -> None:
+    def report_implausible_days(self, measured: Mapping[date, Metrics]) -> None:
         """Say which rows are on the day they arrived, because the day that they name is not possible."""
-        found = {day: int(str(each[ON_ARRIVAL_DAY])) for day, each in measured.items() if each.get(ON_ARRIVAL_DAY)}
-        if found:
-            example = date.fromisoformat(str(measured[min(found)][f"{ON_ARRIVAL_DAY}{EXAMPLE}"]))
+        counts = {day: int(str(each[ON_ARRIVAL_DAY])) for day, each in measured.items() if each.get(ON_ARRIVAL_DAY)}
+        if counts:
+            example = date.fromisoformat(str(measured[min(counts)][f"{ON_ARRIVAL_DAY}{EXAMPLE}"]))
             self.progress(
-                f"{self.table.name}: {sum(found.values())} row(s) are on the day they arrived and not on the day they "
+                f"{self.table.name}: {sum(counts.values())} row(s) are on the day they arrived and not on the day they "
                 f"name: {self.source.why_on_arrival_day(example)}"
             )
 
@@ -375,8 +375,8 @@ class ArrivalBuild:
     def elsewhere(self, days: Sequence[date]) -> dict[str, tuple[date, ...]]:
         """Days outside the request that gained or lost rows: their readers are named in the report."""
         gained = {day for day, staged in self.taken_in.items() if staged.content.rows}
-        found = tuple(sorted((gained | self.relocated.keys()) - set(days)))
-        return {self.table.name: found} if found else {}
+        others = tuple(sorted((gained | self.relocated.keys()) - set(days)))
+        return {self.table.name: others} if others else {}
 
     def result(self, days: Sequence[date], before: Mapping[TableDay, DayState]) -> BuildResult:
         states: dict[TableDay, DayState] = self.lake.states(self.step)
@@ -387,8 +387,8 @@ class ArrivalBuild:
         for day in days:
             staged = self.taken_in.get(day) or self.relocated.get(day)
             state = states[TableDay(self.table.name, day)]
-            found = built_from_log(state, versions, {}, reused=staged is None, staged=staged)
-            built.append(replace(found, rolled_back_by=back.get(TableDay(self.table.name, day), "")))
+            day_built = built_from_log(state, versions, {}, reused=staged is None, staged=staged)
+            built.append(replace(day_built, rolled_back_by=back.get(TableDay(self.table.name, day), "")))
         return BuildResult(tuple(built), tuple(each.publication for each in self.published), self.elsewhere(days))
 
     def fingerprint(self, files: Sequence[LandedFile]) -> str:

@@ -19,7 +19,7 @@ from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.settings import Settings
-from backfill_assets.spark.session import naming_a_lost_server
+from backfill_assets.spark.session import explain_lost_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,8 +70,8 @@ class Builder:
         self.lake.require_clean_tree()
         wanted = sorted(set(days))
         self._refuse_future(step, wanted)
-        self.lake.publisher.recover(_touched(step))
-        with naming_a_lost_server(f"{step.name} was built"):
+        self.lake.publisher.recover(_touched_tables(step))
+        with explain_lost_server(f"{step.name} was built"):
             if step.source is not None:
                 self._refuse_version(step, version)
                 return ArrivalBuild(self.lake, step, run, progress).run_days(wanted)
@@ -99,7 +99,7 @@ class Builder:
             )
 
 
-def _touched(step: Step) -> set[str]:
+def _touched_tables(step: Step) -> set[str]:
     """The tables that a build of ``step`` writes or reads, in any of its versions."""
     read = {read.table for version in step.versions for read in version.reads}
     return read.union(step.table_names)

@@ -74,8 +74,8 @@ def rolled_back(
     ``rollbacks`` reads the log, so it is called only when it matters.
     """
     last = {key: states[key].publication for key in days if key in states}
-    found = rollbacks() if last else Rollbacks()
-    by = {key: found.of(key.table, key.day, publication) for key, publication in last.items()}
+    known = rollbacks() if last else Rollbacks()
+    by = {key: known.of(key.table, key.day, publication) for key, publication in last.items()}
     return {key: rollback for key, rollback in by.items() if rollback}
 
 
@@ -166,18 +166,18 @@ def versions_as_published(step: Step, days: Sequence[date], states: Mapping[Tabl
 
     Raises :class:`InvalidRequest` for days whose version is not declared any more.
     """
-    found = {day: published_version(step, day, states) or step.current for day in days}
+    version_of = {day: published_version(step, day, states) or step.current for day in days}
     declared = {version.name for version in step.versions}
-    gone = sorted(day for day, version in found.items() if version not in declared)
+    gone = sorted(day for day, version in version_of.items() if version not in declared)
     if gone:
-        version = found[gone[0]]
+        version = version_of[gone[0]]
         raise InvalidRequest(
             f"{step.name} {gone[0]} was published with {version}, which is not declared any more"
             f" ({len(gone)} day(s) in all).",
             hint=f"Declare {version} again, or build the days with {step.current} if that is to count: "
             f"backfill run {step.name} --downstream --days {gone[0]}..{gone[-1]}",
         )
-    return found
+    return version_of
 
 
 def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) -> list[list[date]]:

@@ -40,12 +40,12 @@ def packages(lock: Path) -> str:
     """The hash of the lock file; that of the names and versions of what is installed where there is none."""
     if lock.is_file():
         return f"{lock.name} {_hash(lock.read_bytes())}"
-    return f"installed {_hash(chr(10).join(_installed()).encode())}"
+    return f"installed {_hash(chr(10).join(_installed_packages()).encode())}"
 
 
-def _installed() -> list[str]:
-    found = {f"{re.sub('[-_.]+', '-', each.name).lower()}=={each.version}" for each in distributions()}
-    return sorted(found)
+def _installed_packages() -> list[str]:
+    packages = {f"{re.sub('[-_.]+', '-', each.name).lower()}=={each.version}" for each in distributions()}
+    return sorted(packages)
 
 
 def _hash(content: bytes) -> str:
@@ -60,10 +60,10 @@ def differences(made: Environment, here: Environment) -> str:
     fields = [name for name in _NAMES if getattr(made, name) and getattr(made, name) != getattr(here, name)]
     if not fields:
         return ""
-    return f"made with {_named(made, fields)}; here {_named(here, fields)}"
+    return f"made with {_describe(made, fields)}; here {_describe(here, fields)}"
 
 
-def _named(environment: Environment, fields: list[str]) -> str:
+def _describe(environment: Environment, fields: list[str]) -> str:
     return ", ".join(f"{_NAMES[name]} {getattr(environment, name) or 'unknown'}" for name in fields)
 
 

@@ -33,11 +33,11 @@ def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
         step = registry.step(change.table)
     except InvalidRequest:
         return f"the table {change.table} is not declared any more"
-    build = ArrivalBuild(lake, _as_declared_then(step, change), RunInfo(""), _silent)
+    build = ArrivalBuild(lake, _as_declared_then(step, change), RunInfo(""), _no_progress)
     files = _landed_again(lake.landing, build.source.name, change.positions)
     if isinstance(files, str):
         return files
-    lost = Readable(lake.storage).first_lost(map(_recorded, made_by.publication.inputs), {})
+    lost = Readable(lake.storage).first_lost(map(_recorded_input, made_by.publication.inputs), {})
     if lost:
         return lost
     if build.source.personal_fields and not Path(lake.token_key_file).exists():
@@ -70,20 +70,20 @@ def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -
 def _landed_again(landing: LandingZone, source: str, positions: tuple[Position, ...]) -> list[LandedFile] | str:
     """The files of ``positions`` in the landing zone, or a sentence that names the one that changed."""
     paths = [position.id.split(":", 2)[2] for position in positions]
-    there = {path for found in landing.paths(source).values() for path in found}
+    there = {path for paths in landing.paths(source).values() for path in paths}
     if gone := sorted(set(paths) - there):
         return f"the landed file {gone[0]} is gone" + (f", and {len(gone) - 1} more" if len(gone) > 1 else "")
     days = {date.fromisoformat(path.split("/")[1]) for path in paths}
-    found = {file.position[0]: file for file in landing.files(source, days)} if days else {}
+    file_of = {file.position[0]: file for file in landing.files(source, days)} if days else {}
     for position in positions:
-        if found[position.id].position[1] != position.after:
-            return f"the landed file {found[position.id].path} is not what it was"
-    return [found[position.id] for position in positions]
+        if file_of[position.id].position[1] != position.after:
+            return f"the landed file {file_of[position.id].path} is not what it was"
+    return [file_of[position.id] for position in positions]
 
 
-def _recorded(read: InputRead) -> RecordedInput:
+def _recorded_input(read: InputRead) -> RecordedInput:
     return RecordedInput(read.table, read.version, read.days)
 
 
-def _silent(message: str) -> None:
+def _no_progress(message: str) -> None:
     """Progress of work that needs no reports."""

@@ -16,7 +16,7 @@ def isolate_failing_days(
     attempt: Callable[[Sequence[date]], None],
     days: Sequence[date],
     is_about_days: Callable[[Exception], bool],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> dict[date, Exception]:
     """Run ``attempt`` over ``days``, in halves where it fails; returns the days that fail alone, with their errors.
 
@@ -38,7 +38,7 @@ def isolate_failing_days(
                 bad[part[0]] = error
             else:
                 half = len(part) // 2
-                tell(f"{part[0]}..{part[-1]} failed: trying {part[0]}..{part[half - 1]} and the rest by themselves")
+                report(f"{part[0]}..{part[-1]} failed: trying {part[0]}..{part[half - 1]} and the rest by themselves")
                 pending += [part[half:], part[:half]]
             if len(bad) > _MOST_BAD_DAYS or (bad and len(bad) == len(days)):
                 raise first from None

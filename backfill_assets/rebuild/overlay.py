@@ -91,21 +91,21 @@ class Overlay:
         staged = {day for day in days if day in own}
         return [
             DayRead(table=read.table, version=version, first=part.first, last=part.last, staged=is_staged)
-            for found, version, is_staged in ((set(days) - staged, read.version, False), (staged, None, True))
-            for part in contiguous(found)
+            for dates, version, is_staged in ((set(days) - staged, read.version, False), (staged, None, True))
+            for part in contiguous(dates)
         ]
 
     def rows(self, spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
         """The rows of the days of ``read``, from main and from wherever the others were staged."""
-        found = published_rows(spark, storage, self.from_main(read), schema)
+        read_rows = published_rows(spark, storage, self.from_main(read), schema)
         for version, days in self._earlier(read).items():
             earlier = read.model_copy(update={"version": version, "days": dict.fromkeys(days, "")})
-            found = found.unionByName(published_rows(spark, storage, earlier, schema))
+            read_rows = read_rows.unionByName(published_rows(spark, storage, earlier, schema))
         if files := self._put_back(read):
-            found = found.unionByName(rows_of_main_files(spark, storage, read.table, files, schema))
+            read_rows = read_rows.unionByName(rows_of_main_files(spark, storage, read.table, files, schema))
         for timeline, days in self._staged(read):
-            found = found.unionByName(staged_rows(spark, timeline, days).select(*schema.names))
-        return found
+            read_rows = read_rows.unionByName(staged_rows(spark, timeline, days).select(*schema.names))
+        return read_rows
 
     def _read(self, read: InputRead) -> InputRead:
         own = self._logicals(read.table)
@@ -116,22 +116,22 @@ class Overlay:
         return put_back | {day: staged.content.logical for day, staged in self.days.get(table, {}).items()}
 
     def _staged(self, read: InputRead) -> list[tuple[Timeline, list[date]]]:
-        found: dict[str, tuple[Timeline, list[date]]] = {}
+        by_timeline: dict[str, tuple[Timeline, list[date]]] = {}
         for day, staged in self.days.get(read.table, {}).items():
             if day in read.days and staged.timeline is not None and staged.content.rows:
-                found.setdefault(staged.timeline.name, (staged.timeline, []))[1].append(day)
-        return list(found.values())
+                by_timeline.setdefault(staged.timeline.name, (staged.timeline, []))[1].append(day)
+        return list(by_timeline.values())
 
     def _put_back(self, read: InputRead) -> list[AddedFile]:
         before = self.before.get(read.table, {})
         return [file for day, held in before.items() if day in read.days for file in held.files]
 
     def _earlier(self, read: InputRead) -> dict[int, list[date]]:
-        found: dict[int, list[date]] = {}
+        by_version: dict[int, list[date]] = {}
         for day, held in self.before.get(read.table, {}).items():
             if day in read.days and held.version is not None:
-                found.setdefault(held.version, []).append(day)
-        return found
+                by_version.setdefault(held.version, []).append(day)
+        return by_version
 
     def with_days(self, table: str, days: Iterable[tuple[date, OverlaidDay]]) -> Overlay:
         """This overlay with further days of ``table``, over those it has."""

@@ -89,14 +89,14 @@ def _brought(day: DayChange, version: int | None) -> DayBefore:
     return DayBefore(day.content, version, foreign=foreign)
 
 
-def merged(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
+def merge_inputs(inputs: Iterable[RecordedInput]) -> dict[str, InputRead]:
     """The inputs of several days that were read at the same versions, by table."""
     versions: dict[str, int | None] = {}
     days: dict[str, dict[date, str]] = {}
     for each in inputs:
         versions[each.table] = each.version
         days.setdefault(each.table, {}).update(each.logicals)
-    return {table: InputRead(table=table, version=versions[table], days=found) for table, found in days.items()}
+    return {table: InputRead(table=table, version=versions[table], days=dates) for table, dates in days.items()}
 
 
 @dataclass
@@ -138,10 +138,10 @@ class Readable:
 
 def _paths_by_day(storage: Storage, table: str, version: int) -> dict[date, list[str]] | None:
     try:
-        found = files_at(storage, table, version).by_day()
+        paths_of = files_at(storage, table, version).by_day()
     except VersionGone:
         return None
-    return {day: [f"{table}/{path}" for path in sorted(paths)] for day, paths in found.items()}
+    return {day: [f"{table}/{path}" for path in sorted(paths)] for day, paths in paths_of.items()}
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ class Origin:
 
 def origins(log: PublicationLog, prepared: Prepared) -> list[Origin]:
     """The origin of every day of ``prepared``, in its order."""
-    found = _Origins(log)
-    return [found.of(prepared, change.table, day) for change in prepared.publication.tables for day in change.days]
+    finder = _Origins(log)
+    return [finder.of(prepared, change.table, day) for change in prepared.publication.tables for day in change.days]
 
 
 @dataclass
@@ -213,8 +213,8 @@ class _Origins:
 
     def find(self, publication: str) -> Prepared | None:
         if publication not in self.known:
-            found = self.log.find_prepared(publication) if publication else None
-            self.known[publication] = found[0] if found else None
+            entry = self.log.find_prepared(publication) if publication else None
+            self.known[publication] = entry[0] if entry else None
         return self.known[publication]
 
     def change(self, prepared: Prepared, table: str, day: date) -> DayChange:

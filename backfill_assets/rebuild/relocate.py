@@ -41,7 +41,14 @@ from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
-from backfill_assets.rebuild.stage import StagedTableDay, as_facts, content_of, measured_files, recorded, with_verdict
+from backfill_assets.rebuild.stage import (
+    StagedTableDay,
+    as_facts,
+    content_of,
+    measured_files,
+    record_verdicts,
+    with_verdict,
+)
 from backfill_assets.rebuild.waiting import waiting
 
 if TYPE_CHECKING:
@@ -137,9 +144,9 @@ class _Attempt:
         was = self.rows(self.asked)
         before = was.withColumns({f"{name} before": F.col(name) for name in ("day", "day_is_arrival")})
         placed = before.withColumns(
-            {name: F.when(_received(), now).otherwise(F.col(name)) for name, now in event_day(self.source).items()}
+            {name: F.when(_is_received(), now).otherwise(F.col(name)) for name, now in event_day(self.source).items()}
         )
-        gone = placed.where(_received() & F.col("day_is_arrival") & ~F.col("day_is_arrival before"))
+        gone = placed.where(_is_received() & F.col("day_is_arrival") & ~F.col("day_is_arrival before"))
         obsolete, losing = self.obsolete_markers(gone)
         self.write(_without(placed, obsolete, self.source))
         if losing:
@@ -155,7 +162,7 @@ class _Attempt:
         keys = [*self.source.key_columns, "content_hash"]
         obsolete = gone.select(*keys, F.col("day before").alias("superseded_by_day"))
         around = self.rows(self.window(self.asked) - set(self.asked))
-        marked = around.where(~_received()).join(obsolete, [*keys, "superseded_by_day"], "left_semi")
+        marked = around.where(~_is_received()).join(obsolete, [*keys, "superseded_by_day"], "left_semi")
         return obsolete, {row["day"] for row in marked.select("day").distinct().collect()}
 
     def stage_supersessions(self, rewritten: Collection[date]) -> None:
@@ -187,7 +194,7 @@ class _Attempt:
         """What each day will hold: as it is staged, or as it was with the staged rows added."""
         measured = measured_files(self.lake.spark(), self.table, self.timeline, self.timeline.files())
         nothing, now = zero_metrics(self.table), self.source.placement.code_version
-        found: dict[date, DayContent] = {}
+        content_of_day: dict[date, DayContent] = {}
         for day in sorted({*rewritten, *gaining}):
             staged = content_of(measured.get(day, nothing), now, "", {})
             before = self.content_before(day)
@@ -195,8 +202,8 @@ class _Attempt:
                 staged = before.plus(staged) if before else staged
             elif day not in self.asked and before:
                 staged = replace(staged, code_version=before.code_version)
-            found[day] = staged
-        return found
+            content_of_day[day] = staged
+        return content_of_day
 
     def content_before(self, day: date) -> DayContent | None:
         state = self.pin.states.get(TableDay(self.table.name, day))
@@ -221,7 +228,7 @@ class _Attempt:
         had, have = _sums(before), _sums(contents.values())
         if had != have:
             raise PublicationRefused(
-                f"{self.table.name}: {min(contents)}..{max(contents)} had {_told(had)} and would have {_told(have)}. "
+                f"{self.table.name}: {min(contents)}..{max(contents)} had {_words(had)} and would have {_words(have)}. "
                 "Nothing was published.",
                 hint="No row may be lost or doubled on its way to another day. Compare the days with the landed files.",
             )
@@ -235,11 +242,11 @@ class _Attempt:
             contents[day] = with_verdict(content, rules)
             days.append(StagedTableDay(self.table.name, day, (), contents[day], rules, self.pin, schema, seconds))
         environment = environment_of(self.lake.spark())
-        found = recorded(self.timeline, days, {day.day: made_of for day in days}, environment)
-        self.staged = {day.day: day for day in found}
-        failed = [failed_day(day) for day in found if not day.passed]
+        judged = record_verdicts(self.timeline, days, {day.day: made_of for day in days}, environment)
+        self.staged = {day.day: day for day in judged}
+        failed = [failed_day(day) for day in judged if not day.passed]
         if failed:
-            raise DaysFailed(failed, staged=len(found) - len(failed))
+            raise DaysFailed(failed, staged=len(judged) - len(failed))
 
     def fingerprint(self) -> str:
         """What the staged days were made of: the days that were asked for as they were, and the placement."""
@@ -280,7 +287,7 @@ class _Attempt:
         return DayLineage(reads=reads, environment=self.staged[day].environment)
 
 
-def _received() -> Column:
+def _is_received() -> Column:
     return F.col("record_kind") == "received"
 
 
@@ -289,17 +296,17 @@ def _without(rows: DataFrame, obsolete: DataFrame | None, source: Source) -> Dat
     if obsolete is None:
         return rows
     keys = [*source.key_columns, "content_hash", "superseded_by_day"]
-    markers = rows.where(~_received()).join(obsolete, keys, "left_anti")
-    return rows.where(_received()).unionByName(markers)
+    markers = rows.where(~_is_received()).join(obsolete, keys, "left_anti")
+    return rows.where(_is_received()).unionByName(markers)
 
 
 def _sums(contents: Iterable[DayContent]) -> dict[str, int]:
-    found = dict.fromkeys(_ACCOUNTED, 0)
+    sums = dict.fromkeys(_ACCOUNTED, 0)
     for content in contents:
         for name in _ACCOUNTED:
-            found[name] += int(str(content.metrics.get(name) or 0))
-    return found
+            sums[name] += int(str(content.metrics.get(name) or 0))
+    return sums
 
 
-def _told(sums: Mapping[str, int]) -> str:
+def _words(sums: Mapping[str, int]) -> str:
     return f"{sums['received']} received rows, content {sums['content_hash_sum']}"

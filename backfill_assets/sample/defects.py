@@ -69,18 +69,18 @@ class Defect:
 
 
 def exact_duplicate(row: Values, place: Place) -> list[SampleDelivery]:
-    return [_published(row, place.day), _dropped(row, place.day, place.day, "deduplicated")]
+    return [_publish(row, place.day), _drop(row, place.day, place.day, "deduplicated")]
 
 
 def newer_version(row: Values, place: Place) -> list[SampleDelivery]:
-    newer = row | {"updated_at": _later(row["updated_at"]), "sales_value": _doubled(row["sales_value"])}
-    return [_dropped(row, place.day, place.day, "deduplicated"), _published(newer, place.day)]
+    newer = row | {"updated_at": _later(row["updated_at"]), "sales_value": _double(row["sales_value"])}
+    return [_drop(row, place.day, place.day, "deduplicated"), _publish(newer, place.day)]
 
 
 def tied_version(row: Values, place: Place) -> list[SampleDelivery]:
     """Equal ``updated_at``: the content decides. The amount is the same, so totals do not depend on the winner."""
-    other = row | {"retail_disc": _doubled(row["retail_disc"]) if row["retail_disc"] != "0.00" else "9.99"}
-    return [_published(row, place.day), _dropped(other, place.day, place.day, "deduplicated")]
+    other = row | {"retail_disc": _double(row["retail_disc"]) if row["retail_disc"] != "0.00" else "9.99"}
+    return [_publish(row, place.day), _drop(other, place.day, place.day, "deduplicated")]
 
 
 def moved_version(row: Values, place: Place) -> list[SampleDelivery]:
@@ -90,7 +90,7 @@ def moved_version(row: Values, place: Place) -> list[SampleDelivery]:
         target = place.one_of(place.day - window, place.day + window)
     arrival = max(target, place.day)
     newer = _on(row, target) | {"updated_at": _end_of(arrival)}
-    return [_dropped(row, place.day, place.day, "superseded"), _published(newer, target, arrival)]
+    return [_drop(row, place.day, place.day, "superseded"), _publish(newer, target, arrival)]
 
 
 def overtaken_version(row: Values, place: Place) -> list[SampleDelivery]:
@@ -98,12 +98,12 @@ def overtaken_version(row: Values, place: Place) -> list[SampleDelivery]:
         place.after(1), min(place.after(SUPERSESSION_WINDOW_DAYS - 1), place.days.last - timedelta(1))
     )
     newer = _on(row, target) | {"updated_at": _end_of(target)}
-    return [_published(newer, target), _dropped(row, place.day, target + timedelta(days=1), "superseded")]
+    return [_publish(newer, target), _drop(row, place.day, target + timedelta(days=1), "superseded")]
 
 
 def malformed_amount(row: Values, place: Place) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["12,50", "abc", "", "1.2.3", "--5", "USD 4"]))
-    return [_dropped(row | {"sales_value": wrong}, place.day, place.day, "quarantined")]
+    return [_drop(row | {"sales_value": wrong}, place.day, place.day, "quarantined")]
 
 
 def missing_key(row: Values, place: Place) -> list[SampleDelivery]:
@@ -116,21 +116,21 @@ def missing_key(row: Values, place: Place) -> list[SampleDelivery]:
 
 def unknown_field(row: Values, place: Place) -> list[SampleDelivery]:
     extra = row | {"loyalty_tier": str(place.rng.choice(["gold", "caf\u00e9", 'say "hi"'])), "till": "7"}
-    return [_published(extra, place.day)]
+    return [_publish(extra, place.day)]
 
 
 def late_row(row: Values, place: Place) -> list[SampleDelivery]:
-    return [_published(row, place.day, place.one_of(place.after(1), place.after(MOST_LATE_DAYS)))]
+    return [_publish(row, place.day, place.one_of(place.after(1), place.after(MOST_LATE_DAYS)))]
 
 
 def absurd_date(row: Values, place: Place) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["1970-01-01T00:00:00Z", "2099-12-31T23:59:59Z"]))
-    return [_dropped(row | {"transaction_timestamp": wrong}, place.day, place.day, "quarantined")]
+    return [_drop(row | {"transaction_timestamp": wrong}, place.day, place.day, "quarantined")]
 
 
 def unreadable_date(row: Values, place: Place) -> list[SampleDelivery]:
     wrong = str(place.rng.choice(["yesterday", "2017-13-45T00:00:00Z", "2017-02-30T12:00:00Z", ""]))
-    return [_dropped(row | {"transaction_timestamp": wrong}, place.day, place.day, "quarantined")]
+    return [_drop(row | {"transaction_timestamp": wrong}, place.day, place.day, "quarantined")]
 
 
 def broken_line(row: Values, place: Place) -> list[SampleDelivery]:
@@ -157,12 +157,12 @@ DEFECTS: Mapping[str, Defect] = MappingProxyType(
 )
 
 
-def _published(row: Values, day: date, arrival: date | None = None) -> SampleDelivery:
+def _publish(row: Values, day: date, arrival: date | None = None) -> SampleDelivery:
     sale = (row["currency"], Decimal(row["sales_value"]), row["product_id"])
     return SampleDelivery(arrival or day, day, line(row), "published", sale)
 
 
-def _dropped(row: Values, day: date, arrival: date, fate: SampleFate) -> SampleDelivery:
+def _drop(row: Values, day: date, arrival: date, fate: SampleFate) -> SampleDelivery:
     return SampleDelivery(arrival, day, line(row), fate)
 
 
@@ -178,5 +178,5 @@ def _later(moment: str) -> str:
     return f"{moment[:20]}{int(moment[20:26]) + 1:06d}Z"
 
 
-def _doubled(amount: str) -> str:
+def _double(amount: str) -> str:
     return str(2 * Decimal(amount))

@@ -24,7 +24,7 @@ def published_rates() -> dict[date, dict[str, str]]:
     archive = files("currency_converter").joinpath("eurofxref-hist.zip").read_bytes()
     with zipfile.ZipFile(io.BytesIO(archive)) as bundle, bundle.open("eurofxref-hist.csv") as stream:
         rows = list(csv.DictReader(io.TextIOWrapper(stream, "ascii")))
-    return {date.fromisoformat(row.pop("Date")): _known(row) for row in rows}
+    return {date.fromisoformat(row.pop("Date")): _known_rates(row) for row in rows}
 
 
 def land_rates(writer: LandingWriter, days: DayRange) -> None:
@@ -42,7 +42,7 @@ def land_rates(writer: LandingWriter, days: DayRange) -> None:
         writer.write("fx_rates", day, [_line(day, currency, rate) for currency, rate in rates.get(day, {}).items()])
 
 
-def _known(row: dict[str, str]) -> dict[str, str]:
+def _known_rates(row: dict[str, str]) -> dict[str, str]:
     return {currency: rate for currency, rate in row.items() if currency and rate != "N/A"}
 
 

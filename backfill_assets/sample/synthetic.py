@@ -36,7 +36,7 @@ def synthesize(spec: SyntheticSpec, root: Path) -> SyntheticTally:
 def planned_defects(spec: SyntheticSpec) -> dict[date, dict[str, int]]:
     """How many rows of each day get which defect, spread evenly; raises :class:`InvalidRequest` if they do not fit."""
     plan: dict[date, dict[str, int]] = {day: {} for day in spec.days}
-    for name, count in _wanted(spec).items():
+    for name, count in _defect_counts(spec).items():
         for day, share in _spread(name, count, spec).items():
             plan[day][name] = share
     for day, counts in plan.items():
@@ -48,7 +48,7 @@ def planned_defects(spec: SyntheticSpec) -> dict[date, dict[str, int]]:
     return plan
 
 
-def _wanted(spec: SyntheticSpec) -> dict[str, int]:
+def _defect_counts(spec: SyntheticSpec) -> dict[str, int]:
     if spec.rows_per_day < 0 or min((spec.defects or {}).values(), default=0) < 0:
         raise InvalidRequest("Numbers of rows and of defects cannot be negative.")
     if spec.defects is None:
@@ -87,7 +87,7 @@ class _Run:
         rng = np.random.default_rng([self._spec.seed, day.toordinal(), 1])
         sound = self._strike(day, rng)
         extra = self._waiting.pop(day, [])
-        order = _interleaved(len(sound), len(extra), rng)
+        order = _interleave(len(sound), len(extra), rng)
         texts = sound + [delivery.text for _, delivery in extra]
         path = writer.write("sales", day, [texts[n] for n in order])
         self.by_arrival_day[day] = len(texts)
@@ -131,7 +131,7 @@ class _Run:
                 self.rejected.append(Rejected(path, number, extra[index - sound][0]))
 
 
-def _interleaved(sound: int, extra: int, rng: np.random.Generator) -> list[int]:
+def _interleave(sound: int, extra: int, rng: np.random.Generator) -> list[int]:
     """An order in which the extra lines stand anywhere among the sound ones, so that no order can be relied on."""
     places = np.concatenate([np.arange(sound), rng.uniform(-1, sound, extra)])
     order: list[int] = np.argsort(places, kind="stable").tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.days import DayRange
-from backfill_assets.sample.catalogue import dated, land_products, undated
+from backfill_assets.sample.catalogue import add_dates, encode_entries, land_products
 from backfill_assets.sample.landing_writer import LandingWriter
 
 FIRST_PRODUCT = 25_671
@@ -38,7 +38,7 @@ def land_synthetic_products(writer: LandingWriter, days: DayRange) -> None:
 
 def _lines(day: date, numbers: range) -> list[str]:
     known = (FIRST_PRODUCT + number for number in numbers if number not in _LACKING)
-    return dated(undated([_entry(str(product), day) for product in known]), day)
+    return add_dates(encode_entries([_entry(str(product), day) for product in known]), day)
 
 
 def _entry(product_id: str, day: date) -> dict[str, str | None]:

@@ -47,10 +47,14 @@ def start_options(settings: Settings, options: Mapping[str, str], jars: Sequence
     java = [f'{_SILENT} "-XX:SharedArchiveFile={archive}"'] if archive.exists() else []
     java += [f'"-Dlog4j2.configurationFile={(profile / "log4j2.properties").as_uri()}"', options.get(JAVA_OPTIONS, "")]
     class_path = [*(str(jar) for jar in jars), options.get(_CLASS_PATH, "")]
-    found = {**options, JAVA_OPTIONS: " ".join(filter(None, java)), _CLASS_PATH: ":".join(filter(None, class_path))}
+    all_options = {
+        **options,
+        JAVA_OPTIONS: " ".join(filter(None, java)),
+        _CLASS_PATH: ":".join(filter(None, class_path)),
+    }
     if (pools := profile / "fairscheduler.xml").exists():
-        found.setdefault("spark.scheduler.allocation.file", str(pools))
-    return found
+        all_options.setdefault("spark.scheduler.allocation.file", str(pools))
+    return all_options
 
 
 def recording_option(file: Path) -> str:

@@ -25,8 +25,8 @@ def java_command(environ: Mapping[str, str] | None = None) -> Path | None:
     env = os.environ if environ is None else environ
     if home := env.get("JAVA_HOME"):
         return Path(home) / "bin" / "java"
-    found = shutil.which("java", path=env.get("PATH", os.defpath))
-    return Path(found) if found else None
+    path = shutil.which("java", path=env.get("PATH", os.defpath))
+    return Path(path) if path else None
 
 
 def without_incubator(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -44,8 +44,8 @@ def java_version(java: Path) -> int | None:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', answer)
-    return int(found.group(1)) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer)
+    return int(match.group(1)) if match else None
 
 
 def require_java(environ: Mapping[str, str] | None = None) -> int:

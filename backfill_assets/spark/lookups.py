@@ -20,10 +20,10 @@ class _KnownClass:
     def __getattr__(self, name: str) -> Any:
         from py4j.java_gateway import JavaMember
 
-        found = getattr(self._java_class, name)
-        if isinstance(found, JavaMember):
-            setattr(self, name, found)
-        return found
+        member = getattr(self._java_class, name)
+        if isinstance(member, JavaMember):
+            setattr(self, name, member)
+        return member
 
 
 def remember_lookups(session: SparkSession) -> None:

@@ -65,7 +65,7 @@ def record_file(settings: Settings) -> Path:
 
 def running_service(settings: Settings) -> SparkService | None:
     """The server of this home if its process is alive; a note of one that has ended is ignored."""
-    noted = _noted(settings)
+    noted = _read_record(settings)
     return noted if noted and noted.processes[0].runs() else None
 
 
@@ -77,9 +77,9 @@ def start_service(
     Its address is on the loopback interface only. With the profile ``standalone``, a master and two workers are
     started first, and are stopped with it.
     """
-    if found := running_service(settings):
-        hint = f"Use it: export SPARK_REMOTE={found.url}. To start another: backfill spark stop"
-        raise LakehouseUnusable(f"A Spark server is running already, at {found.url}.", hint=hint)
+    if running := running_service(settings):
+        hint = f"Use it: export SPARK_REMOTE={running.url}. To start another: backfill spark stop"
+        raise LakehouseUnusable(f"A Spark server is running already, at {running.url}.", hint=hint)
     stop_service(settings)
     cluster = start_standalone_cluster(settings) if profile == STANDALONE else None
     try:
@@ -114,7 +114,7 @@ def _start(
 
 def stop_service(settings: Settings) -> SparkService | None:
     """Stop what is noted and still runs, wait until its port is free, and forget it; None when there was nothing."""
-    noted = _noted(settings)
+    noted = _read_record(settings)
     stopped = [_end(process) for process in noted.processes] if noted else []
     if noted and any(stopped):
         # The kernel empties the command line of a process that ends some time before it closes its sockets.
@@ -151,11 +151,11 @@ def _note(settings: Settings, service: SparkService) -> None:
     unfinished.replace(file)
 
 
-def _noted(settings: Settings) -> SparkService | None:
+def _read_record(settings: Settings) -> SparkService | None:
     try:
-        found = json.loads(record_file(settings).read_text())
-        processes = tuple(SparkProcess(**process) for process in found.pop("processes"))
-        return SparkService(**found, processes=processes) if processes else None
+        record = json.loads(record_file(settings).read_text())
+        processes = tuple(SparkProcess(**process) for process in record.pop("processes"))
+        return SparkService(**record, processes=processes) if processes else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -62,7 +62,7 @@ def open_session(
     """
     if settings.spark_remote:
         return _connect(settings, settings.spark_remote, session_id, options or {})
-    return _embedded(settings, app_name, options or {})
+    return _embedded_session(settings, app_name, options or {})
 
 
 def is_shared(session: SparkSession) -> bool:
@@ -82,7 +82,7 @@ def run_a_job(settings: Settings) -> None:
 
 
 @contextmanager
-def naming_a_lost_server(what: str) -> Iterator[None]:
+def explain_lost_server(what: str) -> Iterator[None]:
     """Raise :class:`SparkLost` when the Connect server goes away while ``what`` is under way."""
     from pyspark.errors import PySparkException
 
@@ -158,7 +158,7 @@ def profile(settings: Settings) -> dict[str, str]:
     return {pair["key"]: pair["value"] for pair in pairs if pair}
 
 
-def _embedded(settings: Settings, app_name: str, options: Mapping[str, str]) -> SparkSession:
+def _embedded_session(settings: Settings, app_name: str, options: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     require_java()

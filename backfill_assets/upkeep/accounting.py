@@ -33,12 +33,12 @@ def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDa
 
     Of weekly and monthly tables the periods count that ``days`` touch.
     """
-    found = []
+    accounts = []
     for step in steps:
         rejects = next((table.name for table in step.tables if table.layer == "quarantine"), None)
         read = [table.name for table in step.tables if table.layer != "quarantine"]
-        found += [_account(name, rejects, step.cadence.starts(days), states) for name in read]
-    return found
+        accounts += [_account(name, rejects, step.cadence.starts(days), states) for name in read]
+    return accounts
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,24 @@ class _Day:
 def _account(
     table: str, rejects: str | None, days: Sequence[date], states: Mapping[TableDay, DayState]
 ) -> AccountedTable:
-    found = []
+    day_accounts = []
     for day in days:
-        content = _content(states, table, day)
+        content = _content_of(states, table, day)
         if content is not None:
-            found.append(_day(content, _content(states, rejects, day) if rejects else None))
+            day_accounts.append(_day(content, _content_of(states, rejects, day) if rejects else None))
     return AccountedTable(
         table=table,
-        days=len(found),
-        published=sum(day.published.rows for day in found),
-        received=_total([day.received for day in found]),
-        quarantined=_total([day.quarantined for day in found]),
-        deduplicated=_total([day.deduplicated for day in found]),
-        superseded=_total([day.superseded for day in found]),
-        reconciled=sum(day.reconciled for day in found),
+        days=len(day_accounts),
+        published=sum(day.published.rows for day in day_accounts),
+        received=_total([day.received for day in day_accounts]),
+        quarantined=_total([day.quarantined for day in day_accounts]),
+        deduplicated=_total([day.deduplicated for day in day_accounts]),
+        superseded=_total([day.superseded for day in day_accounts]),
+        reconciled=sum(day.reconciled for day in day_accounts),
     )
 
 
-def _content(states: Mapping[TableDay, DayState], table: str, day: date) -> DayContent | None:
+def _content_of(states: Mapping[TableDay, DayState], table: str, day: date) -> DayContent | None:
     state = states.get(TableDay(table, day))
     return state.content if state else None
 
@@ -97,17 +97,17 @@ def _content(states: Mapping[TableDay, DayState], table: str, day: date) -> DayC
 def _day(content: DayContent, rejected: DayContent | None) -> _Day:
     """A day as it was built: against what raw held then, not against what has arrived for it since."""
     received = _from(content, "raw_", "received", "content_hash_sum")
-    superseded = _own(content, "superseded")
+    superseded = _own_part(content, "superseded")
     return _Day(
-        published=_published(content, superseded),
+        published=_published_part(content, superseded),
         received=received or _part(content, "received", "content_hash_sum"),
         quarantined=_rows(rejected) if rejected else _from(content, "quarantine_", "rows", "content_hash_sum"),
-        deduplicated=_own(content, "deduplicated") or _from_bronze(content, "deduplicated"),
+        deduplicated=_own_part(content, "deduplicated") or _from_bronze(content, "deduplicated"),
         superseded=superseded or _from_bronze(content, "superseded"),
     )
 
 
-def _published(content: DayContent, superseded: _Part | None) -> _Part:
+def _published_part(content: DayContent, superseded: _Part | None) -> _Part:
     """Raw also holds markers, bronze also rows that a newer version on another day supersedes: neither is a fact."""
     own = content.metrics
     rows = int(own["received"] or 0) if "received" in own else content.rows - (superseded.rows if superseded else 0)
@@ -120,7 +120,7 @@ def _rows(content: DayContent) -> _Part:
     return _Part(content.rows, _number(content.metrics.get("content_hash_sum")))
 
 
-def _own(content: DayContent, name: str) -> _Part | None:
+def _own_part(content: DayContent, name: str) -> _Part | None:
     return _part(content, name, f"{name}_hash_sum")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.model.declaration import Dataset
-from backfill_assets.upkeep.repair import named
+from backfill_assets.upkeep.repair import first_ranges
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _late(landed: Landed) -> Arrival | None:
     if not paths:
         return None
     days = tuple(sorted(day for day, files in late.items() if files))
-    title = f"Late files: {landed.raw} {named(days)}: {len(paths)} file(s)"
+    title = f"Late files: {landed.raw} {first_ranges(days)}: {len(paths)} file(s)"
     return Arrival(f"late-{_digest([landed.raw, paths])}", title, {landed.raw: days})
 
 

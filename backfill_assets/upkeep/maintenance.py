@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import Timeline, open_since
 from backfill_assets.publication.clock import clock_doubt
 from backfill_assets.publication.compact import compact
-from backfill_assets.publication.holds import all_holds, drop_expired, expired
+from backfill_assets.publication.holds import all_holds, drop_expired, expired_holds
 from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.reclaim import reclaim, reclaim_log, reclaimable
 from backfill_assets.publication_log.files import LOG_TABLE
@@ -84,12 +84,12 @@ class Maintenance:
         for task in tasks:
             try:
                 with waiting(progress, f"{task.chore.value} {task.table}"):
-                    found = Done(task, self._do(task))
+                    outcome = Done(task, self._do(task))
             except BackfillError as error:
                 refused.append(error)
-                found = Done(task, f"refused: {error.message}")
-            progress(f"{task.chore.value} {task.table}: {found.outcome}")
-            done.append(found)
+                outcome = Done(task, f"refused: {error.message}")
+            progress(f"{task.chore.value} {task.table}: {outcome.outcome}")
+            done.append(outcome)
         if refused:
             raise refused[0]
         return tuple(done)
@@ -98,14 +98,14 @@ class Maintenance:
 
     def _closing(self, table: str) -> Task | None:
         storage = self.publisher.storage
-        found = [
+        open_ones = [
             OpenTimeline(name, datetime.fromtimestamp(since / 1000, UTC))
             for name, since in sorted(open_since(storage, table).items())
         ]
-        return timelines_to_close(table, found, open_plan_ids(storage), self.publisher.now(), self.timeline_days)
+        return timelines_to_close(table, open_ones, open_plan_ids(storage), self.publisher.now(), self.timeline_days)
 
     def _releasing(self) -> Iterable[Task]:
-        gone = expired(all_holds(self.publisher.storage), self.publisher.now())
+        gone = expired_holds(all_holds(self.publisher.storage), self.publisher.now())
         if gone:
             yield Task(Chore.RELEASE, "", tuple(hold.name for hold in gone), why="their holders died")
 
@@ -143,15 +143,15 @@ class Maintenance:
 
     def _reclaiming_all(self, closing: Mapping[str, Sequence[str]]) -> tuple[Task, ...]:
         """The files to reclaim, by table; or the check that a person makes first, if the log contradicts the clock."""
-        found = [self._reclaiming(table, closing.get(table, ())) for table in self.tables]
-        tasks = tuple(task for task in found if task is not None)
+        planned = [self._reclaiming(table, closing.get(table, ())) for table in self.tables]
+        tasks = tuple(task for task in planned if task is not None)
         why = clock_doubt(self.publisher) if tasks and not self.clock_checked else ""
         if not why:
             return tasks
         files = sum(len(task.items) for task in tasks)
-        told = f"{why}. If the clock is right: backfill maintain --clock-checked"
+        reason = f"{why}. If the clock is right: backfill maintain --clock-checked"
         return (
-            Task(Chore.CHECK_CLOCK, "", (), sum(task.bytes for task in tasks), f"{files} file(s) are kept: {told}"),
+            Task(Chore.CHECK_CLOCK, "", (), sum(task.bytes for task in tasks), f"{files} file(s) are kept: {reason}"),
         )
 
     def _reclaiming(self, table: str, closing: Sequence[str]) -> Task | None:
@@ -165,8 +165,8 @@ class Maintenance:
 
     def _log_tasks(self) -> Iterable[Task]:
         log, now = self.publisher.log, self.publisher.now()
-        if found := foldable(log, now):
-            yield Task(Chore.FOLD, LOG_TABLE, tuple(found), why=f"{len(found)} settled entries have a file each")
+        if entries := foldable(log, now):
+            yield Task(Chore.FOLD, LOG_TABLE, tuple(entries), why=f"{len(entries)} settled entries have a file each")
         if behind := left_behind(log, now):
             sizes = {file.path: file.size for file in log.storage.files(LOG_TABLE, recursive=True)}
             total = sum(sizes.get(path, 0) for path in behind)
@@ -219,7 +219,7 @@ class Maintenance:
     def _compact(self, task: Task) -> str:
         id = f"{self.publisher.now():%Y%m%dt%H%M%S}-{task.table.replace('_', '-')}-{secrets.token_hex(4)}"
         made = _PROVENANCE.model_copy(update={"git_commit": git_commit()})
-        found = compact(self.publisher, task.table, map(parse_day, task.items), id=id, provenance=made)
-        if isinstance(found, Conflict):
-            return f"left for the next time: {found.reasons[0]}"
-        return f"{len(task.items)} day(s) compacted" if found else "nothing left to compact"
+        compacted = compact(self.publisher, task.table, map(parse_day, task.items), id=id, provenance=made)
+        if isinstance(compacted, Conflict):
+            return f"left for the next time: {compacted.reasons[0]}"
+        return f"{len(task.items)} day(s) compacted" if compacted else "nothing left to compact"

@@ -23,7 +23,7 @@ class Corrections:
 
 def statuses_to_put_right(
     states: Iterable[DayState],
-    told: Mapping[TableDay, str],
+    reported: Mapping[TableDay, str],
     under_way: Collection[str],
     *,
     settled: int = -1,
@@ -31,14 +31,14 @@ def statuses_to_put_right(
 ) -> Corrections:
     """Days published after ``settled`` whose newest materialization is of another publication.
 
-    ``told`` is the publication that the newest materialization of each (table, day) names. A failed partition whose
+    ``reported`` is the publication that the newest materialization of each (table, day) names. A failed partition whose
     publication was reported stays failed: its last attempt published nothing. Publications that are ``under_way`` are
     reported by their own run, and hold ``settled`` back.
     """
     newer = [state for state in states if state.sequence > settled]
-    untold = sorted((state for state in newer if _untold(state, told)), key=_in_order)
-    ready = [state for state in untold if state.publication not in under_way]
-    left = [state for state in untold if state.publication in under_way] + ready[at_most:]
+    unreported = sorted((state for state in newer if _is_unreported(state, reported)), key=_in_order)
+    ready = [state for state in unreported if state.publication not in under_way]
+    left = [state for state in unreported if state.publication in under_way] + ready[at_most:]
     newest = max((state.sequence for state in newer), default=settled)
     return Corrections(
         published=tuple(state for state in ready[:at_most] if state.content is not None),
@@ -47,8 +47,8 @@ def statuses_to_put_right(
     )
 
 
-def _untold(state: DayState, told: Mapping[TableDay, str]) -> bool:
-    named = told.get(TableDay(state.table, state.day))
+def _is_unreported(state: DayState, reported: Mapping[TableDay, str]) -> bool:
+    named = reported.get(TableDay(state.table, state.day))
     if state.content is None and named is None:
         return False
     return named != state.publication

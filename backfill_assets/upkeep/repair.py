@@ -47,12 +47,12 @@ class Repair:
     def description(self) -> str:
         """Each day with its evidence, by which attempts are counted, and the versions that are not the current ones."""
         older = "; ".join(
-            f"{step} {named(days)} by {version}"
-            for step, found in self.versions.items()
-            for version, days in found.items()
+            f"{step} {first_ranges(days)} by {version}"
+            for step, days_by_version in self.versions.items()
+            for version, days in days_by_version.items()
         )
-        told = [f"By the version that they were published with: {older}."] if older else []
-        return "\n".join([*map(str, self.troubles), *told])
+        versions = [f"By the version that they were published with: {older}."] if older else []
+        return "\n".join([*map(str, self.troubles), *versions])
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ManualAction:
     next_step: str
 
     def __str__(self) -> str:
-        return f"{self.table} {named(self.days)}: {self.why} -> {self.next_step}"
+        return f"{self.table} {first_ranges(self.days)}: {self.why} -> {self.next_step}"
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     it. A repair builds each day with the version that it was published with.
     """
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
-    raw, found = find_stale_days(seen, statuses)
-    if not raw and not found:
+    raw, stale = find_stale_days(seen, statuses)
+    if not raw and not stale:
         return RepairDecision(for_people=tuple(_other_code(seen, statuses)))
-    nowhere = [trouble for trouble in found if not seen.has_partition(trouble.table, trouble.day)]
-    back = [trouble for trouble in found if seen.is_rolled_back(trouble.table, trouble.day)]
-    free_to_build = [trouble for trouble in found if trouble not in nowhere and trouble not in back]
+    nowhere = [trouble for trouble in stale if not seen.has_partition(trouble.table, trouble.day)]
+    back = [trouble for trouble in stale if seen.is_rolled_back(trouble.table, trouble.day)]
+    free_to_build = [trouble for trouble in stale if trouble not in nowhere and trouble not in back]
     gone = [trouble for trouble in free_to_build if seen.version(trouble.table, trouble.day) is None]
     there = [trouble for trouble in free_to_build if trouble not in gone]
     held = _downstream(seen, raw)
@@ -99,11 +99,17 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in free if trouble not in tried]))
     if len(free) < len(there):
         waiting += (f"{len(there) - len(free)} day(s) made of raw days that wait for a person",)
-    people = (*_raw(raw), *_exhausted(tried), *_nowhere(nowhere), *_rolled_back(back), *_gone(seen, gone))
+    people = (
+        *_raw(raw),
+        *_after_most_attempts(tried),
+        *_nowhere(nowhere),
+        *_rolled_back(back),
+        *_of_gone_versions(seen, gone),
+    )
     return RepairDecision(launch, waiting, (*people, *_other_code(seen, statuses)))
 
 
-def named(days: Iterable[date]) -> str:
+def first_ranges(days: Iterable[date]) -> str:
     """Days as ranges, the first few of them: ``2017-03-04..2017-03-05, 2017-03-09..2017-03-09``."""
     return format_ranges(days, _MOST_RANGES)
 
@@ -142,7 +148,7 @@ def _roots(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[StaleDay]:
 def _launches(seen: RepairContext, roots: Sequence[StaleDay]) -> tuple[tuple[Repair, ...], tuple[str, ...]]:
     launch: list[Repair] = []
     waiting: list[str] = []
-    busy = {table: list(found) for table, found in seen.busy.items()}
+    busy = {table: list(writes) for table, writes in seen.busy.items()}
     for group in _groups(seen, roots):
         for part in _apart(seen, group, busy):
             repair = _repair(seen, part)
@@ -166,10 +172,10 @@ def _apart(seen: RepairContext, group: list[StaleDay], busy: Busy) -> list[list[
 
 def _met(busy: Busy, repair: Repair) -> WriteUnderWay | None:
     """The first write under way that may touch days of ``repair``."""
-    found = (
+    writes = (
         each for table in sorted(repair.days) for each in busy.get(table, ()) if each.may_write(repair.days[table])
     )
-    return next(found, None)
+    return next(writes, None)
 
 
 def _groups(seen: RepairContext, roots: Sequence[StaleDay]) -> list[list[StaleDay]]:
@@ -190,27 +196,27 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
         id=_ID + digest(attempts, 20),
         title=_title(group, again + 1),
         troubles=tuple(group),
-        days={table: tuple(sorted(found)) for table, found in days.items()},
+        days={table: tuple(sorted(dates)) for table, dates in days.items()},
         force=group[0].reason is StaleReason.WATCHDOG,
         versions=_older_versions(seen, days),
     )
 
 
 def _older_versions(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> dict[str, dict[str, tuple[date, ...]]]:
-    found: dict[str, dict[str, tuple[date, ...]]] = {}
+    older: dict[str, dict[str, tuple[date, ...]]] = {}
     for step in (step for step in seen.steps if step.name in days):
         for day in sorted(days[step.name]):
             version = seen.version_name(step.name, day)
             if version != step.current:
-                of_step = found.setdefault(step.name, {})
+                of_step = older.setdefault(step.name, {})
                 of_step[version] = (*of_step.get(version, ()), day)
-    return found
+    return older
 
 
 def _title(group: Sequence[StaleDay], attempt: int) -> str:
     """Every range if there is room for it; else from the first day to the last, of the first table."""
     days = by_table(group)
-    listed = "; ".join(f"{table} {named(found)}" for table, found in days.items())
+    listed = "; ".join(f"{table} {first_ranges(dates)}" for table, dates in days.items())
     first, *others = days
     spanned = f"{min(each.day for each in group)}..{max(each.day for each in group)}"
     counted = f"{first}{f' and {len(others)} more' if others else ''}, {len(group)} days of {spanned}"
@@ -227,24 +233,24 @@ def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:
         "landed files count once, so it cannot be built again: put the published files back, see `foreign write` in "
         "docs/runbook.md"
     )
-    return _told(troubles, "raw is not what was published", next_step)
+    return _manual_actions(troubles, "raw is not what was published", next_step)
 
 
-def _exhausted(troubles: Sequence[StaleDay]) -> list[ManualAction]:
+def _after_most_attempts(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     next_step = "read the gates of these partitions, fix the cause (data, code or threshold), and launch them by hand"
-    return _told(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
+    return _manual_actions(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
 
 
 def _nowhere(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
-    return _told(troubles, "Dagster has no such partition", next_step)
+    return _manual_actions(troubles, "Dagster has no such partition", next_step)
 
 
 def _rolled_back(troubles: Sequence[StaleDay]) -> list[ManualAction]:
-    return _told(troubles, "a person has rolled it back", "launch it when it is to be built again")
+    return _manual_actions(troubles, "a person has rolled it back", "launch it when it is to be built again")
 
 
-def _gone(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[ManualAction]:
+def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[ManualAction]:
     """The logic that built these days is not there any more; the current one would change what they say."""
     by_version: dict[tuple[str, StaleReason, str], list[date]] = {}
     for trouble in troubles:
@@ -268,26 +274,26 @@ def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
     )
 
 
-def _told(troubles: Sequence[StaleDay], why: str, next_step: str) -> list[ManualAction]:
+def _manual_actions(troubles: Sequence[StaleDay], why: str, next_step: str) -> list[ManualAction]:
     return [ManualAction(table, tuple(sorted(days)), why, next_step) for table, days in by_table(troubles).items()]
 
 
 def _other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     """New logic over history is a decision, not a repair."""
-    found = []
+    actions = []
     for table, days in statuses.items():
         gone = tuple(day for day, status in days.items() if status is DayStatus.CODE_CHANGED)
         older = tuple(_of_older_version(seen, table, days))
         launch = "launch these days if they are to have the current version"
         if older:
-            found.append(ManualAction(table, older, "built by other code", f"repairs keep that version; {launch}"))
+            actions.append(ManualAction(table, older, "built by other code", f"repairs keep that version; {launch}"))
         if gone and seen.step_of[table].source:
-            found.append(
+            actions.append(
                 ManualAction(table, gone, "other event days are possible now", "launch these days to move rows")
             )
         elif gone:
-            found.append(ManualAction(table, gone, "built by code that is not declared any more", launch))
-    return found
+            actions.append(ManualAction(table, gone, "built by code that is not declared any more", launch))
+    return actions
 
 
 def _of_older_version(seen: RepairContext, table: str, statuses: Mapping[date, DayStatus]) -> Iterable[date]:

@@ -90,8 +90,10 @@ class RepairContext:
 
     def is_rolled_back(self, table: str, day: date) -> bool:
         """Has a person put back a table of this step on that day? It stays as it is until a person launches it."""
-        found = ((each.name, self.observed.states.get(TableDay(each.name, day))) for each in self.step_of[table].tables)
-        return any(state and self._rollbacks.of(name, day, state.publication) for name, state in found)
+        states = (
+            (each.name, self.observed.states.get(TableDay(each.name, day))) for each in self.step_of[table].tables
+        )
+        return any(state and self._rollbacks.of(name, day, state.publication) for name, state in states)
 
     @cached_property
     def _rollbacks(self) -> Rollbacks:
@@ -132,13 +134,13 @@ def find_stale_days(seen: RepairContext, statuses: Statuses) -> tuple[list[Stale
     others: list[StaleDay] = []
     for step in seen.steps:
         for day in sorted({day for table in step.tables for day in statuses.get(table.name, {})}):
-            found = [
+            reasons = [
                 (reason, table.name)
                 for table in step.tables
                 if (reason := _reason(seen, step, table.name, day, statuses, watched))
             ]
-            if found and day < seen.today:
-                reason, table = min(found, key=lambda each: list(StaleReason).index(each[0]))
+            if reasons and day < seen.today:
+                reason, table = min(reasons, key=lambda each: list(StaleReason).index(each[0]))
                 trouble = StaleDay(table, day, reason, _evidence(seen, step, day, reason))
                 (raw if step.source else others).append(trouble)
     return raw, others
@@ -191,10 +193,10 @@ def _logical(observed: LogView, table: str, day: date) -> str:
 
 def by_table(troubles: Iterable[StaleDay]) -> dict[str, set[date]]:
     """The days of each table."""
-    found: dict[str, set[date]] = {}
+    days_of: dict[str, set[date]] = {}
     for trouble in troubles:
-        found.setdefault(trouble.table, set()).add(trouble.day)
-    return found
+        days_of.setdefault(trouble.table, set()).add(trouble.day)
+    return days_of
 
 
 def digest(value: object, length: int) -> str:

@@ -1,4 +1,4 @@
-"""Whatever moves, whenever: an approval publishes what it was given for, or what still is within every bound.
+"""Any moves at any time: an approval publishes what it was given for, or what still is within every bound.
 
 A campaign of three days of one table goes through its real validation, approval and cut-over. Staging, main and the
 rows of a comparison are numbers in memory, and at every moment in between something may move, or the process dies.
@@ -381,7 +381,7 @@ def world() -> Iterator[World]:
         yield found
 
 
-def test_what_moved_within_the_bounds_is_published_and_told(world: World) -> None:
+def test_what_moved_within_the_bounds_is_published_and_reported(world: World) -> None:
     """The difference that is kept, the notice and the journal say what was published, and name the day."""
     world.carry_on(by_command=True)
     world.source[DAYS[1]] = 108
@@ -397,7 +397,7 @@ def test_what_moved_within_the_bounds_is_published_and_told(world: World) -> Non
 
 
 def test_what_did_not_move_is_published_without_another_look(world: World) -> None:
-    """Nothing is read again, and the notice has nothing more to tell."""
+    """Nothing is read again, and the notice has nothing more to say."""
     reads = world.reads
     world.carry_on(by_command=False)
     world.carry_on(by_command=False)
@@ -406,7 +406,7 @@ def test_what_did_not_move_is_published_without_another_look(world: World) -> No
 
 
 def test_beyond_a_limit_it_waits_for_an_approval_of_what_there_is_now(world: World) -> None:
-    """Whoever has looked at the new difference may approve it, and it is published as it was shown."""
+    """A person who has looked at the new difference may approve it, and it is published as it was shown."""
     world.carry_on(by_command=True)
     world.source = dict.fromkeys(DAYS, 114)
     with pytest.raises(CampaignStopped, match=r"waits for approval again\. Nothing was published\.") as waits:
@@ -462,7 +462,7 @@ def test_after_a_death_before_the_publication_nothing_is_read_again(world: World
 
 
 def test_what_the_command_shows_is_not_approved_if_it_is_not_as_expected(world: World) -> None:
-    """Somebody has looked again since the campaign was validated."""
+    """A person has looked again since the campaign was validated."""
     world.source[DAYS[1]] = 150
     world.looks()
     with pytest.raises(InvalidRequest, match=f"is not as expected: {MEASURE}"):

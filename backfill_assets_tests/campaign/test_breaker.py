@@ -95,6 +95,6 @@ def test_limits_read_what_they_write(limits: Limits) -> None:
 
 
 @pytest.mark.parametrize("text", ["speed=1", "errors=5", "seconds=5%", "gates=many", "money=-1", "errors"])
-def test_limits_that_cannot_be_meant_are_refused(text: str) -> None:
+def test_invalid_limits_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         Limits.parse(text)

@@ -69,7 +69,7 @@ def test_nothing_is_cut_over_without_an_approval() -> None:
     assert after([*until(CampaignStep.VALIDATE), entry("approved")]).step is CampaignStep.CUT_OVER
 
 
-def test_it_is_decommissioned_when_nobody_can_roll_it_back_any_more() -> None:
+def test_it_is_decommissioned_when_no_one_can_roll_it_back_any_more() -> None:
     told = until(CampaignStep.TELL_AFTER)
     assert after(told, NOW + WINDOW - timedelta(seconds=1)).reason == (
         "it can be rolled back until 2026-03-31, and is decommissioned then"
@@ -140,7 +140,7 @@ def test_it_cannot_begin_behind_what_was_never_done() -> None:
 
 
 def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> None:
-    """What the withdrawal tells is what is validated now; the days that were left out knowingly are so no more."""
+    """What the withdrawal says is what is validated now; the days that were left out knowingly are so no more."""
     validated = entry("step", CampaignStep.VALIDATE, fingerprint="old")
     knowingly = entry("approved", without_held_back=True, fingerprint="old")
     given = [*until(CampaignStep.SHADOW), validated, knowingly]

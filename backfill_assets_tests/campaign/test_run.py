@@ -38,7 +38,7 @@ PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=f"{FIRST}..{LAST
 
 @pytest.fixture
 def at(tmp_path: Path) -> CampaignRun:
-    """A campaign that nobody has started; a core hour has no price."""
+    """A campaign that was never started; a core hour has no price."""
     return CampaignRun(Builder.from_settings(Settings.at(tmp_path), _no_spark), PLAN, RunInfo("r"), print)
 
 

@@ -88,7 +88,7 @@ def campaign(tmp_path: Path) -> Undoable:
     return found
 
 
-def test_it_is_put_back_told_and_can_be_brought_back(campaign: Undoable) -> None:
+def test_it_is_put_back_reported_and_can_be_brought_back(campaign: Undoable) -> None:
     """By its name, again and again; people learn of each."""
     assert campaign.ways() == {DAY: UndoAction.PUT_BACK, NEXT: UndoAction.PUT_BACK}
     assert campaign.ids() == [10, 20], "looking does nothing"
@@ -106,7 +106,7 @@ def test_it_is_put_back_told_and_can_be_brought_back(campaign: Undoable) -> None
 
 
 def test_a_compaction_does_not_keep_it_from_being_put_back(campaign: Undoable) -> None:
-    """Other files, the same content: nobody has to stage again."""
+    """Other files, the same content: nothing is staged again."""
     inputs = {DAY: _from_raw(DAY, 1)}
     request = campaign.small.request("c1", {"bronze_sales": {DAY: [10]}}, inputs=inputs)
     campaign.small.publisher.publish(request.model_copy(update={"kind": "compact"}))
@@ -185,7 +185,7 @@ def test_a_dirty_tree_may_put_back_and_not_stage_again(campaign: Undoable, monke
 
 
 def test_what_cannot_be_put_back_refuses_all_of_it(tmp_path: Path) -> None:
-    """The campaign brought a first day; somebody has rebuilt it since: nobody knows what it was before."""
+    """The campaign brought a first day; it was rebuilt since, so what it was before is unknown."""
     found = Undoable(tmp_path)
     first = date(2017, 3, 3)
     found.small.publish("raw-3", {"raw_sales": {first: [3]}})
@@ -211,13 +211,13 @@ def test_after_the_window_it_is_refused_with_the_reason(campaign: Undoable) -> N
         campaign.undo()
 
 
-def test_a_campaign_that_published_nothing_is_told_so(campaign: Undoable) -> None:
+def test_a_campaign_that_published_nothing_is_reported_so(campaign: Undoable) -> None:
     with pytest.raises(InvalidRequest, match="campaign-none has published nothing"):
         newest_of(campaign.small.publisher, "campaign-none")
 
 
 def test_files_that_are_gone_are_named(campaign: Undoable) -> None:
-    """Somebody deleted them past all rules: nothing is half put back."""
+    """They were deleted past all rules: nothing is half put back."""
     held = campaign.small.publisher.log.find_prepared("cut")
     assert held is not None
     lost = held[0].before["bronze_sales"][DAY].files[0].path
@@ -230,8 +230,8 @@ def test_files_that_are_gone_are_named(campaign: Undoable) -> None:
 @pytest.mark.parametrize(
     "step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING, CrashPoint.CLOSED], ids=str
 )
-def test_whoever_undoes_it_and_dies_has_undone_it(campaign: Undoable, step: CrashPoint) -> None:
-    """Whoever comes next finishes it, for both tables, and people are told once."""
+def test_a_process_that_undoes_it_and_dies_has_undone_it(campaign: Undoable, step: CrashPoint) -> None:
+    """The next process finishes it, for both tables, and one notice is sent."""
     campaign.small.crash_at = step
     with pytest.raises(Crashed):
         campaign.undo()
@@ -244,7 +244,7 @@ def test_whoever_undoes_it_and_dies_has_undone_it(campaign: Undoable, step: Cras
 def test_a_day_that_moves_in_that_second_is_looked_at_again(
     campaign: Undoable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody publishes between the look and the publication: what they brought is not overwritten unseen."""
+    """Another writer publishes between the look and the publication: what they brought is not overwritten unseen."""
     once = [True]
 
     def overtaken(at: CrashPoint, about: str) -> None:

@@ -49,7 +49,7 @@ def test_a_day_as_the_campaign_left_it_is_put_back() -> None:
 
 
 def test_a_compaction_has_not_moved_it() -> None:
-    """Maintenance must not cost anybody the second in which a campaign is undone."""
+    """Maintenance must not cost the second in which a campaign is undone."""
     compacted = replace(AS_LEFT, now=now(NEW, "one"), now_files=frozenset({"one"}))
     assert way(compacted) == (UndoAction.PUT_BACK, "")
 
@@ -61,7 +61,7 @@ def test_a_day_that_was_published_again_is_staged_again() -> None:
     assert (found.way, found.version, found.seconds) == (UndoAction.STAGE_AGAIN, "v1", 1.5)
 
 
-def test_a_day_that_somebody_has_brought_back_stands() -> None:
+def test_a_day_that_was_brought_back_stays() -> None:
     """Main has just what the old logic gives now, and will give when its inputs are back."""
     back = replace(OLD, inputs="j")
     assert way(replace(MOVED, now=now(back, "more")), CHANGED)[0] is UndoAction.STANDS
@@ -88,7 +88,7 @@ def test_inputs_that_changed_before_the_campaign_are_no_reason_to_keep_what_it_b
 
 
 def test_what_moved_and_cannot_be_staged_again_is_refused_with_the_reason() -> None:
-    """Its version is gone, it was nobody's, or its inputs are."""
+    """Its version is gone, it had none, or its inputs are gone."""
     assert way(MOVED, CHANGED, known=False)[0] is UndoAction.REFUSED
     assert "the version v1 that it had before is not there any more" in way(MOVED, CHANGED, known=False)[1]
     first = replace(MOVED, before=Before())

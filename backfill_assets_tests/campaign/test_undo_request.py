@@ -60,7 +60,7 @@ def _kinds(lakehouse: SmallLakehouse) -> list[str]:
     return [str(entry.kind) for entry in journal.entries(lakehouse.storage, CAMPAIGN)][2:]
 
 
-def test_the_journal_is_told_what_the_log_says_and_only_once(lakehouse: SmallLakehouse) -> None:
+def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakehouse) -> None:
     """Undone, brought back, and undone again."""
     tell_journal(lakehouse.publisher, CAMPAIGN, "me")
     assert _kinds(lakehouse) == []
@@ -89,7 +89,7 @@ def _at(settings: Settings) -> CampaignRun:
 
 
 def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: SmallLakehouse) -> None:
-    """Nobody is told that something was rebuilt which is not there any more."""
+    """No notice says that something was rebuilt which is not there any more."""
     _undo(lakehouse, "cut", "back")
     at = _at(settings)
     with pytest.raises(CampaignStopped, match="was rolled back by back"):
@@ -104,4 +104,4 @@ def _no_spark() -> SparkSession:
 
 class _Nobody:
     def send(self, notice: DueNotice) -> None:
-        pytest.fail(f"nobody is told of {notice.key}")
+        pytest.fail(f"no notice {notice.key} is sent")

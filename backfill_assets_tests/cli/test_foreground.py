@@ -26,7 +26,7 @@ def _handled() -> Iterator[None]:
 
 
 def _pressing_ctrl_c_while_it_is_collected(found: _Collected) -> weakref.ref[_Collected]:
-    """As py4j is told of an object that nobody needs: by a function without a name in this file of its."""
+    """As py4j is notified of an object that is not needed: by a function without a name in this file of its."""
     told = compile("lambda _: press(signal)", java_gateway.__file__, "eval")
     names = {"press": signal.raise_signal, "signal": signal.SIGINT}
     return weakref.ref(found, eval(told, names))  # noqa: S307

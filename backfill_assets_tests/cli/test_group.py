@@ -16,7 +16,7 @@ from backfill_assets_tests.cli.command import Backfill
 
 
 def test_help_comes_at_once_and_imports_nothing_heavy() -> None:
-    """``backfill --help`` in under half a second: nobody waits for PySpark to read a sentence."""
+    """``backfill --help`` in under half a second: a reader does not wait for PySpark to read a sentence."""
     check = (
         "import sys\nfrom backfill_assets.cli import main\n"
         "main(['--help'], standalone_mode=False)\n"
@@ -72,17 +72,15 @@ def test_errors_are_red_on_a_terminal_unless_no_color(backfill: Backfill, monkey
     assert "\x1b[31m" not in backfill("status", "--days", "tomorrow", exit_code=1).stderr
 
 
-def test_settings_that_cannot_be_meant_are_an_error_of_the_command(
-    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A wrong variable is told by name, and help works all the same."""
+def test_invalid_settings_are_an_error_of_the_command(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong variable is reported by name, and help works all the same."""
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "soon")
     assert "BACKFILL_ROLLBACK_WINDOW_DAYS is 'soon'" in backfill("history", exit_code=1).stderr
     backfill("history", "--help")
 
 
 def test_the_lakehouse_option_is_stronger_than_the_environment(backfill: Backfill) -> None:
-    """To look at a copy, or at somebody else's."""
+    """To look at a copy, or at another person's."""
     backfill.lakehouse.publish("first", {"bronze_sales": {date(2017, 3, 1): [1]}})
     assert backfill.json("--lakehouse", backfill.home / "lakehouse", "history")
     assert backfill.json("--lakehouse", backfill.home / "elsewhere", "history") == []

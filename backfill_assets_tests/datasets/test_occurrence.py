@@ -1,4 +1,4 @@
-"""Identical lines of a source without a key are rows of their own, in whatever order and files they arrive."""
+"""Identical lines of a source without a key are rows of their own, in any order and files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def in_plain_python(rows: Sequence[dict[str, Any]]) -> set[tuple[Any, ...]]:
 def test_the_numbers_do_not_depend_on_the_order_of_arrival(
     spark: SparkSession, data: st.DataObject, lines: list[Line]
 ) -> None:
-    """Whatever the order and the cutting into tasks: the rows are those that plain Python numbers, and none is lost."""
+    """In any order and any cutting into tasks: the rows are those that plain Python numbers, and none is lost."""
     rows = as_landed(lines)
     shuffled = raw(spark, data.draw(st.permutations(rows))).repartition(3)
     bronze = accepted(shuffled, REFINEMENT).collect()

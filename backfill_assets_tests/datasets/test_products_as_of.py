@@ -47,6 +47,6 @@ def test_what_counts_on_a_day_does_not_depend_on_how_much_is_read(day: date, spa
 
 
 def test_a_catalogue_that_is_too_old_is_not_used(spark: SparkSession) -> None:
-    """A product that nobody has listed for five weeks is unknown, whatever range the day is built in."""
+    """A product that was not listed for five weeks is unknown, in any range that the day is built in."""
     assert on(date(2017, 4, 5), spark, ENTRIES)["2"] == "FLORAL"
     assert "2" not in on(date(2017, 4, 6), spark, ENTRIES)

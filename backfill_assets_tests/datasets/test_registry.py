@@ -67,13 +67,13 @@ def test_a_typo_gets_the_nearest_name(typo: str, hint: str) -> None:
 
 @pytest.mark.parametrize(("typo", "hint"), [("sale", "Did you mean sales"), ("x", "Datasets: .*fx_rates, .*products")])
 def test_a_dataset_that_is_not_there_is_refused(typo: str, hint: str) -> None:
-    """Whoever asks for the tables of a dataset may have forgotten to register it."""
+    """A person who asks for the tables of a dataset may have forgotten to register it."""
     with pytest.raises(InvalidRequest, match=hint):
         registry.steps_with(typo)
 
 
 def test_a_step_is_found_by_any_of_its_tables() -> None:
-    """Quarantine is built with bronze; whoever asks for one gets both."""
+    """Quarantine is built with bronze; a person who asks for one gets both."""
     assert registry.step("quarantine_sales") is registry.step("bronze_sales")
     assert registry.table("quarantine_sales").layer == "quarantine"
 

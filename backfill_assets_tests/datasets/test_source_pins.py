@@ -14,7 +14,7 @@ def test_the_logic_of_every_version_is_what_it_was() -> None:
     assert not found, found
 
 
-def test_a_new_version_is_told_apart_from_one_that_changed() -> None:
+def test_a_new_version_is_distinguished_from_one_that_changed() -> None:
     """The first is what everybody sees who adds a dataset; the second is what the pins are for."""
     pins = {"a@v1": "1", "b@v1": "2"}
     assert differences(pins, pins) == ""

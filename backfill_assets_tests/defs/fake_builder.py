@@ -1,23 +1,26 @@
 """A builder without Spark that remembers what it published: the defs are tested against it, not against data."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
-from backfill_assets.defs.provenance import run_info
-from backfill_assets.landing.zone import LandingZone
+from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.model.declaration import RuleOutcome, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import BuildResult, BuiltDay, DaysFailed, RunInfo
+from backfill_assets.settings import Settings
+from backfill_assets.upkeep.watch import Watch
 
 
 @dataclass
-class FakeBuilder:
-    """Publishes every requested day with as many rows as the day of the month, unless told that it fails."""
+class FakeBuilder(Builder):
+    """Publishes every requested day with as many rows as the day of the month, unless it is to fail."""
 
     failing: Mapping[str, Sequence[date]] = field(default_factory=dict)
     late: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
@@ -25,6 +28,7 @@ class FakeBuilder:
     runs: list[RunInfo] = field(default_factory=list)
     versions: list[str | None] = field(default_factory=list)
     log: PublicationLog | None = None
+    watch: Watch | None = None
     rolled_back: Mapping[tuple[str, date], str] = field(default_factory=dict)
     """The rollback that a day was published by before."""
 
@@ -36,6 +40,7 @@ class FakeBuilder:
         run: RunInfo,
         version: str | None = None,
         force: bool = False,
+        later: Collection[date] = (),
         progress: Callable[[str], None] = print,
     ) -> BuildResult:
         self.runs.append(run)
@@ -62,7 +67,7 @@ class FakeBuilder:
         return replace(self.staged(table.name, day), rolled_back_by=self.rolled_back.get((table.name, day), ""))
 
 
-class FakeBackfill(dg.ConfigurableResource[None]):
+class FakeBackfill(Backfill):
     """The resource ``backfill`` over one :class:`FakeBuilder`."""
 
     fake: dg.ResourceDependency[FakeBuilder]
@@ -70,20 +75,18 @@ class FakeBackfill(dg.ConfigurableResource[None]):
     def builder(self) -> FakeBuilder:
         return self.fake
 
-    def resume(self, work: Callable[[], BuildResult], say: Callable[[str], None]) -> BuildResult:
-        return work()
-
-    def lakehouse(self) -> str:
-        return "nowhere"
-
     def publications(self) -> PublicationLog | None:
         return self.fake.log
 
-    def landing(self) -> LandingZone:
-        return LandingZone(Path("nowhere"))
+    def watch(self) -> Watch | None:
+        return self.fake.watch
 
-    def run_info(self, run: dg.DagsterRun) -> RunInfo:
-        return run_info(run)
+
+def fake_resources(fake: FakeBuilder, home: Path = Path("nowhere")) -> dict[str, Any]:
+    """``home`` has the lakehouse and the landing zone; the builder decides what is built, published and watched."""
+    settings = Settings.at(home)
+    spark = SharedSpark(settings=settings)
+    return {"spark": spark, "backfill": FakeBackfill(fake=fake, settings=settings, spark=spark)}
 
 
 def built_day(table: str, day: date, *, passed: bool = True) -> BuiltDay:

@@ -6,7 +6,7 @@ import os
 
 from backfill_assets.days import parse_day
 from backfill_assets.defs.location import code_location
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 
 FAILING_DAY = "FAKE_FAILING_DAY"
@@ -17,6 +17,6 @@ _days_per_run = int(os.environ.get(DAYS_PER_RUN, "0")) or None
 
 defs = code_location(
     [SMALL],
-    {"backfill": FakeBackfill(fake=FakeBuilder(failing={"bronze_fx_rates": _failing}))},
+    fake_resources(FakeBuilder(failing={"bronze_fx_rates": _failing})),
     days_per_run=_days_per_run,
 )

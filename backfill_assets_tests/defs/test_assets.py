@@ -190,7 +190,7 @@ def _messages(instance: dg.DagsterInstance, run: str, level: int) -> list[str]:
 def test_a_run_that_builds_over_a_rollback_says_so(
     run: Run, builder: FakeBuilder, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """Somebody put these days back; who reads the log or the day's page must learn that it was undone, and by which."""
+    """A person put these days back; who reads the log or the day's page must learn that it was undone, and by which."""
     days = [date(2017, 3, 1), date(2017, 3, 2)]
     builder.rolled_back = {("fact_daily_revenue", day): "undo" for day in days}
     result = run("2017-03-01..2017-03-03", "fact_daily_revenue")

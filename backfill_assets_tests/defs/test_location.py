@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.days import Cadence
-from backfill_assets.defs.column_schema import column_schema
+from backfill_assets.defs.columns import column_schema
 from backfill_assets.defs.partitions import Chain
 from backfill_assets.defs.specs import GATES, WATCHDOG
 from backfill_assets.lakehouse.campaign_journal import STEPS
@@ -165,7 +165,7 @@ def test_the_current_week_and_month_have_partitions(defs: dg.Definitions) -> Non
 
 
 def test_a_range_of_days_stays_that_range(defs: dg.Definitions) -> None:
-    """Rates count for days after their own, the catalogue for a month. Told to Dagster, its dialog would add all of
+    """Rates count for days after their own, the catalogue for a month. Declared to Dagster, its dialog would add all of
     these days to a range, also those that nothing has landed for, and their gates would fail the backfill."""
     for parent in ("bronze_fx_rates", "bronze_sales"):
         assert _downstream_days(defs, parent, "fact_sales_transactions", "2017-03-10") == {"2017-03-10"}

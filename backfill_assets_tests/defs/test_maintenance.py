@@ -2,31 +2,32 @@
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from backfill_assets import defs
 from backfill_assets.defs.maintenance import ASSET, SCHEDULE, maintenance_asset, maintenance_job, maintenance_schedule
-from backfill_assets.publication_log.log import PublicationLog
-from backfill_assets.published.reading import anything_published
+from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.settings import Settings
 from backfill_assets.upkeep.maintenance import Maintenance
 from backfill_assets_tests.protocol.lake import D1, Lake
 
 
-class OverLake(dg.ConfigurableResource[None]):
+class OverLake(Backfill):
     """The resource ``backfill`` over a lakehouse of small tables."""
 
     lake: dg.ResourceDependency[Lake]
 
-    def lakehouse(self) -> str:
-        return str(self.lake.root)
-
     def maintenance(self) -> Maintenance:
         return Maintenance(self.lake.publisher(), ["t"], 14)
 
-    def publications(self) -> PublicationLog | None:
-        return self.lake.publisher().log if anything_published(self.lake.storage) else None
+
+def over(lake: Lake) -> dict[str, Any]:
+    settings = Settings.at(lake.root.parent)
+    spark = SharedSpark(settings=settings)
+    return {"spark": spark, "backfill": OverLake(lake=lake, settings=settings, spark=spark)}
 
 
 @pytest.fixture
@@ -38,9 +39,7 @@ def test_it_says_what_it_did(small: Lake, dagster_instance: dg.DagsterInstance) 
     """A table of tasks, their outcomes and sizes."""
     for number in range(5):
         small.append(f"a{number}", "t", {D1: [f"x{number}"]})
-    result = dg.materialize(
-        [maintenance_asset], instance=dagster_instance, resources={"backfill": OverLake(lake=small)}
-    )
+    result = dg.materialize([maintenance_asset], instance=dagster_instance, resources=over(small))
     (event,) = result.asset_materializations_for_node(ASSET)
     told = event.metadata["done"]
     assert isinstance(told, dg.TableMetadataValue)
@@ -57,9 +56,7 @@ def test_a_night_without_anything_to_do_succeeds(
     """Which is every ordinary night: a table without a row has its columns."""
     if published:
         small.publish("p1", {"t": {D1: ["a"]}})
-    result = dg.materialize(
-        [maintenance_asset], instance=dagster_instance, resources={"backfill": OverLake(lake=small)}
-    )
+    result = dg.materialize([maintenance_asset], instance=dagster_instance, resources=over(small))
     (event,) = result.asset_materializations_for_node(ASSET)
     told = event.metadata["done"]
     assert isinstance(told, dg.TableMetadataValue)
@@ -70,21 +67,18 @@ def test_a_night_without_anything_to_do_succeeds(
 def test_tables_of_metadata_are_made_in_one_place() -> None:
     """Made elsewhere, one without rows would fail its run."""
     folder = Path(str(defs.__file__)).parent
-    assert [file.name for file in folder.glob("*.py") if "MetadataValue.table(" in file.read_text()] == ["tables.py"]
+    assert [file.name for file in folder.glob("*.py") if "MetadataValue.table(" in file.read_text()] == ["metadata.py"]
 
 
 def test_it_runs_at_night_once_something_was_published(small: Lake) -> None:
     """And says why it does not."""
-    job, backfill = maintenance_job(), OverLake(lake=small)
+    job, resources = maintenance_job(), over(small)
     schedule = maintenance_schedule(job, "30 1 * * *")
     assert (schedule.name, schedule.cron_schedule) == (SCHEDULE, "30 1 * * *")
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    resources = {"backfill": backfill}
     with dg.build_schedule_context(resources=resources) as context:
         assert "Nothing was published yet" in str(schedule.evaluate_tick(context).skip_message)
     small.publish("p1", {"t": {D1: ["a"]}})
-    location = dg.Definitions(
-        assets=[maintenance_asset], jobs=[job], schedules=[schedule], resources={"backfill": backfill}
-    )
+    location = dg.Definitions(assets=[maintenance_asset], jobs=[job], schedules=[schedule], resources=resources)
     with dg.build_schedule_context(resources=resources, repository_def=location.get_repository_def()) as context:
         assert len(schedule.evaluate_tick(context).run_requests or []) == 1

@@ -1,4 +1,4 @@
-"""The run's Spark session: started late, shared, closed, and never left behind on a server."""
+"""The run's Spark session: started late, shared, closed, and never left behind on a server; who launched it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.defs import resources
-from backfill_assets.defs.resources import SESSION_TAG, SharedSpark
+from backfill_assets.defs.resources import SESSION_TAG, SharedSpark, launched_by
 from backfill_assets.settings import Settings
 
 pytestmark = pytest.mark.story
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.story
 
 @dataclass
 class Server:
-    """Stands in for Spark: notes what is opened, interrupted and closed, by session id."""
+    """Takes the place of Spark: notes what is opened, interrupted and closed, by session id."""
 
     calls: list[tuple[str, str | None]] = field(default_factory=list)
 
@@ -106,3 +106,17 @@ def test_the_next_run_ends_what_a_dead_run_left_on_the_server(
     assert server.calls[:2] == [("end", dead.run_id), ("open", run_id)]
     _run(dagster_instance, tmp_path, "sc://here:15002")
     assert server.calls.count(("end", dead.run_id)) == 1
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ({"dagster/backfill": "abc", "user": "ada"}, "backfill abc"),
+        ({"dagster/schedule_name": "every_day"}, "schedule every_day"),
+        ({"user": "ada"}, "ada"),
+        ({}, "manual run"),
+    ],
+)
+def test_who_launched_a_run(tags: dict[str, str], expected: str) -> None:
+    """The publication log names a cause that can be looked up."""
+    assert launched_by(tags) == expected

@@ -21,7 +21,7 @@ from backfill_assets.cli.demo.dagster_home import dagster_home
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK
 from backfill_assets.settings import Settings
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 
 pytestmark = pytest.mark.story
@@ -60,7 +60,7 @@ def test_fewer_runs_with_a_jvm_of_their_own_work_at_once(instance: dg.DagsterIns
     assert len(_next(instance)) == MOST_EMBEDDED
 
 
-def test_whatever_may_start_a_jvm_is_in_the_pool() -> None:
+def test_everything_that_may_start_a_jvm_is_in_the_pool() -> None:
     """Campaigns fan out too: what is left out needs the logs alone."""
     with disable_dagster_warnings():
         assets = [asset for asset in _location(EMBEDDED_SPARK).assets or () if isinstance(asset, dg.AssetsDefinition)]
@@ -74,7 +74,7 @@ def test_whatever_may_start_a_jvm_is_in_the_pool() -> None:
 
 
 def _location(pool: str | None = None) -> dg.Definitions:
-    return code_location([SMALL], {"backfill": FakeBackfill(fake=FakeBuilder())}, pool=pool)
+    return code_location([SMALL], fake_resources(FakeBuilder()), pool=pool)
 
 
 def _daily() -> dg.JobDefinition:

@@ -16,9 +16,8 @@ from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.watchdogs import CRON_VARIABLE, JOB, SCHEDULE, STEP, watchdog_key, watchdog_schedule
 from backfill_assets.model.declaration import RuleOutcome, Table
-from backfill_assets.publication_log.log import PublicationLog
-from backfill_assets.upkeep.watch import WatchedDay
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets.upkeep.watch import Watch, WatchedDay
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -30,10 +29,9 @@ RULE = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 ro
 
 
 @dataclass
-class FakeWatch:
+class FakeWatch(Watch):
     """Finds ``wrong`` days of every table, and remembers what it was asked to look at."""
 
-    log: PublicationLog
     wrong: Sequence[date] = ()
     looked: list[tuple[str, date]] = field(default_factory=list)
 
@@ -46,11 +44,9 @@ class FakeWatch:
         return WatchedDay(table, day, "p1", "files", 7, (replace(RULE, passed=day not in self.wrong),))
 
 
-class WatchingBackfill(FakeBackfill):
-    watching: dg.ResourceDependency[FakeWatch]
-
-    def watch(self) -> FakeWatch:
-        return self.watching
+def fake_watch(lakehouse: SmallLakehouse, wrong: Sequence[date] = ()) -> FakeWatch:
+    """Raises when it asks for Spark."""
+    return FakeWatch(lakehouse.storage, lakehouse.publisher.log, pytest.fail, wrong=wrong)
 
 
 @pytest.fixture
@@ -62,13 +58,12 @@ def lakehouse(tmp_path: Path) -> SmallLakehouse:
 
 @pytest.fixture
 def watch(lakehouse: SmallLakehouse) -> FakeWatch:
-    return FakeWatch(lakehouse.publisher.log, wrong=[date(2017, 3, 2)])
+    return fake_watch(lakehouse, wrong=[date(2017, 3, 2)])
 
 
 @pytest.fixture
 def watching(watch: FakeWatch) -> dg.Definitions:
-    fake = FakeBuilder(log=watch.log)
-    return code_location([SMALL], {"backfill": WatchingBackfill(fake=fake, watching=watch)})
+    return code_location([SMALL], fake_resources(FakeBuilder(log=watch.log, watch=watch)))
 
 
 def _run(defs: dg.Definitions, instance: dg.DagsterInstance, **config: object) -> dg.ExecuteInProcessResult:
@@ -84,7 +79,7 @@ def _checks(instance: dg.DagsterInstance, table: str) -> dict[str, AssetCheckExe
 def test_each_published_day_asked_for_is_judged_by_itself(
     watching: dg.Definitions, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """The launchpad takes ranges and tables; a day that is missing is nobody's failure."""
+    """The launchpad takes ranges and tables; a day that is missing is no failure."""
     result = _run(watching, dagster_instance, days="2017-03-02..2017-03-04, 2017-03-01", tables=["raw_sales"])
     assert _checks(dagster_instance, "raw_sales") == {
         "2017-03-01": SUCCEEDED,
@@ -107,7 +102,7 @@ def test_building_tables_does_not_read_them_again(
     assert _checks(dagster_instance, "raw_sales") == {"2017-03-01": AssetCheckExecutionRecordStatus.PLANNED}
 
 
-def test_a_typo_is_told_with_the_tables_there_are(
+def test_a_typo_is_reported_with_the_tables_there_are(
     watching: dg.Definitions, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Nothing is looked at, instead of nothing being found."""
@@ -138,7 +133,7 @@ def test_the_schedule_runs_every_night_from_the_start(
     lakehouse: SmallLakehouse,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever wants another hour sets a variable; before anything was published nothing runs."""
+    """For another hour there is a variable; before anything was published nothing runs."""
     schedule = location.resolve_schedule_def(SCHEDULE)
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
     assert schedule.cron_schedule == "0 4 * * *"
@@ -146,7 +141,7 @@ def test_the_schedule_runs_every_night_from_the_start(
     assert watchdog_schedule(location.resolve_job_def(JOB)).cron_schedule == "30 5 * * *"
 
     def tick() -> Any:
-        resources = {"backfill": FakeBackfill(fake=builder)}
+        resources = fake_resources(builder)
         with dg.build_schedule_context(dagster_instance, resources=resources) as context:
             return schedule.evaluate_tick(context)
 

@@ -93,7 +93,7 @@ def test_sentences_without_a_change_of_a_sum() -> None:
     assert table_sentence(month(0, days=[moved])) == "2017-03-01: 1 row changes although no sum does, 1 of 1 day."
 
 
-def test_a_canary_is_told_as_a_canary() -> None:
+def test_a_canary_is_called_a_canary() -> None:
     """Days that are not staged yet are in no sum, share, count or verdict, and the sentence says how many they are."""
     waiting = tuple(a_day(day, "100", "not staged") for day in MARCH if day.day > 2)
     canary = month(0, days=(a_day(MARCH.first, "99.43"), a_day(date(2017, 3, 2), "100"), *waiting))
@@ -132,7 +132,7 @@ def test_a_chart_has_no_point_where_a_total_is_unknown() -> None:
     assert source.data["before"] == [100.0]
 
 
-def test_the_whole_campaign_is_told_by_the_table_that_was_asked_for() -> None:
+def test_the_whole_campaign_is_reported_by_the_table_that_was_asked_for() -> None:
     """Unless it does not change and another one does."""
     other = month(2, table="other")
     assert difference(other, month(22)).sentence == (
@@ -175,7 +175,7 @@ def a_sample(rows: int, value: str = "1.25") -> tuple[ChangedRow, ...]:
 
 
 def test_markdown_shows_values_as_text() -> None:
-    """Whatever is in a row: no tag, no column of its own."""
+    """For any value in a row: no tag, no column of its own."""
     table = month(3, (by("department", (NASTY, 2)),), sample=a_sample(1, NASTY))
     page = difference_markdown(difference(table, expected=("weekends unchanged",)))
     assert "<script" not in page

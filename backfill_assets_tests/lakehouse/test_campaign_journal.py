@@ -1,4 +1,4 @@
-"""A campaign's journal: each entry once, whatever an object store answers."""
+"""A campaign's journal: each entry once, for any answer of an object store."""
 
 from __future__ import annotations
 

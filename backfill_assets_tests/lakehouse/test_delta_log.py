@@ -68,7 +68,7 @@ def test_an_incomplete_checkpoint_is_passed_over(lake: Lake) -> None:
         read_log(lake.storage, "t", 1)
 
 
-def test_files_without_statistics_are_told_apart_from_empty_ones(lake: Lake) -> None:
+def test_files_without_statistics_are_distinguished_from_empty_ones(lake: Lake) -> None:
     """Foreign files may carry none: a count of zero would be written back by an undo, and believed by Spark."""
     lake.publish("p1", {"t": {D1: ["a"]}})
     commit = lake.root / _log_file(lake, 1)

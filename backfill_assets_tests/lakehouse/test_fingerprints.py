@@ -44,7 +44,7 @@ def test_an_empty_day_is_content_and_a_missing_day_is_not() -> None:
 
 
 def test_files_that_we_did_not_publish_are_foreign() -> None:
-    """Whatever the log remembers of the day, its content is not known any more."""
+    """The log may remember the day, but its content is not known any more."""
     known = _state(DayContent(rows=1, checksum="7"), "ours")
     assert known.logical_at("ours") == "1:7"
     assert known.logical_at("theirs") == fingerprints.foreign("theirs")

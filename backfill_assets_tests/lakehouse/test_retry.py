@@ -23,10 +23,10 @@ class Clock:
         self.seconds += seconds
 
 
-def test_it_waits_longer_and_longer_tells_and_gives_up() -> None:
+def test_it_waits_longer_and_longer_reports_and_gives_up() -> None:
     """Bounded, with jitter; first milliseconds, for a race is over at once, and never more than two seconds."""
     clock, told = Clock(), list[str]()
-    retry = Retry("Publishing p1", tell=told.append, sleep=clock.sleep, clock=clock)
+    retry = Retry("Publishing p1", report=told.append, sleep=clock.sleep, clock=clock)
     for _ in range(MOST_ATTEMPTS - 1):
         retry.lost("the log was full of others")
     with pytest.raises(LakehouseBusy, match=rf"Publishing p1: gave up after {MOST_ATTEMPTS} attempts in .* of others"):
@@ -37,10 +37,10 @@ def test_it_waits_longer_and_longer_tells_and_gives_up() -> None:
     assert len(told) > 5 and told[0].startswith("Publishing p1: ")
 
 
-def test_a_short_race_is_not_told() -> None:
+def test_a_short_race_is_not_reported() -> None:
     """A few lost rounds are everyday life."""
     clock, told = Clock(), list[str]()
-    retry = Retry("Publishing p1", tell=told.append, sleep=clock.sleep, clock=clock)
+    retry = Retry("Publishing p1", report=told.append, sleep=clock.sleep, clock=clock)
     for _ in range(5):
         retry.lost("the log was full of others")
     assert told == []

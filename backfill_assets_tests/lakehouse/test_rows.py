@@ -72,7 +72,7 @@ def test_days_come_from_the_files_of_the_pinned_version(spark: SparkSession, lak
     assert "_delta_log" not in scans(now) and "TahoeLog" not in scans(now)
 
 
-def test_files_that_main_had_are_read_whatever_its_versions_are(
+def test_files_that_main_had_are_read_at_any_versions(
     spark: SparkSession, lake: SmallLakehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before-images: of several timelines, after the log was cleaned up, and foreign files whose path has no day."""
@@ -156,7 +156,7 @@ def test_a_staged_file_outside_its_day_is_named(spark: SparkSession, tmp_path: P
 
 
 def test_days_are_recorded_by_the_commit_that_adds_their_files(spark: SparkSession, tmp_path: Path) -> None:
-    """A day without rows too; what the log is told of the files is what is in them."""
+    """A day without rows too; what the log records of the files is what is in them."""
     timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
     stage(days_of(spark, {FIRST: [1, 7]}), timeline, as_staged(FIRST, SECOND))
     days = timeline.days()
@@ -171,7 +171,7 @@ def test_a_write_without_rows_makes_the_timeline(spark: SparkSession, tmp_path: 
     assert set(timeline.days()) == {FIRST} and staged_rows(spark, timeline).count() == 0
 
 
-def test_days_that_nobody_asked_for_are_refused_before_anything_is_committed(
+def test_days_that_were_not_asked_for_are_refused_before_anything_is_committed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
@@ -268,9 +268,9 @@ class Failing:
 
 def test_a_count_that_spark_never_reports_is_not_waited_for_without_end() -> None:
     with pytest.raises(LakehouseUnusable, match="did not report within 0 s how many"):
-        rows_module._counted(cast("Observation", Silent()), 0.05)
+        rows_module._count_written(cast("Observation", Silent()), 0.05)
     with pytest.raises(ConnectionError, match="the server is gone"):
-        rows_module._counted(cast("Observation", Failing()))
+        rows_module._count_written(cast("Observation", Failing()))
 
 
 def test_a_file_that_the_write_did_not_make_is_refused(
@@ -290,7 +290,7 @@ def test_a_file_that_the_write_did_not_make_is_refused(
     assert not timeline.exists()
 
 
-def test_what_a_dead_job_left_is_nobodys(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_dead_job_left_is_ignored(spark: SparkSession, tmp_path: Path) -> None:
     """Its files are complete, perhaps, but no commit names them."""
     timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
     stage(days_of(spark, {FIRST: [1]}), timeline, as_staged(FIRST))

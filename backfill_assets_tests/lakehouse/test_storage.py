@@ -9,7 +9,7 @@ from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.disk import explained
+from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.storage import Storage
 
 
@@ -32,7 +32,7 @@ def test_a_full_disk_is_said_in_words(tmp_path: Path) -> None:
 def test_denied_access_is_said_in_words(error: Exception) -> None:
     """Whichever library met it."""
     told = r"(?s)t cannot be written: access is denied.*permissions"
-    with pytest.raises(LakehouseUnusable, match=told), explained("t cannot be written"):
+    with pytest.raises(LakehouseUnusable, match=told), explain_failure("t cannot be written"):
         raise error
 
 

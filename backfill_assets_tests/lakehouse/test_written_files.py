@@ -1,4 +1,4 @@
-"""What a log is told of written files comes from their footers, and never keeps a reader from a row that is there."""
+"""What a log records of written files comes from their footers, and never keeps a reader from a row that is there."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_ends_and_nulls_are_those_of_all_row_groups() -> None:
     }
 
 
-def test_days_are_told_and_moments_to_the_millisecond_around_them() -> None:
+def test_days_are_recorded_and_moments_to_the_millisecond_around_them() -> None:
     """Delta's log has milliseconds; a greatest moment that is cut off would hide the row that has it."""
     moments = [datetime(2017, 3, 1, 10, 0, 0, 123_456, UTC), datetime(2017, 3, 1, 10, 0, 0, 999_100, UTC)]
     found = told({"at": pa.array(moments, pa.timestamp("us", "UTC")), "on": pa.array([date(2017, 3, 1)] * 2)})
@@ -68,7 +68,7 @@ def test_long_texts_are_cut_off_as_delta_does_it() -> None:
     assert found["maxValues"] == {"token": "f" * 32 + chr(0x10FFFF)}
 
 
-def test_amounts_keep_all_their_digits_and_lists_are_not_told_of() -> None:
+def test_amounts_keep_all_their_digits_and_lists_are_not_recorded() -> None:
     amounts = pa.array([Decimal("1.25"), Decimal("-9999999999999999.99")], pa.decimal128(18, 2))
     text = statistics(footer({"amount": amounts, "flag": pa.array([True, False]), "reasons": pa.array([["x"], []])}))
     assert '"minValues":{"amount":-9999999999999999.99,"flag":false}' in text
@@ -78,7 +78,7 @@ def test_amounts_keep_all_their_digits_and_lists_are_not_told_of() -> None:
 @pytest.mark.parametrize(
     "strange", [pa.array([float("nan"), 1.0]), pa.array([b"bytes", None])], ids=["floats", "bytes"]
 )
-def test_values_are_told_of_all_columns_or_of_none(strange: pa.Array) -> None:
+def test_values_are_recorded_of_all_columns_or_of_none(strange: pa.Array) -> None:
     """Delta-rs takes an end that is missing beside others for one that nothing lies within."""
     assert told({"id": pa.array([1, 2]), "strange": strange}) == {"numRecords": 2}
 

@@ -163,7 +163,7 @@ def test_a_personal_field_in_another_place_is_a_token(
 def test_an_unreadable_or_absurd_day_gives_way_to_the_arrival_day(
     spark: SparkSession, tmp_path: Path, moment: str | None, day: date, flagged: bool
 ) -> None:
-    """Such rows stay where somebody looks for them instead of opening a partition in 2099."""
+    """Such rows stay where a person looks for them instead of opening a partition in 2099."""
     row = _only(spark, tmp_path, sale(transaction_timestamp=moment))
     assert (row.day, row.day_is_arrival) == (day, flagged)
 

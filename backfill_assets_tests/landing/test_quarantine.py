@@ -33,7 +33,7 @@ def test_the_value_is_taken_out_of_a_reason(reason: str, form: str) -> None:
 
 @given(st.text())
 def test_a_landed_value_cannot_look_like_another_reason(value: str) -> None:
-    """Whatever was landed, quotes, brackets and line ends in it too."""
+    """All that was landed, quotes, brackets and line ends in it too."""
     assert general(f"quantity: '{value}' is not a bigint") == "quantity: is not a bigint"
     assert general(f"sales_value: not less than 5 (was {value})") == "sales_value: not less than 5"
 

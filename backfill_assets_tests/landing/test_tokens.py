@@ -70,7 +70,7 @@ def test_a_short_or_empty_key_is_refused(spark: SparkSession, tmp_path: Path, ke
 
 @pytest.mark.parametrize("key", [None, "short", " " * 40])
 def test_no_token_is_made_with_a_key_that_is_none(tmp_path: Path, key: str | None) -> None:
-    """It would be found in no table; and neither the value nor the key is told."""
+    """It would be found in no table; and neither the value nor the key is shown."""
     if key is not None:
         land_key(tmp_path, key)
     with pytest.raises(LakehouseUnusable, match=r"token\.key") as refused:

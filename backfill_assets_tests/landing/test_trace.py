@@ -56,7 +56,7 @@ def test_a_report_whose_key_the_row_does_not_have_is_named_all_the_same() -> Non
 
 
 def test_identical_lines_are_numbered_by_file_and_line() -> None:
-    """As bronze numbers them, whatever order they are found in."""
+    """As bronze numbers them, in any order."""
     rows = [
         {"day": DAY, "source_file": file, "source_line": line, "content_hash": content}
         for file, line, content in (("b", 1, 7), ("a", 2, 7), ("a", 1, 8), ("a", 10, 7))

@@ -43,13 +43,13 @@ def test_the_fate_of_a_line(
 
 
 def test_a_line_that_would_win_arrived_after_its_day_was_built() -> None:
-    """A correction is not said to have lost before anybody compared it; the winner stays one until then."""
+    """A correction is not said to have lost before it was compared; the winner stays one until then."""
     rows = [landed(1, version="2"), landed(2, version="1"), landed(3, version="0")]
     found = fates(rows, [winner(2) | {"version": "1"}], [], lambda raw, winner: raw["version"] > winner["version"])
     assert [each.outcome for each in found] == ["not built yet", "published", "deduplicated"]
 
 
 def test_markers_are_no_lines() -> None:
-    """Nobody landed them; they only say where a newer version is."""
+    """They were not landed; they only say where a newer version is."""
     marker = {**landed(1), "record_kind": "supersession", "source_file": None, "source_line": None}
     assert fates([marker], [winner(1)], [], lambda raw, winner: False) == []

@@ -60,7 +60,7 @@ def test_hidden_and_temporary_files_are_not_seen(tmp_path: Path) -> None:
     assert LandingZone(tmp_path).files("sales", WEEK) == ()
 
 
-def test_what_is_no_landed_file_is_left_out_and_told_by_name(tmp_path: Path) -> None:
+def test_what_is_no_landed_file_is_left_out_and_reported_by_name(tmp_path: Path) -> None:
     """It stops no day. Left out without a word, its rows would be lost."""
     land(tmp_path, "a.jsonl.gz", b"")
     for folder in ("2017-3-1", "2017-02-30", "20170301", "latest"):
@@ -115,7 +115,7 @@ def test_unknown_source_and_malformed_source_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", ["source", "day", "file"])
 def test_a_link_out_of_the_root_is_refused(tmp_path: Path, level: str) -> None:
-    """Whoever may write to the landing zone must not be able to have other files of the machine read."""
+    """A writer of the landing zone must not be able to have other files of the machine read."""
     outside, root = tmp_path / "outside", tmp_path / "root"
     land(outside, "a.jsonl.gz", b"")
     links = {"source": "sales", "day": "sales/2017-03-01", "file": "sales/2017-03-01/a.jsonl.gz"}
@@ -157,7 +157,7 @@ def test_truncation_is_named_with_its_byte(tmp_path: Path) -> None:
     ids=["plain text", "trailing bytes", "wrong checksum"],
 )
 def test_undecodable_gzip_is_named_with_its_byte(tmp_path: Path, content: bytes, byte: int) -> None:
-    """The byte tells a person whether the file is of another kind, or was damaged on its way."""
+    """The byte shows whether the file is of another kind, or was damaged on its way."""
     land(tmp_path, "a.jsonl.gz", content)
     with pytest.raises(SourceUnreadable, match=f"undecodable gzip at byte {byte}"):
         LandingZone(tmp_path).verify_readable(only_file(tmp_path))

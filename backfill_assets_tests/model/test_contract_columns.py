@@ -105,7 +105,7 @@ def _reasons(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> list[lis
     return [list(row.reasons) for row in judged]
 
 
-def test_a_breach_is_told_in_words_with_the_value(spark: SparkSession) -> None:
+def test_a_breach_is_reported_in_words_with_the_value(spark: SparkSession) -> None:
     """The known answer for every check that is translated; none is left out."""
     found = _reasons(spark, [{**SOUND, column: value} for column, value, _ in BREACHES])
     assert found == [[reason] for _, _, reason in BREACHES]
@@ -130,7 +130,7 @@ def test_every_broken_column_gives_a_reason(spark: SparkSession) -> None:
     assert [reason.split(":")[0] for reason in reasons] == ["gt", "eq", "present"]
 
 
-def test_what_could_not_be_read_is_told_apart_from_what_is_missing(spark: SparkSession) -> None:
+def test_what_could_not_be_read_is_distinguished_from_what_is_missing(spark: SparkSession) -> None:
     """Both are null when typed; whether the contract allows nulls decides about one, never about the other."""
     frame = spark.createDataFrame([("12,3x", None), (None, None)], "ge_text string, ge decimal(9,2)")
     judged = (EveryCheck, {"ge": F.col("ge_text")}, ["ge"])

@@ -275,7 +275,7 @@ def test_a_wrong_name_is_refused_when_it_is_declared(wrong: str) -> None:
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
-    """Whoever corrects one name after the other waits for the next message each time."""
+    """A person who corrects one name after the other waits for the next message each time."""
     with pytest.raises(InvalidRequest, match="wrong in 3 places") as error:
         declared(report(key=("sensor",), totals=("reading",), groups=("sensors",), rules=()))
     assert str(error.value).count("Did you mean") == 3

@@ -25,7 +25,7 @@ TOKEN = frozenset({"household_token"})
     ],
 )
 def test_tokens_are_followed_from_the_source_on(table: str, columns: frozenset[str]) -> None:
-    """Also the text that a person may stand in as landed: the line itself, and the reasons why it was rejected."""
+    """Also the text that may hold a person as landed: the line itself, and the reasons why it was rejected."""
     assert personal_columns(table, registry.step) == columns
 
 

@@ -29,7 +29,7 @@ def _source(first_day: date, earliest_day: date | None = None) -> Source:
 
 
 def test_the_earliest_day_is_the_first_day_of_the_dataset() -> None:
-    """A day that nobody wrote down would keep older rows out without a word."""
+    """A day that was not written down would keep older rows out without a word."""
     for dataset in registry.datasets():
         for step in dataset.steps:
             if step.source:
@@ -101,7 +101,7 @@ def test_a_day_that_was_taken_in_by_two_declarations_is_of_both() -> None:
     assert both("", "v1") == both("v1", "v1") == "v1"
 
 
-def test_a_row_that_names_an_earlier_day_is_told_what_to_declare() -> None:
+def test_a_row_that_names_an_earlier_day_says_what_to_declare() -> None:
     """The day of the row, the day that is declared, and both names that it can be declared by."""
     told = _source(FIRST).why_on_arrival_day(date(2016, 11, 3))
     assert told.startswith("2016-11-03 is before 2016-12-24, `first_day` of its dataset. ")

@@ -78,7 +78,7 @@ def test_both_tables_have_the_columns_and_types_of_their_contracts(spark: SparkS
 def test_a_row_that_breaks_the_contract_is_rejected_with_every_reason(
     spark: SparkSession, row: dict[str, Any], reasons: list[str]
 ) -> None:
-    """The reasons are what somebody sends to the source system: in words, with the value as it was landed."""
+    """The reasons are what a person sends to the source system: in words, with the value as it was landed."""
     raw = raw_sales(spark, [row])
     [found] = rejected(raw, REFINEMENT).collect()
     assert found.reasons == reasons
@@ -170,7 +170,7 @@ def test_days_are_independent_and_lie_in_one_partition_each(spark: SparkSession)
 def test_the_winner_does_not_depend_on_the_order_of_rows(
     spark: SparkSession, data: st.DataObject, rows: list[Any]
 ) -> None:
-    """Whatever the order and the cutting into tasks, the same row comes out, and it is the one plain Python picks."""
+    """In any order and any cutting into tasks, the same row comes out, and it is the one plain Python picks."""
     placed = [
         {name: row[name] for name in ("updated_at", "sales_value")} | {"source_line": n} for n, row in enumerate(rows)
     ]

@@ -1,4 +1,4 @@
-"""A mutant whose patch no longer applies proves nothing: it is noticed here, and not when somebody runs them all."""
+"""A mutant whose patch no longer applies proves nothing: it is noticed here, and not only when all of them run."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _published_by(publication: str, day: date) -> DayState:
 
 
 def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again() -> None:
-    """By the publication that they are of: one that somebody built again since is a day like any other."""
+    """By the publication that they are of: one that was built again since is a day like any other."""
     back, kept, again = list(DAYS)[:3]
     reasons = {back: Why.MISSING, kept: None, again: Why.INPUT_CHANGED}
     plan = [planned_step(registry.step("fact_daily_revenue"), reasons)]
@@ -131,7 +131,7 @@ def test_days_that_a_person_rolled_back_are_named_if_they_would_be_built_again()
 
 
 def test_the_log_is_not_asked_for_rollbacks_of_what_was_never_published() -> None:
-    """A first run has nothing that anybody could have put back."""
+    """A first run has nothing that could have been put back."""
 
     def nobody_asks() -> Rollbacks:
         raise AssertionError

@@ -155,9 +155,7 @@ def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: 
         ),
     ],
 )
-def test_what_speaks_against_it_is_found_before(
-    world: World, change: dict[str, object], kind: str, severity: str
-) -> None:
+def test_what_blocks_it_is_found_before(world: World, change: dict[str, object], kind: str, severity: str) -> None:
     """Each finding has a severity and says what to do; only one that stops makes the plan stopped."""
     plan = make_plan(asked("fact", force=True), situation_of(world, **change))
     found = [finding for finding in plan.findings if finding.kind == kind]
@@ -165,7 +163,7 @@ def test_what_speaks_against_it_is_found_before(
     assert plan.stopped is (severity == "stops")
 
 
-def test_inputs_that_are_not_there_or_not_sound_are_told(world: World) -> None:
+def test_inputs_that_are_not_there_or_not_sound_are_reported(world: World) -> None:
     """A missing input day stops; one that is stale is read as it is, with a warning; others' writes are replaced."""
     world.publish("raw", D, checksum="9")
     world.write_past_the_protocol("daily", D)
@@ -180,7 +178,7 @@ def test_inputs_that_are_not_there_or_not_sound_are_told(world: World) -> None:
     assert whys(plan)["daily"]["2017-03-08"] is Why.FOREIGN_WRITE
 
 
-def test_others_who_are_at_the_same_days_are_told(world: World) -> None:
+def test_others_who_are_at_the_same_days_are_reported(world: World) -> None:
     """Open publications by table, open plans by day."""
     first = make_plan(asked("fact", version="v1"), situation_of(world))
     observed = replace(world.observed(), open=("p9",), writing={"p9": frozenset({"daily"}), "p8": frozenset({"raw"})})
@@ -201,7 +199,7 @@ def test_an_unknown_version_stops_and_an_unknown_table_cannot_be_planned(world: 
 
 
 def test_time_and_cost_come_from_earlier_publications_or_are_unknown(world: World) -> None:
-    """By the bytes that a day reads; a step that nobody timed is named, and not guessed."""
+    """By the bytes that a day reads; a step that was never timed is named, and not guessed."""
     for key in (TableDay("fact", date(2017, 3, 1)), TableDay("fact", date(2017, 3, 2))):
         state = world.states[key]
         assert state.content is not None
@@ -275,7 +273,7 @@ def test_what_has_moved_is_said_exactly(world: World, case: str) -> None:
 
 
 def test_other_code_moves_a_plan_and_the_same_content_in_other_files_does_not(world: World) -> None:
-    """A compaction between planning and carrying it out is nobody's concern."""
+    """A compaction between planning and carrying it out changes nothing."""
     plan = make_plan(asked("daily", force=True), situation_of(world))
     fact = TableDay("fact", D)
     world.states[fact] = replace(world.states[fact], physical="compacted", publication="q")

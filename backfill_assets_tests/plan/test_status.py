@@ -49,7 +49,7 @@ TABLES = [table.name for step in STEPS for table in step.tables]
 
 @dataclass
 class World:
-    """A lakehouse as the logs tell it, built step by step by what a correct builder would publish."""
+    """A lakehouse as the logs show it, built step by step by what a correct builder would publish."""
 
     states: dict[TableDay, DayState]
     newest: dict[str, dict[date, str]]
@@ -74,7 +74,7 @@ class World:
                 del files[table][day]
 
     def write_past_the_protocol(self, table: str, day: date) -> None:
-        self.newest.setdefault(table, {})[day] = "somebody else's files"
+        self.newest.setdefault(table, {})[day] = "another writer's files"
 
     def _inputs(self, table: str, day: date, code: str) -> str:
         """By the decision that a build makes: status has its own, faster one, and they must agree."""
@@ -169,7 +169,7 @@ def test_other_code_than_the_current_is_code_changed(world: World, code: str) ->
 
 
 def test_other_parameters_count_as_code(world: World) -> None:
-    """A day that was computed with parameters nobody uses any more is not what the current code gives."""
+    """A day that was computed with parameters that are not used any more is not what the current code gives."""
     state = world.states[TableDay("fact", D)]
     assert state.content is not None
     world.put("fact", D, replace(state.content, parameters="{}"), state.physical)
@@ -201,7 +201,7 @@ def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_i
     assert of_fact() == [FOREIGN, CODE]
 
 
-def test_files_that_nobody_published_are_a_foreign_write(world: World) -> None:
+def test_files_that_were_not_published_are_a_foreign_write(world: World) -> None:
     """It is named where it happened; what is downstream read the pinned version and is not stale by it yet."""
     world.write_past_the_protocol("bronze", D)
     assert world.statuses() == _but(bronze=FOREIGN)
@@ -248,7 +248,7 @@ def test_nothing_published_is_missing_on_every_day_asked_for() -> None:
 
 
 def test_known_days_follow_the_same_day_inputs(world: World) -> None:
-    """A raw day that nobody refined yet is missing downstream; days of reference data alone are not days of sales."""
+    """A raw day that was not refined yet is missing downstream; days of reference data alone are not days of sales."""
     new = D + timedelta(days=1)
     world.publish("raw", new)
     found = day_statuses(STEPS, world.observed())

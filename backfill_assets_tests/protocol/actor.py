@@ -9,7 +9,7 @@ from collections.abc import Callable
 from backfill_assets.publication.crash_points import CrashPoint
 
 HITS: Counter[str] = Counter()
-"""How often each step was reached, and how often somebody died there, over all runs of this process."""
+"""How often each step was reached, and how often an actor died there, over all runs of this process."""
 
 
 class Crashed(BaseException):
@@ -17,7 +17,7 @@ class Crashed(BaseException):
 
 
 class Actor:
-    """Somebody who works on the lakehouse. ``work`` calls :meth:`reached` at every step, and waits there."""
+    """A process that works on the lakehouse. ``work`` calls :meth:`reached` at every step, and waits there."""
 
     def __init__(self, name: str, work: Callable[[Actor], object]) -> None:
         self.name = name
@@ -83,7 +83,7 @@ class Actor:
 
 
 def never_hit(prefix: str = "") -> list[str]:
-    """The named steps that no run has reached (or, with a prefix, where nobody has died)."""
+    """The named steps that no run has reached (or, with a prefix, where no actor has died)."""
     return [step.value for step in CrashPoint if not HITS[prefix + step.value]]
 
 

@@ -1,4 +1,4 @@
-"""What actors do, with the real code: publish, append, compact, roll back, reclaim, tell, try again."""
+"""What actors do, with the real code: publish, append, compact, roll back, reclaim, deliver, try again."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def recovering(world: World) -> Work:
 
 
 def giving_up(world: World, publication: str) -> Work:
-    """A person aborts an open entry, whatever state its tables are in."""
+    """A person aborts an open entry, in any state of its tables."""
     return refusable(lambda actor: world.publisher(actor.reached).abort(publication, by="ana"))
 
 

@@ -108,5 +108,5 @@ class Lake:
         return DeltaTable(self.storage.uri(table), storage_options=dict(self.storage.options))
 
     def foreign_rows(self, table: str, rows: RowsByDay, extra: int = 0) -> None:
-        """Somebody commits to main past the protocol."""
+        """A foreign writer commits to main past the protocol."""
         write_deltalake(self.storage.uri(table), rows_table(rows, extra), mode="append")

@@ -18,7 +18,7 @@ Actions = list[dict[str, Any]]
 
 
 class Ledger:
-    """Follows one main table. ``foreign`` tells the versions that somebody committed past the protocol."""
+    """Follows one main table. ``foreign`` has the versions that were committed past the protocol."""
 
     def __init__(self, root: Path, table: str, wishes: dict[str, Wishes], foreign: dict[int, str]) -> None:
         self.folder = root / table

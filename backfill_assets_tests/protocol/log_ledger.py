@@ -179,7 +179,7 @@ class LogLedger:
                 assert found == known.rows, f"after {publication}, {table} {day}: model {known.rows}, pinned {found}"
 
     def check_states(self, states: Mapping[TableDay, Any]) -> None:
-        """The day states that the log gives out: last publication, and a foreign day is told from ours."""
+        """The day states that the log gives out: last publication, and a foreign day is distinguished from ours."""
         for key, known in self._model.items():
             ledger = self._ledgers[key[0]]
             state = states[key]

@@ -1,4 +1,4 @@
-"""The tally of a storm: what each process has tried and was told, in plain files, and what must be there by it.
+"""The tally of a storm: what each process has tried and was answered, in plain files, and what must be there by it.
 
 Nothing of the code under test is used here. A line is written before each deed and after it; a process that was killed
 in between has tried it, and the publication log alone says what became of it.
@@ -101,7 +101,7 @@ class Judge:
     def _states(self) -> dict[tuple[str, str], str]:
         """The publication that each replaced day is of, by the done entries in the order of the log.
 
-        On the way: whoever replaced a day has seen the entry before it. A compaction is not noted by its days.
+        On the way: a process that replaced a day has seen the entry before it. A compaction is not noted by its days.
         """
         tried = {line["id"]: line for line in self.told.of("tried")}
         state: dict[tuple[str, str], str] = {}

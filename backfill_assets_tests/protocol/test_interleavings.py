@@ -119,7 +119,7 @@ def test_two_actors_overtake_each_other_at_every_step(pair: Pair, dies: bool) ->
 
 @pytest.mark.parametrize("second_turn", [4, 7, 10])
 def test_two_publishers_of_two_tables_take_turns(second_turn: int) -> None:
-    """Both stop in the middle: entries are finished by whoever meets them, and the one who wakes up finds that."""
+    """Both stop in the middle: an entry is finished by the process that meets it, and the one that wakes up sees it."""
     turns = 0
     while play(publishers, turns, second_turn, dies=False) and turns < LONGEST:
         turns += 1
@@ -137,7 +137,7 @@ def test_a_foreign_write_at_every_step_of_a_publication_of_two_tables(ambushed: 
 
 @pytest.mark.parametrize("ambushed", ["fact", "report"])
 def test_a_slow_publisher_wakes_up_after_its_publication_was_finished(ambushed: str) -> None:
-    """It finds its transaction or the fence, whatever it had read before: an aborted publication stays aborted."""
+    """It finds its transaction or the fence, with any earlier reads: an aborted publication stays aborted."""
     turns = 0
     while play(publisher_and_recoverer, turns, LONGEST, dies=False, ambushed=ambushed) and turns < LONGEST:
         turns += 1

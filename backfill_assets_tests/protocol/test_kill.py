@@ -53,13 +53,13 @@ def _rows(root: Path) -> dict[str, dict[date, list[str]]]:
 
 
 def _told(root: Path) -> set[str]:
-    """What somebody has heard who drops the keys that were seen before."""
+    """What a receiver has heard that drops the keys that were seen before."""
     return {json.loads(line)["key"] for line in (root / TOLD).read_text().splitlines()}
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a run that nobody killed leaves, the steps it reached, and how long it took from the first to the last."""
+    """What a run that was not killed leaves, the steps it reached, and how long it took from the first to the last."""
 
     rows: dict[str, dict[date, list[str]]]
     steps: list[str]
@@ -83,7 +83,7 @@ def _assert_as_undisturbed(root: Path, undisturbed: Undisturbed) -> None:
     code, _ = _run(root)
     assert code == 0
     assert _rows(root) == undisturbed.rows
-    assert _told(root) == {f"p{number}" for number in range(ROUNDS)}, "each is told; that of an abort is not"
+    assert _told(root) == {f"p{number}" for number in range(ROUNDS)}, "each is sent; that of an abort is not"
     log = Lake(root).publisher().log
     assert not log.head().state.open
     assert not log.head().state.reclaiming

@@ -21,7 +21,7 @@ MOVES = 25
 
 
 def wander(world: World, seed: int) -> None:
-    """A history by chance: somebody begins, goes on, dies, or writes past the protocol, again and again."""
+    """A history by chance: an actor begins, goes on, dies, or writes past the protocol, again and again."""
     chance = random.Random(seed)
     for _ in range(MOVES):
         alive = world.alive()

@@ -158,7 +158,7 @@ class Lakehouse(RuleBasedStateMachine):
         dies=st.booleans(),
     )
     def caught_half_way(self, appends: bool, how: str, first: bool, stop: str, dies: bool) -> None:
-        """Somebody publishes two tables; when the first is committed, others write to the second (and the first)."""
+        """An actor publishes two tables; when the first is committed, others write to the second (and the first)."""
         both = {"fact": list(DAYS), "report": list(DAYS)}
         work = deeds.append(self.world, "topic", RAW, 3) if appends else deeds.publish(self.world, both)
         tables = RAW if appends else tuple(both)
@@ -235,7 +235,7 @@ class Lakehouse(RuleBasedStateMachine):
     @precondition(lambda self: sum(self.world.columns.values()) < 2)
     @rule(table=st.sampled_from(["fact", "raw"]))
     def new_column(self, table: str) -> None:
-        """Whoever stages from now on has one column more; those who staged before do not."""
+        """A process that stages from now on has one column more; those who staged before do not."""
         self.world.columns[table] += 1
 
     # -------------------------------------------------------------- judgement
@@ -287,7 +287,7 @@ def _die_while_maintaining() -> None:
 
 
 @pytest.mark.protocol
-def test_every_promise_holds_whoever_works_and_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.MonkeyPatch) -> None:
     """All invariants of the publication protocol, at every moment of many histories, and after recovery.
 
     A protocol that was only tried in the order that everybody has in mind fails in the others.
@@ -312,4 +312,4 @@ def test_every_promise_holds_whoever_works_and_dies(monkeypatch: pytest.MonkeyPa
     finally:
         print(f"seed {SEED}, {EXAMPLES} histories\n{report()}")
     assert not never_hit(), "steps that no history reached"
-    assert not never_hit("died at "), "steps at which nobody died"
+    assert not never_hit("died at "), "steps at which no actor died"

@@ -63,7 +63,7 @@ def _rows(**tables: dict[str, Counter[str]]) -> Callable[[Found], Found]:
     return lambda found: replace(found, rows={**found.rows, **tables})
 
 
-def test_what_is_as_it_was_told_is_right() -> None:
+def test_what_is_as_it_was_answered_is_right() -> None:
     """An undo brings back what was there before; a publication that was killed before its answer may be done."""
     assert _judge(FOUND) == []
 

@@ -1,4 +1,4 @@
-"""A process that publishes two tables and appends to two more, and that dies where it is told to.
+"""A process that publishes two tables and appends to two more, and that dies at a chosen step.
 
 Run as ``python -m backfill_assets_tests.protocol.victim ROOT [STEP NUMBER]``: SIGKILL at the NUMBERth time STEP is
 reached. Every step that is reached goes to standard output, unbuffered, so that a parent knows where a kill hit.
@@ -24,8 +24,8 @@ from backfill_assets.publication.senders import FileSender
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, RowsOfTables
 
 ROUNDS = 3
-TOLD = "told.jsonl"
-"""The file that notices are sent to; a publication without a notice stands in it nowhere."""
+TOLD = "sent.jsonl"
+"""The file that notices are sent to; a publication without a notice is nowhere in it."""
 
 
 def work(lake: Lake, reached: Reached) -> None:
@@ -70,7 +70,7 @@ def _append(lake: Lake, publisher: Publisher, number: int) -> None:
 
 
 def ambushing(lake: Lake, reached: Reached) -> Reached:
-    """Somebody writes to the second table of ``ambushed`` when the first is committed, whoever is finishing it."""
+    """A foreign writer writes to the second table of ``ambushed`` when any process has committed the first."""
 
     def ambushed(step: CrashPoint, about: str) -> None:
         between = step == CrashPoint.TABLE_LOADED and about == "ambushed" and not lake.rows("report").get(D3)
@@ -82,7 +82,7 @@ def ambushing(lake: Lake, reached: Reached) -> Reached:
 
 
 def killing(step: str, number: int) -> Reached:
-    """Tell of every step, and die at the chosen one as if the power had gone."""
+    """Report every step, and die at the chosen one as if the power had gone."""
     left = [number]
 
     def reached(at: CrashPoint, about: str) -> None:

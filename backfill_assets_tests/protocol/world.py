@@ -1,4 +1,4 @@
-"""A lakehouse with everybody who works on it: what they do, and what they were told, for the ledgers to judge."""
+"""A lakehouse with all who work on it: what they do, and what they were answered, for the ledgers to judge."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TABLES = ("fact", "raw", "raw_more", "report")
 RAW = ("raw", "raw_more")
 RETENTION_DAYS = 1
 CHECKPOINT_EVERY = 20
-"""A version with a checkpoint is read from there, whatever its commit is overwritten with."""
+"""A version with a checkpoint is read from there, even if its commit is overwritten."""
 Rows = Mapping[str, Mapping[date, tuple[str, ...]]]
 """Rows by table and day."""
 
@@ -89,10 +89,10 @@ class World:
     def days_pass(self) -> None:
         self.clock += timedelta(days=RETENTION_DAYS, hours=1)
 
-    # ------------------------------------------------------- what actors were told
+    # ------------------------------------------------------- what actors were answered
 
     def asked(self, publication: Publication, inputs: Rows, rows: Rows) -> None:
-        """Somebody is about to publish: what it would mean, were it done."""
+        """An actor is about to publish: what it would mean, were it done."""
         tables = {}
         for change in publication.tables:
             tables[change.table] = Wish(
@@ -109,20 +109,20 @@ class World:
             self.noticed.add(publication.id)
 
     def told(self, publication: str, result: object) -> None:
-        """What the caller was told must be so: done is done for good, and refused had no effect."""
+        """What the caller was answered must be so: done is done for good, and refused had no effect."""
         if isinstance(result, Published):
             self.done.add(publication)
         elif isinstance(result, Conflict):
             self.refused.append(publication)
 
     def send(self, due: DueNotice) -> None:
-        """The world receives notices itself: what was said cannot be unsaid by whoever dies next."""
+        """The world receives notices itself: what was said cannot be unsaid by an actor that dies next."""
         self.heard.append(due.key)
 
     # ------------------------------------------------------------- foreign writers
 
     def write_past_the_protocol(self, table: str, day: date, how: str) -> None:
-        """Somebody commits to main directly: adds rows, deletes a day, or rewrites files."""
+        """A foreign writer commits to main directly: adds rows, deletes a day, or rewrites files."""
         main = MainTable.open(self.storage, table)
         if main is None or "name" not in {field.name for field in main.handle.schema().fields}:
             return
@@ -140,7 +140,7 @@ class World:
             self.foreign[table][newer] = how
 
     def alter(self, table: str, how: str) -> None:
-        """Somebody alters the table so that delta-rs cannot write it, or not all of it; ``back`` takes that back."""
+        """A writer alters the table so that delta-rs cannot write it, or not all of it; ``back`` takes that back."""
         if MainTable.open(self.storage, table) is None or (how == "back") != (table in self.altered):
             return
         what = self.altered.pop(table) if how == "back" else how
@@ -167,7 +167,7 @@ class World:
                 return
 
     def maintain_log(self, how: str) -> None:
-        """An engine, or our own maintenance, works on the log itself, whatever anybody is in the middle of."""
+        """An engine, or our own maintenance, works on the log itself, while actors are in the middle of anything."""
         self.judge()
         if how == "fold":
             self.clock += SETTLED + timedelta(hours=1)
@@ -182,7 +182,7 @@ class World:
             table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=how == "vacuum")
 
     def weeks_at_rest(self, tables: Iterable[str], *, pinned_again: bool) -> None:
-        """Nobody works; engines commit nothing new, again and again, and clean up all older versions."""
+        """No actor works; engines commit nothing new, again and again, and clean up all older versions."""
         self.judge()
         for table in tables:
             if MainTable.open(self.storage, table) is not None and not self._cannot_rest(table):
@@ -207,7 +207,7 @@ class World:
     # ------------------------------------------------------------------- judgement
 
     def judge(self) -> None:
-        """Every invariant, at this very moment, whatever anybody is in the middle of."""
+        """Every invariant, at this very moment, while actors are in the middle of anything."""
         for actor in self.actors:
             if actor.error is not None and not isinstance(actor.error, BackfillError):
                 raise actor.error
@@ -222,7 +222,7 @@ class World:
             assert self.log.outcomes.get(publication) != "done", f"{publication} was refused, and is done"
         self.refused.clear()
         for publication in self.heard:
-            assert self.log.outcomes.get(publication) == "done", f"{publication} was told of, and is not done"
+            assert self.log.outcomes.get(publication) == "done", f"{publication} was announced, and is not done"
 
     def _judge_table(self, ledger: Ledger) -> None:
         if ledger.version < 0:
@@ -256,7 +256,7 @@ class World:
         assert not self.log.open
         deliver(publisher, self)
         assert set(self.heard) == {id for id in self.noticed if self.log.outcomes.get(id) == "done"}
-        assert not due_notices(publisher), "everything was told, and is due again"
+        assert not due_notices(publisher), "everything was sent, and is due again"
         self.log.check_states(publisher.log.day_states(publisher.log.head()))
         for table, ledger in self.ledgers.items():
             if ledger.version >= 0:

@@ -1,4 +1,4 @@
-"""Compaction: fewer files, the same content, and nobody downstream notices."""
+"""Compaction: fewer files, the same content, and nothing changes downstream."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_day_of_one_file_is_left_alone(lake: Lake) -> None:
 
 
 def test_foreign_rows_do_not_become_ours(lake: Lake) -> None:
-    """Compacting a day that somebody else wrote to must not make its status fresh."""
+    """Compacting a day that another writer wrote to must not make its status fresh."""
     _two_files(lake)
     lake.foreign_rows("raw", {D1: ["foreign"]})
     compact(lake.publisher(), "raw", [D1], id="c1")

@@ -72,7 +72,7 @@ def test_an_append_only_table_takes_appends(lake: Lake) -> None:
     assert lake.rows("raw") == {D1: ["x", "y"]}
 
 
-def test_a_commit_refused_for_good_is_told_with_the_words_of_delta_rs(lake: Lake) -> None:
+def test_a_commit_refused_for_good_is_reported_with_the_words_of_delta_rs(lake: Lake) -> None:
     """The table has not moved, so it was no race: the table, the reason, and what to do next."""
     left_open(lake, CrashPoint.TABLE_COMMITTED)
     demand_feature(lake.storage, "u", "rowTracking")

@@ -1,4 +1,4 @@
-"""Holds: whoever waits, waits for others' unexpired holds on just its days, and never longer than it was told."""
+"""Holds: a process waits for others' unexpired holds on just its days, and never longer than its limit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from backfill_assets.publication.holds import (
     HeldDays,
     Hold,
     all_holds,
-    blocking,
+    blocking_hold,
     drop_expired,
-    expired,
+    expired_holds,
     holding,
     put_hold,
     wait_for_holds,
@@ -29,7 +29,7 @@ NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)
 
 @dataclass
 class Clock:
-    """Time passes when somebody sleeps; meanwhile the holder of ``held`` extends or releases it."""
+    """Time passes when the waiting process sleeps; meanwhile the holder of ``held`` extends or releases it."""
 
     moment: datetime = NOON
     naps: list[float] = field(default_factory=list)
@@ -68,11 +68,11 @@ def test_only_the_unexpired_holds_of_others_on_the_same_days_block() -> None:
         a_hold("short", 10, t=(D1, D3)),
         a_hold("long", 20, t=(D1,)),
     ]
-    found = blocking(holds, "mine", {"t": [D1]}, NOON)
+    found = blocking_hold(holds, "mine", {"t": [D1]}, NOON)
     assert found and found.campaign == "long"
-    assert blocking(holds, "mine", {"t": [D1]}, NOON + timedelta(seconds=20)) is None
-    assert blocking(holds, "mine", {"u": [D2], "v": [D1]}, NOON) is None
-    assert [hold.campaign for hold in expired(holds, NOON)] == ["over"]
+    assert blocking_hold(holds, "mine", {"t": [D1]}, NOON + timedelta(seconds=20)) is None
+    assert blocking_hold(holds, "mine", {"u": [D2], "v": [D1]}, NOON) is None
+    assert [hold.campaign for hold in expired_holds(holds, NOON)] == ["over"]
 
 
 def wait(storage: Storage, clock: Clock, **days: list[date]) -> tuple[float, list[str]]:
@@ -82,7 +82,7 @@ def wait(storage: Storage, clock: Clock, **days: list[date]) -> tuple[float, lis
 
 
 def test_a_writer_goes_on_as_soon_as_the_hold_is_released(storage: Storage) -> None:
-    """It is told once for whom it waits, and how long at most; other days go on at once."""
+    """It is reported once for whom it waits, and how long at most; other days go on at once."""
     clock = Clock(release_after=4)
     clock.held = put_hold(storage, "campaign-x", {"t": [D1, D2]}, clock.now)
     assert wait(storage, clock, t=[D3], u=[D1]) == (0, [])
@@ -92,7 +92,7 @@ def test_a_writer_goes_on_as_soon_as_the_hold_is_released(storage: Storage) -> N
 
 
 def test_the_hold_of_a_dead_process_expires(storage: Storage) -> None:
-    """Nobody releases it: the writer waits until then, to the moment, and goes on."""
+    """It is not released: the writer waits until then, to the moment, and goes on."""
     clock = Clock()
     put_hold(storage, "campaign-x", {"t": [D1]}, clock.now, seconds=7.3)
     assert wait(storage, clock, t=[D1])[0] == pytest.approx(7.3)

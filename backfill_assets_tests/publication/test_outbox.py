@@ -1,4 +1,4 @@
-"""The outbox: a notice is due exactly when its publication is done, and whoever drops known keys sees each once."""
+"""The outbox: a notice is due once its publication is done, and a receiver that drops known keys gets each once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def told(lake: Lake, id: str, rows: dict[str, dict[date, list[str]]]) -> Publica
     ],
     ids=str,
 )
-def test_whoever_dies_wherever_each_notice_arrives_once(lake: Lake, step: CrashPoint) -> None:
+def test_after_any_death_each_notice_arrives_once(lake: Lake, step: CrashPoint) -> None:
     """Published, sent, marked: with a death at each step, and another process that does the rest."""
     announce(lake.storage, "campaign-x.start", NOTICE)
     request, receiver = told(lake, "p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}}), Receiver()
@@ -83,8 +83,8 @@ def test_whoever_dies_wherever_each_notice_arrives_once(lake: Lake, step: CrashP
     assert delivered_keys(lake.publisher()) == ["campaign-x.start", "p1"]
 
 
-def test_an_aborted_publication_is_never_told(lake: Lake) -> None:
-    """Somebody wrote to its second table meanwhile: nothing of it stands, so there is nothing to tell."""
+def test_an_aborted_publication_is_never_announced(lake: Lake) -> None:
+    """A foreign writer wrote to its second table meanwhile: nothing of it is there, so there is nothing to announce."""
     lake.publish("p0", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     with pytest.raises(Died):
         lake.publisher(dying_at(CrashPoint.TABLE_COMMITTED)).publish(
@@ -104,7 +104,7 @@ def test_nothing_is_due_before_the_publication_is_closed(lake: Lake) -> None:
     assert [due.key for due in due_notices(lake.publisher())] == ["p1"]
 
 
-def test_one_that_cannot_be_sent_stays_due_and_holds_up_nobody(lake: Lake) -> None:
+def test_one_that_cannot_be_sent_stays_due_and_holds_up_no_other(lake: Lake) -> None:
     """The others are sent; it is tried again the next time."""
     for id, day in (("p1", D1), ("p2", D2)):
         lake.publisher().publish(told(lake, id, {"t": {day: ["a"]}}))
@@ -116,7 +116,7 @@ def test_one_that_cannot_be_sent_stays_due_and_holds_up_nobody(lake: Lake) -> No
 
 
 def test_the_same_announcement_is_made_once(lake: Lake) -> None:
-    """A step that is repeated after a crash tells nobody again; a key that could leave its folder is refused."""
+    """A step that is repeated after a crash sends nothing again; a key that could leave its folder is refused."""
     assert announce(lake.storage, "campaign-x.start", NOTICE)
     assert not announce(lake.storage, "campaign-x.start", NOTICE)
     deliver(lake.publisher(), Receiver())
@@ -164,8 +164,8 @@ def test_what_was_written_before_there_were_notices_is_read(lake: Lake) -> None:
     assert HeadState.model_validate_json('{"open": {}, "versions": {"t": 3}}').due == {}
 
 
-def test_undoing_a_campaign_is_told_and_undoing_a_run_is_not(lake: Lake) -> None:
-    """People who were told that numbers changed must learn that they changed back."""
+def test_undoing_a_campaign_is_announced_and_undoing_a_run_is_not(lake: Lake) -> None:
+    """People who read that numbers changed must learn that they changed back."""
     lake.publish("plain", {"t": {D1: ["a"]}})
     roll_back(lake.publisher(), "plain", id="undo-plain")
     assert due_notices(lake.publisher()) == []
@@ -293,7 +293,7 @@ def test_a_notice_reaches_standard_error_without_any_handler(capsys: pytest.Capt
     ids=["null handler", "level of the logger", "last resort"],
 )
 def test_what_a_logger_would_drop_is_not_delivered(handler: logging.Handler | None, level: int) -> None:
-    """It stays due; a notice that was written into nothing would count as told."""
+    """It stays due; a notice that was written into nothing would count as delivered."""
     logger = logging.Logger("notices", level)  # noqa: LOG001
     if handler is not None:
         logger.addHandler(handler)

@@ -139,7 +139,7 @@ def ask(lake: Lake, name: str) -> None:
 
 
 def test_who_lost_several_rounds_asks_for_a_turn_and_others_let_it_pass(lake: Lake) -> None:
-    """It stands on the log, so it costs nobody a request; and it is gone with the entry that it was for."""
+    """It is on the log, so it costs no request; and it is gone with the entry that it was for."""
     large = lake.request("large", {"t": {D1: ["a"]}})
     assert isinstance(lake.publisher(Beside(lake, 5)).publish(large), Published)
     assert "waiting" in [row["event"] for row in lake.publisher().log.rows()]
@@ -152,7 +152,7 @@ def test_who_lost_several_rounds_asks_for_a_turn_and_others_let_it_pass(lake: La
 
 
 def test_nothing_waits_longer_than_one_turn_for_the_dead(lake: Lake) -> None:
-    """However many asked before they died, and whatever their clocks say."""
+    """However many asked before they died, and with any clocks."""
     for number in range(3):
         ask(lake, f"dead{number}")
     lake.clock -= timedelta(hours=1)

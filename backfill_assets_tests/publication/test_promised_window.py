@@ -1,4 +1,4 @@
-"""The rollback window that was promised with a publication: stored with it, and obeyed whatever is set later."""
+"""The rollback window that was promised with a publication: stored with it, and obeyed if another is set later."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_days_are_replaced_and_others_stay(lake: Lake) -> None:
 
 
 def test_publishing_moves_no_bytes(lake: Lake) -> None:
-    """Main takes the staged files by path: publishing costs milliseconds whatever the size of the data."""
+    """Main takes the staged files by path: publishing costs milliseconds for any size of the data."""
     request = lake.request("p1", {"t": {D1: ["a"]}})
     lake.publisher().publish(request)
     assert list(lake.state("t").active) == [add.path for add in request.tables[0].days[0].adds]
@@ -53,7 +53,7 @@ def test_only_the_moved_days_come_back(lake: Lake) -> None:
 
 
 def test_a_foreign_write_refuses_the_day_until_it_is_known(lake: Lake) -> None:
-    """Whoever bypasses the protocol is not silently undone; a later stager, who saw the rows, may replace them."""
+    """A writer that bypasses the protocol is not silently undone; a later stager that saw the rows may replace them."""
     lake.publish("p1", {"t": {D1: ["a"]}})
     pin = lake.pin({"t": {D1: []}})
     lake.foreign_rows("t", {D1: ["foreign"]})
@@ -136,7 +136,7 @@ def test_exact_inputs_may_not_even_gain_rows(lake: Lake) -> None:
 
 
 def test_an_input_version_that_cannot_be_read_any_more_counts_as_replaced(lake: Lake) -> None:
-    """Whether rows were only gained cannot be told without the old version: it is staged again, not guessed."""
+    """Whether rows were only gained is unknown without the old version: it is staged again, not guessed."""
     lake.append("a1", "raw", {D1: ["x"]})
     pin = lake.pin({"t": {D1: []}}, {"raw": [D1]})
     lake.append("a2", "raw", {D1: ["y"]})
@@ -159,7 +159,7 @@ def test_inputs_are_read_at_the_last_closed_map(lake: Lake) -> None:
 
 
 def test_the_expected_state_is_captured_before_inputs_are_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else somebody's newer result, of newer inputs, would be taken for the state that ours replaces."""
+    """Else another writer's newer result, of newer inputs, would be taken for the state that ours replaces."""
     lake.append("a1", "raw", {D1: ["x"]})
     lake.publish("p1", {"t": {D1: ["of x"]}})
     really = pin_module.logicals
@@ -194,7 +194,7 @@ def test_appends_add_rows_counts_and_checksums(lake: Lake) -> None:
 
 
 def test_a_position_counts_once(lake: Lake) -> None:
-    """A landed file that two runs read is taken in by one of them; the other is told, also when it gave no rows."""
+    """A landed file that two runs read is taken in by one of them; the other is refused, also when it gave no rows."""
     first = Position(id="landed:file", before=None, after=1)
     assert isinstance(lake.append("a1", "raw", {D1: ["x"]}, first), Published)
     moved = lake.append("a2", "raw", {D1: ["x"]}, first)
@@ -213,7 +213,7 @@ def test_a_position_without_rows_is_committed(lake: Lake) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0), (3, 3)])
 def test_a_position_that_does_not_move_is_refused(lake: Lake, before: int | None, after: int) -> None:
-    """It could not be told from one that was never committed, so its rows would be taken in again."""
+    """It would look like one that was never committed, so its rows would be taken in again."""
     with pytest.raises(PublicationRefused, match="does not move on"):
         lake.append("a1", "raw", {D1: ["x"]}, Position(id="topic", before=before, after=after))
 
@@ -229,7 +229,7 @@ def test_the_same_file_cannot_be_appended_twice(lake: Lake) -> None:
 
 
 def test_appending_to_foreign_rows_leaves_the_day_foreign(lake: Lake) -> None:
-    """What somebody else wrote was never measured: the log must not claim to know the sum."""
+    """What another writer wrote was never measured: the log must not claim to know the sum."""
     lake.append("a1", "raw", {D1: ["x"]})
     lake.foreign_rows("raw", {D1: ["foreign"]})
     lake.append("a2", "raw", {D1: ["y"]})
@@ -318,7 +318,7 @@ def test_a_missing_column_is_refused(lake: Lake) -> None:
 
 
 def test_nulls_where_the_table_forbids_them_are_refused(lake: Lake) -> None:
-    """Readers rely on the promise of the table, whatever the staged rows happen to hold."""
+    """Readers rely on the promise of the table, even if the staged rows happen to keep it."""
     strict = Schema([Field("name", PrimitiveType("string"), nullable=False), Field("day", PrimitiveType("date"))])
     DeltaTable.create(lake.storage.uri("t"), strict, partition_by=["day"])
     with pytest.raises(PublicationRefused, match="name may be null"):
@@ -333,7 +333,7 @@ def test_a_table_with_other_partitions_is_refused(lake: Lake) -> None:
 
 
 def test_a_file_of_another_day_is_refused(lake: Lake) -> None:
-    """Delta-rs takes adds that lie outside the partitions it was told to overwrite."""
+    """Delta-rs takes adds that lie outside the partitions it was given to overwrite."""
     request = lake.request("p1", {"t": {D1: ["a"], D2: ["b"]}})
     first, second = request.tables[0].days
     wrong = request.tables[0].model_copy(update={"days": (first, second.model_copy(update={"adds": first.adds}))})
@@ -365,7 +365,7 @@ def test_nothing_twice_in_one_publication(lake: Lake) -> None:
 
 
 def test_contents_that_cannot_be_added_up_are_refused_before_anything_is_committed(lake: Lake) -> None:
-    """An entry that nobody can close would lock its tables for good."""
+    """An entry that cannot be closed would lock its tables for good."""
     lake.append("a1", "raw", {D1: ["x"]})
     request = lake.request("a2", {"raw": {D1: ["y"]}}, kind="append")
     day = request.tables[0].days[0].model_copy(update={"content": DayContent(rows=1, checksum="none")})
@@ -390,7 +390,7 @@ def test_staged_files_that_are_gone_are_refused_by_name(lake: Lake) -> None:
 
 
 def test_a_retry_of_a_published_id_gives_the_same_answer(lake: Lake) -> None:
-    """A process that died after closing asks again, and neither publishes twice nor is told to stage again."""
+    """A process that died after closing asks again, and neither publishes twice nor is asked to stage again."""
     request = lake.request("p1", {"t": {D1: ["a"]}})
     first = lake.publisher().publish(request)
     lake.publish("p2", {"t": {D1: ["b"]}})
@@ -414,7 +414,7 @@ def test_a_retry_is_recognised_however_many_publications_later(lake: Lake) -> No
 
 @pytest.mark.parametrize("step", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING])
 def test_a_retry_finishes_what_the_dead_process_began(lake: Lake, step: CrashPoint) -> None:
-    """Whatever step it died at, the same id ends as published once, in both tables."""
+    """At any step that it died at, the same id ends as published once, in both tables."""
     request = lake.request("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     with pytest.raises(Died):
         lake.publisher(dying_at(step)).publish(request)
@@ -424,7 +424,7 @@ def test_a_retry_finishes_what_the_dead_process_began(lake: Lake, step: CrashPoi
 
 
 def test_an_aborted_id_stays_aborted(lake: Lake) -> None:
-    """Its fence stands in the tables for good: trying it again says so at once, and a new id can publish."""
+    """Its fence is in the tables for good: trying it again says so at once, and a new id can publish."""
     lake.publish("p0", {"t": {D1: ["old"]}})
     request = lake.request("p1", {"t": {D1: ["a"]}})
     with pytest.raises(Died):
@@ -435,7 +435,7 @@ def test_an_aborted_id_stays_aborted(lake: Lake) -> None:
     assert isinstance(lake.publish("p2", {"t": {D1: ["b"]}}), Published)
 
 
-def test_whoever_meets_an_open_entry_finishes_it(lake: Lake) -> None:
+def test_a_process_that_meets_an_open_entry_finishes_it(lake: Lake) -> None:
     """Nothing waits for a dead process, and nothing is published past its lock: readers of a table count as well."""
     request = lake.request("dead", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     with pytest.raises(Died):
@@ -474,7 +474,7 @@ def test_an_aborted_append_takes_its_rows_from_among_foreign_ones(lake: Lake) ->
 
 
 def test_an_aborted_append_that_was_rewritten_stays_with_its_position(lake: Lake) -> None:
-    """Rows that somebody compacted cannot be told from the others: they stay, and stay taken in."""
+    """Rows that a foreign writer compacted look like the others: they stay, and stay taken in."""
     one = Position(id="topic", before=None, after=1)
     lake.append("a0", "raw", {D1: ["w"]})
     rows = {"raw": {D1: ["x"], D2: ["z"]}, "raw_more": {D1: ["y"]}}
@@ -489,7 +489,7 @@ def test_an_aborted_append_that_was_rewritten_stays_with_its_position(lake: Lake
 
 
 def test_done_is_only_written_on_a_log_that_shows_no_abort(lake: Lake) -> None:
-    """All tables are committed, and somebody decides to abort before the entry is closed: then it is aborted."""
+    """All tables are committed, and a process decides to abort before the entry is closed: then it is aborted."""
     lake.publish("p0", {"t": {D1: ["t0"]}, "u": {D1: ["u0"]}})
     decided: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Reclaiming: only what nothing retained refers to is deleted, and never under somebody's feet."""
+"""Reclaiming: only what nothing retained refers to is deleted, and never while it is in use."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_log_of_a_timeline_goes_with_its_last_file(lake: Lake) -> None:
     assert lake.rows("t") == {D1: ["b"], D2: ["c"]}
 
 
-def test_whoever_deletes_a_dead_timeline_and_dies_is_followed_by_another(lake: Lake) -> None:
+def test_a_process_that_deletes_a_dead_timeline_and_dies_is_followed_by_another(lake: Lake) -> None:
     """By the intent on the log, like any file: what is left of the folder goes as well."""
     timeline = stage(lake.storage, "t", "dead", {D1: ["never"]})
     lake.publish("p1", {"t": {D2: ["b"]}})
@@ -114,7 +114,7 @@ def test_whoever_deletes_a_dead_timeline_and_dies_is_followed_by_another(lake: L
 
 
 def test_a_publication_of_doomed_files_is_refused(lake: Lake) -> None:
-    """The intent comes first: between it and the deletion nobody may bring the file into main."""
+    """The intent comes first: between it and the deletion no process may bring the file into main."""
     request = lake.request("late", {"t": {D1: ["late"]}})
     lake.clock += timedelta(days=31)
     with pytest.raises(Died):
@@ -124,7 +124,7 @@ def test_a_publication_of_doomed_files_is_refused(lake: Lake) -> None:
     moved = lake.publisher().publish(request)
     assert isinstance(moved, Conflict)
     assert path in moved.reasons[0]
-    assert not lake.storage.exists(path), "so that nobody adopts the staged day again"
+    assert not lake.storage.exists(path), "so that no build adopts the staged day again"
 
 
 def test_a_publication_that_was_prepared_first_keeps_its_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ VACUUMS_WITHOUT_MERCY = ["VACUUM delta.`{}` RETAIN 0 HOURS", "VACUUM delta.`{}` 
 
 @pytest.fixture
 def vacuuming(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark that lists folders in two tasks: VACUUM starts 10,000 of them otherwise, whatever there is to list."""
+    """Spark that lists folders in two tasks: VACUUM starts 10,000 of them otherwise, even for few files."""
     spark.conf.set(_LISTING, "2")
     yield spark
     spark.conf.unset(_LISTING)
@@ -79,7 +79,7 @@ def test_vacuum_within_its_retention_harms_nothing(vacuuming: SparkSession, lake
 
 
 def test_retention_zero_is_refused_by_spark_unless_its_guard_is_off(vacuuming: SparkSession, lake: Lake) -> None:
-    """The table's own retention is the rollback window, so a shorter one needs somebody to insist."""
+    """The table's own retention is the rollback window, so a shorter one needs an explicit override."""
     _history(lake)
     properties = lake.table("t").metadata().configuration
     assert properties["delta.deletedFileRetentionDuration"] == "interval 30 days"
@@ -117,7 +117,7 @@ def test_what_a_lite_vacuum_without_retention_took_is_refused_by_name(merciless:
 
 
 def test_a_vacuumed_timeline_is_not_published(merciless: SparkSession, lake: Lake) -> None:
-    """A timeline must not be vacuumed; when somebody did, after it was staged anew, its older files are missed."""
+    """A timeline must not be vacuumed; when it was, after it was staged anew, its older files are missed."""
     staged = lake.request("p1", {"t": {D1: ["a"]}})
     timeline = f"t/{staged.tables[0].days[0].adds[0].path.rsplit('/day=', 1)[0]}"
     lake.table(timeline).delete()

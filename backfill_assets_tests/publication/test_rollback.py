@@ -108,7 +108,7 @@ def test_an_expired_window_is_refused(lake: Lake) -> None:
 
 
 def test_files_that_are_gone_are_named(lake: Lake) -> None:
-    """Somebody deleted them past all rules: nothing is half restored."""
+    """They were deleted past all rules: nothing is half restored."""
     lake.publish("p1", {"t": {D1: ["a"]}, "u": {D1: ["b"]}})
     lost = next(iter(lake.state("u").active))
     lake.publish("p2", {"t": {D1: ["A"]}, "u": {D1: ["B"]}})
@@ -118,9 +118,9 @@ def test_files_that_are_gone_are_named(lake: Lake) -> None:
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["A"]}, {D1: ["B"]})
 
 
-def test_unknown_and_aborted_publications_are_told_apart(lake: Lake) -> None:
-    with pytest.raises(InvalidRequest, match="no publication 'nobody'"):
-        roll_back(lake.publisher(), "nobody", id="undo")
+def test_unknown_and_aborted_publications_are_distinguished(lake: Lake) -> None:
+    with pytest.raises(InvalidRequest, match="no publication 'unknown'"):
+        roll_back(lake.publisher(), "unknown", id="undo")
     request = lake.request("p1", {"t": {D1: ["a"]}})
     with pytest.raises(Died):
         lake.publisher(dying_at(CrashPoint.PREPARED)).publish(request)

@@ -82,7 +82,7 @@ def test_a_fold_that_loses_the_race_leaves_nothing(lake: Lake, monkeypatch: pyte
 
 
 def test_an_open_entry_is_not_folded(lake: Lake) -> None:
-    """However old it is: whoever meets it must read it, and what follows it is undecided."""
+    """However old it is: a process that meets it must read it, and what follows it is undecided."""
     log = _old_history(lake)
     request = lake.request("open", {"v": {D1: ["x"]}})
     with pytest.raises(Died):

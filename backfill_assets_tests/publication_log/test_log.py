@@ -184,7 +184,7 @@ def test_an_old_outcome_is_found_in_history(lake: Lake) -> None:
 
 
 def test_maintenance_of_the_log_by_others_is_survived(lake: Lake) -> None:
-    """Somebody optimises the log: the commit carries no head, and nothing is forgotten."""
+    """An engine optimises the log: the commit carries no head, and nothing is forgotten."""
     lake.publish("p1", {"t": {D1: ["a"]}})
     request = lake.request("p2", {"t": {D1: ["b"]}})
     with pytest.raises(Died):
@@ -262,7 +262,7 @@ def _raise_formats(lake: Lake, **formats: object) -> None:
     newest.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
-def test_an_older_process_is_told_that_it_cannot_read_a_newer_log(lake: Lake) -> None:
+def test_an_older_process_learns_that_it_cannot_read_a_newer_log(lake: Lake) -> None:
     """In words, with what to do: not by a field that it does not know."""
     lake.publish("p0", {"t": {D1: ["a"]}})
     _raise_formats(lake, reader=READER + 1, writer=WRITER + 1, unknown={})

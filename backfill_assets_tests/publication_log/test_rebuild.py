@@ -113,7 +113,7 @@ def test_open_intents_are_in_the_rebuilt_head(lake: Lake) -> None:
     assert log.append(head, rows, lambda file: head.state.model_copy(update={"reclaiming": {"intent": file}}))
     _forget_old_commits(lake)
     (file,) = log.head().state.reclaiming.values()
-    assert log.intended(file) == ["t/x.parquet"]
+    assert log.reclaim_paths(file) == ["t/x.parquet"]
 
 
 def test_a_log_keeps_what_it_needs_for_good_also_one_that_was_begun_without(lake: Lake) -> None:

@@ -44,7 +44,7 @@ def pinned(lakehouse: SmallLakehouse, publication: str | None = None) -> list[li
 
 
 def test_a_pinned_reader_sees_the_old_state_while_half_of_a_publication_is_in(lakehouse: SmallLakehouse) -> None:
-    """The first table has the new rows already, the second has not: nobody who pins may see that."""
+    """The first table has the new rows already, the second has not: a reader who pins must not see that."""
     lakehouse.publish("first", {"fact": {DAY: [1]}, "revenue": {DAY: [10]}})
     lakehouse.crash("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}}, at=CrashPoint.TABLE_COMMITTED)
     assert lakehouse.newest("fact").to_pyarrow_table().column("id").to_pylist() == [2]
@@ -112,8 +112,8 @@ def test_looking_does_not_create_a_lakehouse(lakehouse: SmallLakehouse, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_days_state_is_told_as_of_a_publication(lakehouse: SmallLakehouse) -> None:
-    """``backfill show --publication`` tells the checksum of then, not of now."""
+def test_a_days_state_is_reported_as_of_a_publication(lakehouse: SmallLakehouse) -> None:
+    """``backfill show --publication`` shows the checksum of then, not of now."""
     lakehouse.publish("first", {"fact": {DAY: [1]}})
     lakehouse.publish("second", {"fact": {DAY: [2], NEXT: [3]}})
     now, then = published_day(lakehouse.storage, "fact", DAY), published_day(lakehouse.storage, "fact", DAY, "first")
@@ -122,7 +122,7 @@ def test_a_days_state_is_told_as_of_a_publication(lakehouse: SmallLakehouse) -> 
     assert published_day(lakehouse.storage, "fact", NEXT, "first") is None
 
 
-def test_half_of_a_publication_is_observed_as_nobodys_foreign_write(lakehouse: SmallLakehouse) -> None:
+def test_half_of_a_publication_is_observed_as_no_foreign_write(lakehouse: SmallLakehouse) -> None:
     """Status would cry foreign write during every publication; a true one is still seen."""
     lakehouse.publish("first", {"fact": {DAY: [1]}, "revenue": {DAY: [10]}})
     lakehouse.crash("second", {"fact": {DAY: [2]}, "revenue": {DAY: [20]}}, at=CrashPoint.TABLE_COMMITTED)
@@ -136,7 +136,7 @@ def test_half_of_a_publication_is_observed_as_nobodys_foreign_write(lakehouse: S
     assert whole.newest["fact"][DAY] not in (whole.pinned["fact"][DAY], fingerprints.EMPTY_DAY)
 
 
-def test_history_tells_every_publication_newest_first(lakehouse: SmallLakehouse) -> None:
+def test_history_shows_every_publication_newest_first(lakehouse: SmallLakehouse) -> None:
     """What replaced what, in which tables, and how it ended."""
     lakehouse.publish("first", {"fact": {DAY: [1], NEXT: [2]}, "revenue": {DAY: [10]}})
     lakehouse.publish("second", {"fact": {DAY: [3, 4]}}, code="v2")
@@ -152,8 +152,8 @@ def test_history_tells_every_publication_newest_first(lakehouse: SmallLakehouse)
     assert (told["first"].launched_by, told["first"].run) == ("ana", "0123456789ab")
 
 
-def test_history_tells_what_was_aborted(lakehouse: SmallLakehouse) -> None:
-    """Somebody wrote between prepare and commit: the entry stays in the story, with the reason."""
+def test_history_shows_what_was_aborted(lakehouse: SmallLakehouse) -> None:
+    """A foreign writer wrote between prepare and commit: the entry stays in the story, with the reason."""
     lakehouse.publish("first", {"fact": {DAY: [1]}})
     lakehouse.crash("second", {"fact": {DAY: [2]}}, at=CrashPoint.PREPARED)
     lakehouse.write_past_the_protocol("fact", DAY, [9])

@@ -79,7 +79,7 @@ def test_rejected_rows_that_are_only_too_early_may_be_right() -> None:
 
 @pytest.mark.parametrize("table", sorted(OWN))
 def test_a_sound_day_passes_every_gate(table: str) -> None:
-    """103 received = 97 published + 2 quarantined + 1 deduplicated + 3 superseded; nothing is asked of anybody."""
+    """103 received = 97 published + 2 quarantined + 1 deduplicated + 3 superseded; no one has to do anything."""
     outcomes = _judged(table, OWN[table])
     assert len(outcomes) >= 5
     assert all(outcome.passed and not outcome.next_step for outcome in outcomes.values()), outcomes
@@ -128,7 +128,7 @@ def test_each_gate_fails_for_its_own_reason(table: str, change: dict[str, Any], 
     ],
 )
 def test_what_comes_late_is_a_warning(table: str, change: dict[str, Any], rule: str, words: str) -> None:
-    """Late data is normal and has to get in: people are told, and the day is published."""
+    """Late data is normal and has to get in: it is reported, and the day is published."""
     own = OWN.get(table, BRONZE)
     own = {**own, "duplicates": 0, "duplicates_identical": 0}
     others = {"raw_fx_rates": RAW, "quarantine_fx_rates": QUARANTINE}
@@ -141,7 +141,7 @@ def test_what_comes_late_is_a_warning(table: str, change: dict[str, Any], rule: 
 
 @pytest.mark.parametrize(("arrived", "late", "passed"), [(100, 20, True), (100, 21, False), (1000, 50, True)])
 def test_the_tolerated_share_of_late_rows_is_declared(arrived: int, late: int, passed: bool) -> None:
-    """20 rows always, and 5 % of what arrived: a correction of an old receipt is nobody's alarm."""
+    """20 rows always, and 5 % of what arrived: a correction of an old receipt is no alarm."""
     own = {**BRONZE, "late_rows": late, "arrived_rows": arrived}
     assert _judged("bronze_sales", own)["arrived_within"].passed is passed
 

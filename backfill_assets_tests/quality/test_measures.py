@@ -98,7 +98,7 @@ def test_a_day_without_rows_is_measured_as_zeros_and_passes(spark: SparkSession)
 
 
 def test_amounts_swapped_pairwise_after_raw_are_noticed(spark: SparkSession) -> None:
-    """Counts and totals stay the same; only the content of the rows tells."""
+    """Counts and totals stay the same; only the content of the rows shows it."""
     rows = [{"basket_id": str(n), "currency": "EUR", "sales_value": f"{n}.00"} for n in range(1, 9)]
     raw = raw_sales(spark, rows)
     partner = F.when(F.col("basket_id") % 2 == 0, F.col("basket_id") - 1).otherwise(F.col("basket_id") + 1)

@@ -1,4 +1,4 @@
-"""The verdicts on published days: what is wrong is told with what to do, and thresholds are nobody's business here."""
+"""The verdicts on published days: what is wrong is reported with what to do, and thresholds are not judged here."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def ingest(tmp_path: Path) -> Ingest:
     return Ingest(tmp_path)
 
 
-def test_all_that_keeps_a_range_from_being_taken_in_is_told_at_once(ingest: Ingest) -> None:
-    """Told of one file a run, a person needs as many runs as there are bad files."""
+def test_all_that_keeps_a_range_from_being_taken_in_is_reported_at_once(ingest: Ingest) -> None:
+    """With one file reported a run, a person needs as many runs as there are bad files."""
     for day in DAYS[:3]:
         ingest.land(day, "sales.jsonl.gz")
     ingest.land(DAYS[0], "half.jsonl.gz", WHOLE[:-8])

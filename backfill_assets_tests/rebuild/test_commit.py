@@ -53,7 +53,7 @@ def test_changed_and_new_files_of_the_package_are_dirty(package: Path) -> None:
 
 
 def test_without_a_repository_it_is_unknown(package: Path, tmp_path: Path) -> None:
-    """A package that somebody else's repository does not track is not of its commit."""
+    """A package that another repository does not track is not of its commit."""
     assert commit_of(tmp_path) == UNKNOWN_COMMIT
     installed = package.parent / "site-packages"
     installed.mkdir()

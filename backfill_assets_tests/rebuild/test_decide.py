@@ -65,14 +65,14 @@ def test_a_day_built_from_the_same_inputs_by_the_same_code_is_unchanged() -> Non
     [wanted(name="v2"), wanted(bronze="11:1"), wanted(bronze="10:2"), wanted(rate="5:2")],
     ids=["other code", "more rows upstream", "other content upstream", "a rate within the look back"],
 )
-def test_whatever_a_day_is_computed_from_makes_it_change(now: decide.InputFingerprint) -> None:
+def test_everything_a_day_is_computed_from_makes_it_change(now: decide.InputFingerprint) -> None:
     """Each part of the input fingerprint counts; dropping one would reuse a wrong day."""
     assert not is_unchanged(now, state(wanted()))
 
 
 def test_a_foreign_write_or_a_missing_day_is_not_unchanged() -> None:
-    """The log may say that a day is fine while somebody has replaced its files."""
-    assert not is_unchanged(wanted(), state(wanted()), files=("somebody-elses.parquet",))
+    """The log may say that a day is fine while a foreign writer has replaced its files."""
+    assert not is_unchanged(wanted(), state(wanted()), files=("another-ones.parquet",))
     assert not is_unchanged(wanted(), None)
 
 
@@ -126,7 +126,7 @@ def test_a_week_is_wanted_from_all_its_days() -> None:
 
 
 def test_a_cut_period_is_built_from_what_there_is_and_says_what_is_missing() -> None:
-    """A month at the edge of history is a report too, but nobody may take it for a whole one."""
+    """A month at the edge of history is a report too, but it must not be taken for a whole one."""
     weekly = version(Reads("fact", partial=True))
     there = WEEK[:2] + WEEK[5:]
     found = decide.period_days(WEEKLY, weekly, MONDAY, {"fact": dict.fromkeys(there, "1:1")})

@@ -110,7 +110,7 @@ def test_what_a_dirty_tree_has_staged_is_not_adopted_where_it_is_refused(
     assert Builder(staged.refusing()).build(STEP, [DAY], run=RunInfo("a-run")).publications
 
 
-def test_days_of_the_same_publication_are_told_from_those_of_main() -> None:
+def test_days_of_the_same_publication_are_distinguished_from_those_of_main() -> None:
     """Contiguous days are one read; what a campaign has staged was at no version of main yet."""
     read = InputRead(table="t", version=7, days={})
     staged = OverlaidDay(None, DayContent(0, "0"))

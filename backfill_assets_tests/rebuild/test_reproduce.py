@@ -104,7 +104,7 @@ def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
 
 
 def test_every_table_and_day_is_compared(again: Again) -> None:
-    """One that comes out different is told from those that are equal."""
+    """One that comes out different is distinguished from those that are equal."""
     again.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
     again.bronze("built", {DAY: 10, NEXT: 20}, reads=(read_of(1, {DAY: 1, NEXT: 2}),))
     again.gives = {DAY: 10, NEXT: 21}
@@ -120,7 +120,7 @@ def test_every_table_and_day_is_compared(again: Again) -> None:
 
 
 def test_a_day_is_computed_from_the_version_that_it_was_computed_from(again: Again) -> None:
-    """A day that moved while others were staged was read later: its fingerprint tells which of two versions it was."""
+    """A day that moved while others were staged was read later: its fingerprint shows which of two versions it was."""
     again.small.publish("raw", {"raw_sales": {DAY: [1], NEXT: [2]}})
     again.small.publish("late", {"raw_sales": {NEXT: [3]}}, mode="append")
     first, later = read_of(1, {DAY: 1, NEXT: 2}), InputRead(table="raw_sales", version=2, days={NEXT: "2:5"})
@@ -200,7 +200,7 @@ def test_what_cannot_be_computed_again_is_named(again: Again) -> None:
     )
 
 
-def test_a_day_that_somebody_else_wrote_is_named(again: Again) -> None:
+def test_a_day_that_another_writer_wrote_is_named(again: Again) -> None:
     """An undo puts it back all the same."""
     again.small.publish("first", {"bronze_sales": {DAY: [1]}})
     again.small.write_past_the_protocol("bronze_sales", DAY, [9])

@@ -36,7 +36,7 @@ def test_each_table_has_its_own_result(spark: SparkSession) -> None:
     assert found == {table.name: {DAY: {"rows": len(table.name)}} for table in TABLES}
 
 
-def test_an_error_is_told_when_the_other_has_come_to_an_end(spark: SparkSession) -> None:
+def test_an_error_is_reported_when_the_other_has_come_to_an_end(spark: SparkSession) -> None:
     """A step that failed must not go on writing into a timeline behind the back of who called it."""
     ended = threading.Event()
     failing, other = TABLES[0].name, TABLES[1].name

@@ -127,7 +127,7 @@ def test_days_that_are_as_they_were_published_are_reused(world: World) -> None:
 
 
 def test_later_days_keep_their_version_and_are_not_forced(world: World) -> None:
-    """They come along because they look back to the others; nobody asked for them."""
+    """They come along because they look back to the others; they were not asked for."""
     result = world.build(OLD, NEW, later=[OLD])
     assert {day.day for day in result.days if day.reused} == {OLD, NEW}
     with pytest.raises(AssertionError, match="was staged before"):
@@ -172,7 +172,7 @@ def test_a_day_that_fails_holds_back_those_of_every_version(world: World, monkey
     """All failures are named, whichever version built them, and nothing is published."""
     from backfill_assets.rebuild import replace as of_one_version
 
-    real = of_one_version._adopted
+    real = of_one_version._adopt_day
     broken = RuleOutcome("few_nulls", "validity", passed=False, observed="9", expected="0")
     monkeypatch.setattr(of_one_version, "_adopted", lambda *told: replace(real(*told), rules=(broken,)))
     world.damage(OLD, NEW)

@@ -41,7 +41,7 @@ def test_what_is_quick_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_error_of_the_work_comes_first_and_that_of_the_report_is_not_lost() -> None:
-    """The report may extend a hold: whoever cannot do that must not go on."""
+    """The report may extend a hold: a build that cannot do that must not go on."""
     failed = threading.Event()
 
     def fail(message: str) -> None:

@@ -1,4 +1,4 @@
-"""A build lets a campaign that cuts over its days pass, publishes on top of it, and waits for nobody for ever."""
+"""A build lets a campaign that cuts over its days pass, publishes on top of it, and never waits for ever."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def waiting(tmp_path: Path) -> Waiting:
     return Waiting(tmp_path)
 
 
-def test_nobody_holds_it_so_nobody_waits(waiting: Waiting) -> None:
+def test_without_a_hold_there_is_no_wait(waiting: Waiting) -> None:
     """A hold on other days, or on other tables, is none of its business."""
     put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [date(2017, 3, 2)]}, waiting.small.now)
     waiting.build()
@@ -96,7 +96,7 @@ def test_it_publishes_as_soon_as_the_hold_is_released(waiting: Waiting) -> None:
 
 
 def test_the_hold_of_a_dead_cut_over_ends_by_itself(waiting: Waiting) -> None:
-    """Nothing waits for a dead process longer than it was told to."""
+    """Nothing waits for a dead process longer than its limit."""
     put_hold(waiting.small.storage, "campaign-x", {"bronze_sales": [DAY]}, waiting.small.now)
     waiting.build()
     assert timedelta(seconds=waiting.slept) == pytest.approx(timedelta(seconds=HOLD_SECONDS), abs=timedelta(seconds=1))

@@ -143,6 +143,6 @@ def test_a_day_without_sales_is_delivered_with_zero_rows(tmp_path: Path) -> None
 
 
 def test_days_outside_the_data_are_refused(tmp_path: Path) -> None:
-    """Empty files for days nobody has data of would publish zero revenue."""
+    """Empty files for days without data would publish zero revenue."""
     with pytest.raises(InvalidRequest, match=r"no real transactions for all of 2017-12-31\.\.2018-01-02"):
         land_real(DayRange.parse("2017-12-31..2018-01-02"), tmp_path)

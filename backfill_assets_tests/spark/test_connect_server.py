@@ -32,7 +32,7 @@ time.sleep(600)
 
 @pytest.mark.spark
 def test_a_server_ends_with_a_starter_that_was_killed(tmp_path: Path, settings: Settings) -> None:
-    """Kill -9 runs no handler and no ``finally``: only the closed pipe tells."""
+    """Kill -9 runs no handler and no ``finally``: only the closed pipe shows it."""
     command = [sys.executable, "-c", _STARTER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=settings.spark_conf.parent) as starter:
         assert starter.stdout is not None

@@ -12,7 +12,7 @@ from backfill_assets.spark.jars import locked_jars, read_lock
 
 
 def settings_with_one_jar(folder: Path) -> Settings:
-    """A lock of one JAR, which stands in the JAR folder as locked."""
+    """A lock of one JAR, which is in the JAR folder as locked."""
     (folder / "jars").mkdir()
     (folder / "jars" / "thing-1.0.jar").write_bytes(b"content")
     (folder / "jars.lock").write_text(f"# why\n\norg.some:thing:1.0 {hashlib.sha256(b'content').hexdigest()}\n")

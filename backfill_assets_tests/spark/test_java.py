@@ -32,7 +32,7 @@ def test_any_other_java_is_refused_with_what_to_install(tmp_path: Path, banner: 
 
 
 def test_no_java_at_all_is_refused_with_what_to_install(tmp_path: Path) -> None:
-    """The first thing that happens to somebody on a fresh machine."""
+    """The first thing that happens to a person on a fresh machine."""
     with pytest.raises(LakehouseUnusable, match=r"none was found[\s\S]*Install Java 17 or 21"):
         require_java({"PATH": str(tmp_path)})
 

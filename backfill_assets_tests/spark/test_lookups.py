@@ -51,7 +51,7 @@ def test_remembered_functions_give_the_same_values(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(("told", "named"), [(True, True), (False, False)])
-def test_spark_names_the_line_of_a_column_when_it_is_told_to(
+def test_spark_names_the_line_of_a_column_when_it_is_asked_to(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, told: bool, named: bool
 ) -> None:
     """As the guide says of the setting. PySpark reads it once in a process, and keeps it."""
@@ -62,7 +62,7 @@ def test_spark_names_the_line_of_a_column_when_it_is_told_to(
     assert ("test_lookups.py" in str(failed.value)) is named
 
 
-def test_profiles_tell_pyspark_not_to_look_for_the_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_set_pyspark_not_to_look_for_the_line(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark.errors.utils, "_enable_debugging_cache", None)
     assert pyspark.errors.utils.is_debugging_enabled() is False
 

@@ -131,7 +131,7 @@ def _run_for_hours(session: SparkSession, died: list[Exception]) -> None:
 
 @pytest.mark.spark
 def test_a_server_that_cannot_start_says_why(settings: Settings, tmp_path: Path) -> None:
-    """The reason stands in the server's log, which nobody would look for."""
+    """The reason is in the server's log, which no one would look for."""
     broken = replace(settings, home=tmp_path)
     with pytest.raises(LakehouseUnusable, match=r"did not come up[\s\S]*spark-connect\.log"):
         start_connect_server(broken, options={"spark.driver.memory": "nonsense"}, timeout_seconds=60)

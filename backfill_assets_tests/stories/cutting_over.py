@@ -1,4 +1,4 @@
-"""Processes that cut a staged campaign over, and die where they are told to.
+"""Processes that cut a staged campaign over, and die at a chosen step.
 
 Run as ``python -m backfill_assets_tests.stories.cutting_over``. Each line of standard input, ``HOME [STEP NUMBER]``,
 starts one: it kills itself with SIGKILL at the NUMBERth time STEP is reached. Answers are its process id and, when it

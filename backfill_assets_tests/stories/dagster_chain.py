@@ -1,9 +1,10 @@
 """The real chain in Dagster over a workshop: ranged runs in this process, and what Dagster says about each day."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -14,11 +15,8 @@ from backfill_assets.datasets import registry
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.defs.location import code_location, table_partitions
-from backfill_assets.defs.provenance import run_info
-from backfill_assets.landing.zone import LandingZone
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets_tests.workshop import Workshop
 
 PARTITIONS = table_partitions(datasets())
@@ -28,7 +26,7 @@ TABLES = [table.name for step in STEPS for table in step.tables if step.cadence 
 Days = set[str]
 
 
-class WorkshopBackfill(dg.ConfigurableResource[None]):
+class WorkshopBackfill(Backfill):
     """The resource ``backfill`` over a workshop: its builder, and so the Spark session of the tests."""
 
     workshop: dg.ResourceDependency[Workshop]
@@ -36,30 +34,21 @@ class WorkshopBackfill(dg.ConfigurableResource[None]):
     def builder(self) -> Builder:
         return self.workshop.builder
 
-    def resume(self, work: Callable[[], BuildResult], say: Callable[[str], None]) -> BuildResult:
-        return work()
 
-    def landing(self) -> LandingZone:
-        return self.workshop.builder.lake.landing
-
-    def lakehouse(self) -> str:
-        return str(self.workshop.settings.lakehouse)
-
-    def publications(self) -> PublicationLog:
-        return self.workshop.builder.lake.publisher.log
-
-    def run_info(self, run: dg.DagsterRun) -> RunInfo:
-        return run_info(run)
+def workshop_resources(workshop: Workshop) -> dict[str, Any]:
+    spark = SharedSpark(settings=workshop.settings)
+    backfill = WorkshopBackfill(settings=workshop.settings, spark=spark, workshop=workshop)
+    return {"spark": spark, "backfill": backfill}
 
 
 class DagsterChain:
-    """Runs days of the whole chain, and tells what Dagster and the publication log say about them."""
+    """Runs days of the whole chain, and shows what Dagster and the publication log say about them."""
 
     def __init__(self, workshop: Workshop, instance: dg.DagsterInstance) -> None:
         self.workshop = workshop
         self.instance = instance
         self.log = workshop.builder.lake.publisher.log
-        self._defs = code_location(datasets(), {"backfill": WorkshopBackfill(workshop=workshop)})
+        self._defs = code_location(datasets(), workshop_resources(workshop))
 
     def run(self, days: DayRange, *tables: str) -> dg.ExecuteInProcessResult:
         """As a ranged run of a backfill would; of all daily tables, unless some are named. Weeks run on their own."""

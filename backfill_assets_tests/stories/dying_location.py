@@ -1,4 +1,4 @@
-"""The real code location, in which a run dies between publishing ``bronze_sales`` and telling Dagster of it."""
+"""The real code location, in which a run dies between publishing ``bronze_sales`` and reporting it to Dagster."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
-"""A process that builds the sales chain through a Spark Connect server, and that dies where it is told to.
+"""A process that builds the sales chain through a Spark Connect server, and that dies at a chosen step.
 
-Every place that is reached is told as ``<place> <what>``; at the first one that is the chosen one, the process kills
+Every place that is reached is printed as ``<place> <what>``; at the first one that is the chosen one, the process kills
 itself as if the power had gone.
 """
 
@@ -36,7 +36,7 @@ Place = Callable[[str, str], None]
 
 
 def dying_at(chosen: str, tell: Connection) -> Place:
-    """Tell of every place, and die at the chosen one."""
+    """Report every place, and die at the chosen one."""
 
     def place(name: str, about: str) -> None:
         reached = f"{name} {about}"
@@ -48,7 +48,7 @@ def dying_at(chosen: str, tell: Connection) -> Place:
 
 
 def watch_staging(place: Place) -> None:
-    """Rows written, and verdicts recorded, are places too; the protocol tells of its own."""
+    """Rows written, and verdicts recorded, are places too; the protocol reports its own."""
     judged = Timeline.judge
 
     def stage(rows: Any, timeline: Timeline, staged: Any, **how: Any) -> list[AddedFile]:

@@ -1,4 +1,4 @@
-"""More lines for a day that has landed: what a source system sends when it is broken, and when it was mended."""
+"""More lines for a day that has landed: what a source system sends when it is broken, and when it was fixed."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _PARTS = 3
 
 
 class DagsterDied(AssertionError):
-    """A process ended that nobody killed, or what was waited for did not happen; with what was said last."""
+    """A process ended that was not killed, or what was waited for did not happen; with what was said last."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class RealDagster:
 
     @contextmanager
     def processes(self) -> Iterator[None]:
-        """All of them; whatever happens, none is left."""
+        """All of them; in any case none is left."""
         try:
             self.start()
             yield
@@ -197,7 +197,7 @@ class MakeDev(RealDagster):
     """``make dev`` itself, with Dagster's own intervals: it starts its parts again when one of them is killed."""
 
     _started: set[int]
-    """The session of each part: what is left of them is killed at the end, whoever has died before."""
+    """The session of each part: what is left of them is killed at the end, even if others died before."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -246,5 +246,5 @@ def _leads_a_session(pid: int) -> bool:
 
 
 def _without_connect(environment: Mapping[str, str]) -> dict[str, str]:
-    """What this process was told of PySpark is not for others."""
+    """What this process has set for PySpark is not for others."""
     return {name: value for name, value in environment.items() if name != "SPARK_CONNECT_MODE_ENABLED"}

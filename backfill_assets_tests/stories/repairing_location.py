@@ -1,31 +1,30 @@
 """A code location over a small real lakehouse, without a JVM, whose sensor ``repairs`` can be made to stand still.
 
 Everything but the computing is real: the protocol, Dagster's daemon, its backfills and the sensors. A file ``halt``
-in the home names the moment in the tick at which it waits for its end; ``halted`` then tells that it is there.
+in the home names the moment in the tick at which it waits for its end; ``halted`` then shows that it is there.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
-
 from backfill_assets.days import TableDay
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.provenance import run_info
+from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.sensors import repairs
-from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.published.observed import LogView, observe
+from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.small_chain import inputs_of, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -35,7 +34,7 @@ LAKEHOUSE, HALT, HALTED = "lakehouse", "halt", "halted"
 BEFORE, IN, AFTER = "before", "in", "after"
 
 
-class SmallBuilder:
+class SmallBuilder(Builder):
     """Gives a day as many rows as what it is made of has; what is unchanged is reused."""
 
     def __init__(self, lakehouse: SmallLakehouse) -> None:
@@ -47,9 +46,10 @@ class SmallBuilder:
         days: Sequence[date],
         *,
         run: RunInfo,
-        version: str | None,
-        force: bool,
-        progress: Callable[[str], None],
+        version: str | None = None,
+        force: bool = False,
+        later: Collection[date] = (),
+        progress: Callable[[str], None] = silent,
     ) -> BuildResult:
         observed = observe(self.lakehouse.storage, TABLES)
         stale = [day for day in days if force or not _unchanged(step, day, observed)]
@@ -80,26 +80,12 @@ def _unchanged(step: Step, day: date, observed: LogView) -> bool:
     )
 
 
-class RepairingBackfill(dg.ConfigurableResource[None]):
-    home: str
-
+class RepairingBackfill(Backfill):
     def builder(self) -> SmallBuilder:
-        return SmallBuilder(SmallLakehouse(Path(self.lakehouse())))
-
-    def lakehouse(self) -> str:
-        return f"{self.home}/{LAKEHOUSE}"
+        return SmallBuilder(SmallLakehouse(self.settings.lakehouse))
 
     def publications(self) -> PublicationLog:
-        return SmallLakehouse(Path(self.lakehouse())).publisher.log
-
-    def resume(self, work: Callable[[], BuildResult], say: Callable[[str], None]) -> BuildResult:
-        return work()
-
-    def landing(self) -> LandingZone:
-        return LandingZone(Path(self.home) / "landing")
-
-    def run_info(self, run: dg.DagsterRun) -> RunInfo:
-        return run_info(run)
+        return SmallLakehouse(self.settings.lakehouse).publisher.log
 
 
 def _stand_still(moment: str) -> None:
@@ -124,4 +110,6 @@ def _halting(function: Callable[..., Any], before: str, after: str | None = None
 repairs.EVERY_SECONDS = 5
 repairs.decide = _halting(repairs.decide, BEFORE)
 repairs.launch = _halting(repairs.launch, IN, AFTER)
-defs = code_location([SMALL], {"backfill": RepairingBackfill(home=str(HOME))})
+_settings = Settings.at(HOME)
+_spark = SharedSpark(settings=_settings)
+defs = code_location([SMALL], {"spark": _spark, "backfill": RepairingBackfill(settings=_settings, spark=_spark)})

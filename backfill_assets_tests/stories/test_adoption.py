@@ -50,7 +50,7 @@ def again(workshop: Workshop, spark: SparkSession) -> Workshop:
 
 
 def test_one_bad_day_holds_the_range_back_and_costs_no_work(workshop: Workshop, spark: SparkSession) -> None:
-    """Nothing of the range is published; the good days are then adopted; the mended day alone is computed."""
+    """Nothing of the range is published; the good days are then adopted; the fixed day alone is computed."""
     land_sales(workshop, FIRST, "a", sound=5)
     land_sales(workshop, BAD, "b", sound=2, broken=30)
     land_sales(workshop, LAST, "c", sound=5)

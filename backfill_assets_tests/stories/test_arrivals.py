@@ -43,7 +43,7 @@ def counted(result: BuildResult) -> dict[date, int]:
 
 
 def test_a_landed_file_counts_once(landed: Workshop) -> None:
-    """However often a day is built, with and without new files, and in whatever range."""
+    """However often a day is built, with and without new files, and in any range."""
     assert counted(landed.build("raw_sales", DAYS)) == dict.fromkeys(DAYS, 5)
     again = landed.build("raw_sales", [SECOND, THIRD])
     assert all(day.reused for day in again.days)
@@ -52,8 +52,8 @@ def test_a_landed_file_counts_once(landed: Workshop) -> None:
     assert rows(landed) == {FIRST: 5, SECOND: 8, THIRD: 5}
 
 
-def test_a_late_row_lands_on_its_own_day_and_is_told(landed: Workshop) -> None:
-    """What arrives on the third day for the first one goes to the first; whoever reads that day has to know."""
+def test_a_late_row_lands_on_its_own_day_and_is_reported(landed: Workshop) -> None:
+    """What arrives on the third day for the first one goes to the first; readers of that day have to know."""
     landed.build("raw_sales", DAYS)
     late = {"transaction_timestamp": "2017-03-01T10:00:00Z"}
     land_lines(landed.settings.landing, THIRD, "late", 2, late)
@@ -67,7 +67,7 @@ def test_a_late_row_lands_on_its_own_day_and_is_told(landed: Workshop) -> None:
 def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
     landed: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise everything looks fresh, and nobody knows which days to run too."""
+    """Otherwise everything looks fresh, and no one knows which days to run too."""
     monkeypatch.setattr("backfill_assets.cli.commands.run.foreground_builder", lambda settings, stack: landed.builder)
     backfill = Backfill(landed.settings.home, monkeypatch)
     landed.build("raw_sales", DAYS)

@@ -112,7 +112,7 @@ def test_every_question_of_the_page_is_answered(workshop: Workshop, spark: Spark
 
 
 @pytest.mark.long
-def test_a_campaign_and_its_undo_are_told_in_full_and_proven(
+def test_a_campaign_and_its_undo_are_reported_in_full_and_proven(
     wrong: Workshop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its reports were made from days that the same publication brought; all of its tables can be computed again."""

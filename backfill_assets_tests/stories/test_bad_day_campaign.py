@@ -1,4 +1,4 @@
-"""One bad day of ninety, in a campaign: it stays as it was, the others are replaced together, mending it is one day."""
+"""One bad day of ninety, in a campaign: it stays as it was, the others are replaced together, fixing it is one day."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Story:
     # ------------------------------------------------------------------ what people do
 
     def plans_and_stages(self) -> str:
-        """One day is held back with all that reads it, and nobody sees anything of the others."""
+        """One day is held back with all that reads it, and readers see nothing of the others."""
         first, planned = plan()
         assert planned == PLANNED
         shown = told("run", first, "--waves", "100%")
@@ -218,7 +218,7 @@ class Story:
 
     def mends_the_day(self) -> None:
         """The plan, the campaign and what it publishes are that day, its week and its month."""
-        self.lands("till-mended", MENDED)
+        self.lands("till-fixed", MENDED)
         second, planned = plan()
         assert planned == BAD
         assert told("run", second)["held_back"] == []
@@ -229,7 +229,7 @@ class Story:
         assert statuses() == ALL_FRESH
 
     def undoes(self, first: str) -> None:
-        """The first campaign takes back what it brought, not the day that the second one mended. It can come back."""
+        """The first campaign takes back what it brought, not the day that the second one fixed. It can come back."""
         mended = self.workshop.contents()
         asked = told("rollback", first, "--dry-run")
         assert {each["what"] for each in asked["days"]} == {"put back"}
@@ -243,12 +243,12 @@ class Story:
 
 
 @pytest.mark.long
-def test_a_bad_day_stays_as_it_was_until_it_is_mended_and_is_then_all_that_is_rebuilt(
+def test_a_bad_day_stays_as_it_was_until_it_is_fixed_and_is_then_all_that_is_rebuilt(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is published is what the plan named but the bad day; status, tables and an oracle without Spark agree."""
     monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
-    assert OLD[BAD_DAY] != NEW[BAD_DAY], "otherwise nobody would see which one it is"
+    assert OLD[BAD_DAY] != NEW[BAD_DAY], "otherwise no one would see which one it is"
     story = Story(workshop)
     first = story.plans_and_stages()
     story.approves_without_the_flag(first)

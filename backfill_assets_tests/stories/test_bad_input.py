@@ -110,7 +110,7 @@ def test_a_file_that_changed_after_it_was_read(workshop: Workshop) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path, spark: SparkSession) -> None:
-    """What was staged of it is of nobody knows which content: it is not published, and not adopted by the next run."""
+    """What was staged of it has unknown content: it is not published, and not adopted by the next run."""
 
     def change_then_start() -> SparkSession:
         file.write_bytes(gzip.compress(b'{"currency": "XTS"}\n', mtime=0))
@@ -181,7 +181,7 @@ def test_a_range_the_wrong_way_round(workshop: Workshop) -> None:
 
 
 def test_a_version_that_does_not_exist(workshop: Workshop) -> None:
-    """The versions there are stand in the error; for every kind of table, raw too."""
+    """The versions there are, are named in the error; for every kind of table, raw too."""
     for table, versions in {"fact_sales_transactions": "v1, v2", "bronze_sales": "v1", "raw_sales": "v1"}.items():
         before = standing(workshop)
         with pytest.raises(InvalidRequest, match=rf"{table} has no version 'v9'[\s\S]*Versions: {versions}\."):

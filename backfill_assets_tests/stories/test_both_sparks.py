@@ -62,7 +62,7 @@ class Built:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Built:
-    """The chain in one range on embedded Spark, whatever Spark the test that needs it first is for."""
+    """The chain in one range on embedded Spark, also if the test that needs it first is for another Spark."""
     homes = tmp_path_factory.mktemp("homes")
     workshop = Workshop(homes / "one-range", lambda: spark)
     tally = workshop.land_synthetic(SPEC)
@@ -104,7 +104,7 @@ def test_every_line_becomes_what_the_tally_says(built: Built) -> None:
 
 
 def test_a_day_of_a_computed_table_is_one_file(built: Built, spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever the number of shuffle partitions, and not because Spark has put small ones together."""
+    """For any number of shuffle partitions, and not because Spark has put small ones together."""
     shop = built.another(tmp_path, spark)
     scattered = {"spark.sql.shuffle.partitions": "7", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
     before = {name: str(spark.conf.get(name)) for name in scattered}
@@ -175,7 +175,7 @@ def _assert_same_rows(built: Built, home: Path, spark: SparkSession) -> None:
 def test_runs_of_two_days_at_once_give_the_same_rows(
     built: Built, tmp_path: Path, connect_spark: SparkSession, connect_settings: Settings
 ) -> None:
-    """A range that is fanned out on the shared server: each run has a session of its own, and nobody waits for it.
+    """A range that is fanned out on the shared server: each run has a session of its own, and none waits for it.
 
     Late rows reach days of the other run, as in day by day; a last run over the range catches up.
     """

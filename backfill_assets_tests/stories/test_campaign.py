@@ -18,7 +18,6 @@ from backfill_assets.defs.campaigns.launch import ROLLED_BACK
 from backfill_assets.defs.campaigns.shadow import shadow_key
 from backfill_assets.defs.campaigns.steps import PLANNED, SENSOR, step_key
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
@@ -33,6 +32,7 @@ from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import announce, delivered_keys, due_notices
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import days_staged_in
+from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
 from backfill_assets_tests.workshop import Workshop
@@ -40,23 +40,11 @@ from backfill_assets_tests.workshop import Workshop
 WAVES = Shares.parse("20%,100%")
 
 
-class WorkshopBackfill(Backfill):
-    """The real resource, with the Spark session of the tests."""
-
-    workshop: dg.ResourceDependency[Workshop]
-
-    def builder(self) -> object:  # type: ignore[override]
-        return self.workshop.builder
-
-
 @pytest.fixture
 def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
-    settings = wrong.settings
-    spark = SharedSpark(settings=settings)
-    resource = WorkshopBackfill(settings=settings, spark=spark, workshop=wrong)
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
-        yield DagsterDaemon(code_location(datasets(), {"spark": spark, "backfill": resource}), instance, SENSOR)
+        yield DagsterDaemon(code_location(datasets(), workshop_resources(wrong)), instance, SENSOR)
 
 
 def planned(workshop: Workshop) -> Plan:
@@ -85,9 +73,9 @@ def done(daemon: DagsterDaemon, step: CampaignStep, name: str) -> bool:
 def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     wrong: Workshop, daemon: DagsterDaemon, tmp_path: Path
 ) -> None:
-    """Every step is a materialized partition; main's days become materialized at the cut-over; one notice is told."""
+    """Every step is a materialized partition; main's days become materialized at the cut-over; one notice is sent."""
     old, publisher = checksums(wrong), wrong.builder.lake.publisher
-    announce(publisher.storage, "left-over", Notice(title="somebody died before it was sent"))
+    announce(publisher.storage, "left-over", Notice(title="its sender died before it was sent"))
     asked = {"target": FACT, "days": str(DAYS), "version": "v2", "expect": ["rows unchanged"]}
     plan = daemon.clicked(PLANNED, config={**asked, "start": True, "waves": str(WAVES)})
     at = campaign(wrong, plan_as_kept(wrong.settings, plan["plan"]))
@@ -95,7 +83,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 
     assert daemon.until_it_waits() == f"{at.campaign}: it waits for approval"
 
-    assert checksums(wrong) == old, "nobody sees anything of it yet"
+    assert checksums(wrong) == old, "readers see nothing of it yet"
     assert "left-over" in delivered_keys(publisher)
     assert open_plan_ids(wrong.builder.lake.storage) == [at.plan.id]
     titles = [backfill.title for backfill in daemon.instance.get_backfills()]
@@ -141,7 +129,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
 
 
 def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> None:
-    """What the plan expects is judged after each wave, and what was seen is kept for whoever looks."""
+    """What the plan expects is judged after each wave, and what was seen is kept for people who look."""
     old, asked = checksums(wrong), PlanRequest(target=FACT, days=str(DAYS), version="v2")
     plan = make_plan(asked, observe_context(wrong.settings, FACT, DAYS), (Expectation.parse("everything unchanged"),))
     keep_plan(wrong.builder.lake.storage, plan.id, plan.to_json())

@@ -97,7 +97,7 @@ def test_one_day_that_cannot_be_computed_stands_alone_and_the_others_go_on(wrong
     assert done["report_monthly_close"].staged == ()
 
 
-def test_a_publication_that_nobody_told_of_is_found_and_a_wrong_one_is_put_back(wrong: Workshop) -> None:
+def test_a_publication_that_was_not_reported_is_found_and_a_wrong_one_is_put_back(wrong: Workshop) -> None:
     """The process dies after its publication, before the journal has it; then a published file turns out damaged."""
     old, story = checksums(wrong), Carried(wrong, roll_back_if_wrong=True)
     story.up_to_cut_over()

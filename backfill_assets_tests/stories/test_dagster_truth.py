@@ -1,4 +1,4 @@
-"""Dagster tells the truth: what it shows as materialized is what is published, whatever happens to runs."""
+"""Dagster shows the truth: what it shows as materialized is what is published, even if runs die."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
     assert f"{_REJECTED} of {_REJECTED + 4} rows" in gate_descriptions(failed, "bronze_sales")[BAD_DAY]
     chain.assert_true(*RATES)
     earlier = {table: set(chain.published(table)) - all_days for table in RATES}
-    assert all(earlier.values()), "the first days look back to them, and the sensor tells of them"
+    assert all(earlier.values()), "the first days look back to them, and the sensor reports them"
     for table in TABLES:
         assert set(chain.published(table)) - earlier.get(table, set()) == (
             all_days if table in BEFORE_BRONZE_SALES else set()
@@ -79,7 +79,7 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
         assert chain.failed(table) == (set() if table in BEFORE_BRONZE_SALES else all_days), table
 
     # The source lands enough sound lines, and the next run dies when bronze is published.
-    land_lines(workshop.settings.landing, BAD_DAY, "mended-till", 5 * _REJECTED)
+    land_lines(workshop.settings.landing, BAD_DAY, "fixed-till", 5 * _REJECTED)
     died = _run_that_dies(workshop.settings.home)
     assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
     chain.assert_true(*DIED, *RATES)
@@ -87,7 +87,7 @@ def test_partition_statuses_are_the_publication_log_through_failure_and_kill(
         assert set(chain.published(table)) == all_days
         assert chain.told(table) == {}
 
-    # The sensor waits for a run that might still tell of its days itself, then tells of them.
+    # The sensor waits for a run that might still report its days itself, then reports them.
     at_once = put_statuses_right(chain.instance, chain.log, PARTITIONS).published
     assert {(each.table, str(each.day)) for each in at_once} == {
         (table, day) for table in RATES for day in earlier[table]

@@ -1,4 +1,4 @@
-"""What a campaign would change is told before it is approved, and it is what is there afterwards."""
+"""What a campaign would change is shown before it is approved, and it is what is there afterwards."""
 
 from __future__ import annotations
 

@@ -50,5 +50,5 @@ def test_a_later_day_is_computed_by_code_that_is_there_already(tmp_path: Path) -
                     Workshop(tmp_path, lambda session=session: session).build(table, day)  # type: ignore[misc]
             compiled.append(server.log.read_text().count(_SAID_BY_SPARK) - before)
     first, *_, last = compiled
-    assert first > 100, "more than Spark keeps unless it is told to, or this shows nothing"
+    assert first > 100, "more than Spark keeps by default, or this shows nothing"
     assert last == 0, compiled

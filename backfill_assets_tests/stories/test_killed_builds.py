@@ -57,7 +57,7 @@ _PROCESSES.set_forkserver_preload([killed_builder.__name__])
 
 @dataclass
 class Run:
-    """A process at work, and the places it told of."""
+    """A process at work, and the places it reported."""
 
     process: BaseProcess
     tells: Connection
@@ -76,7 +76,7 @@ class Run:
         return self.reached[-1]
 
     def threads(self) -> str:
-        """What the server is at, as Java tells it when it is asked by a signal."""
+        """What the server is at, as Java reports it when it is asked by a signal."""
         before = self.server.log.stat().st_size
         os.kill(self.server.process.pid, signal.SIGQUIT)
         time.sleep(5)
@@ -150,7 +150,7 @@ def _no_spark() -> SparkSession:
 
 
 def assert_all_or_nothing(home: Path, undisturbed: Undisturbed) -> None:
-    """Whatever a table shows readers is what it shall be, or what it was: nothing."""
+    """All that a table shows readers is what it shall be, or what it was: nothing."""
     shall_be = undisturbed.contents
     assert isinstance(shall_be, dict)
     found = contents(home)

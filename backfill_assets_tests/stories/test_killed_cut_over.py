@@ -131,7 +131,7 @@ def cutting(staged: Path, scratch: Path) -> Iterator[CuttingOver]:
 def test_all_tables_are_old_or_new_wherever_the_cut_over_is_killed(
     staged_home: Path, tmp_path: Path, random_kills: int
 ) -> None:
-    """At every step that it reaches, and at seeded random moments; whoever comes next ends what was begun."""
+    """At every step that it reaches, and at seeded random moments; the next process ends what was begun."""
     with cutting(staged_home, tmp_path / "home") as story:
         home = story.home()
         story.new = expected_new(home)
@@ -162,7 +162,7 @@ def killed_at_random(story: CuttingOver, seconds: float, kills: int) -> list[str
 
 
 def undisturbed(story: CuttingOver, home: Path) -> float:
-    """How long a cut-over takes that nobody kills."""
+    """How long a cut-over takes that is not killed."""
     started = time.monotonic()
     assert story.run(home) == 0
     return time.monotonic() - started

@@ -160,7 +160,7 @@ def test_every_row_is_there_once_though_they_came_all_the_time(wrong: Workshop) 
 
 
 def assert_report_adds_up_to_the_fact(workshop: Workshop) -> None:
-    """Right after the cut-over, whatever the two have of the rows that came meanwhile."""
+    """Right after the cut-over, with any of the rows that came meanwhile."""
     fact = workshop.read(FACT)
     assert reported(workshop) == sums(fact["day"], fact["amount_eur"], fact["quantity"])
 

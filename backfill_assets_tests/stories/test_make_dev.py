@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture
 def dev(tmp_path: Path) -> Iterator[MakeDev]:
-    """No JVM: the Spark that it is told of is never asked."""
+    """No JVM: the Spark that it is given is never asked."""
     variables = {"BACKFILL_HOME": str(tmp_path), "SPARK_REMOTE": "sc://127.0.0.1:1"}
     dagster = MakeDev(Settings.at(tmp_path), variables, waiting_location.__name__)
     with dagster.processes():

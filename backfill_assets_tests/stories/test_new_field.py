@@ -54,7 +54,7 @@ def declare_salinity(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Old days have it empty, and what was landed before anybody declared it is in raw; new values are judged."""
+    """Old days have it empty, and what was landed before it was declared is in raw; new values are judged."""
     land(workshop, DAYS.first, None, "31.5")
     for table in (RAW, BRONZE):
         workshop.build(table, [DAYS.first])

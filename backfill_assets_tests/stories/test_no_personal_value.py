@@ -1,4 +1,4 @@
-"""Whatever a source does to a line, the personal value in it is in no file below the lakehouse."""
+"""For anything that a source does to a line, the personal value in it is in no file below the lakehouse."""
 
 from __future__ import annotations
 

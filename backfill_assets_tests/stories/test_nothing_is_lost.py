@@ -1,4 +1,4 @@
-"""Whatever lands, every line is accounted for: published, quarantined, deduplicated or superseded."""
+"""Of all that lands, every line is accounted for: published, quarantined, deduplicated or superseded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key with a personal field in it does all that any other key does, and nobody sees the person."""
+"""A key with a personal field in it does all that any other key does, and no one sees the person."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ def test_it_is_traced_by_its_token(backfill: Backfill) -> None:
     assert [each["outcome"] for each in rejected["landed"]] == ["quarantined"]
 
 
-def test_it_is_traced_by_the_person_that_nobody_is_shown(backfill: Backfill, workshop: Workshop) -> None:
-    """Whoever has the value finds its rows; it is asked for if it should not be in the history of the shell."""
+def test_it_is_traced_by_the_person_that_is_shown_to_no_one(backfill: Backfill, workshop: Workshop) -> None:
+    """A person who has the value finds its rows; it is asked for if it should not be in the history of the shell."""
     by_token = backfill.json("trace", f"{TOKEN}/1")
     assert backfill.json("trace", "@/1", "--personal", PATIENT) == by_token
     output = backfill("trace", "@/1", "--personal", PATIENT).output
     assert TOKEN in output and PATIENT not in output
     asked = CliRunner().invoke(main, ["trace", "@/1", "--personal"], input=f"{PATIENT}\n")
     assert asked.exit_code == 0 and TOKEN in asked.output and PATIENT not in asked.output
-    unknown = backfill("trace", "@/1", "--personal", "somebody-else", exit_code=1).output
-    assert "B01/2016-02-15T00:30:00Z" in unknown and "somebody-else" not in unknown
+    unknown = backfill("trace", "@/1", "--personal", "another-one", exit_code=1).output
+    assert "B01/2016-02-15T00:30:00Z" in unknown and "another-one" not in unknown
     misplaced = backfill("trace", f"{TOKEN}/1", "--personal", PATIENT, exit_code=1).output
     assert "The key has no @" in misplaced and PATIENT not in misplaced

@@ -80,7 +80,7 @@ def published(workshop: Workshop, day: date) -> dict[str, Decimal]:
 
 
 def test_with_the_source_it_takes_in_what_landed_and_the_undo_keeps_those_rows(wrong: Workshop, told: Any) -> None:
-    """Three lines of a day that nobody took in: in raw at once, in the reports when it is approved, and for good."""
+    """Three lines of a day that were not ingested: in raw at once, in the reports when it is approved, and for good."""
     before = checksums(wrong)
     lines = len(published(wrong, DAY))
     land_lines(wrong.settings.landing, DAY, "late", LATE, first_basket=900_001)
@@ -119,7 +119,7 @@ def test_with_the_source_it_takes_in_what_landed_and_the_undo_keeps_those_rows(w
 
 
 def test_downstream_only_leaves_the_fact_alone_and_rebuilds_its_reports(wrong: Workshop, told: Any) -> None:
-    """Somebody has built the fact of one day by the right logic, and its reports are still of the wrong one."""
+    """A person has built the fact of one day by the right logic, and its reports are still of the wrong one."""
     before = checksums(wrong)
     wrong.build(FACT, [DAY], "v2")
     fact = {day: (state.publication, state.physical) for day, state in wrong.states(FACT).items()}

@@ -168,7 +168,7 @@ def test_a_polling_reader_sees_all_old_or_all_new_through_shadow_cut_over_and_ro
         staging = Transition("shadow", ("old",))
 
         def standing_still(message: str) -> None:
-            """Staging is done once, however fast: it waits for reads wherever it tells of its progress."""
+            """Staging is done once, however fast: it waits for reads wherever it reports its progress."""
             wrong.messages.append(message)
             reader.wait_for(AT_EACH_STEP)
 
@@ -220,7 +220,7 @@ def there_and_back(
 
 
 def published_in(home: Path) -> Content:
-    """What is read after a cut-over that nobody disturbs, when it is what the right logic makes of the lines."""
+    """What is read after an undisturbed cut-over, when it is what the right logic makes of the lines."""
     workshop = Workshop(home, pytest.fail)
     cut_over(workshop.builder.lake, CAMPAIGN, steps(), RUN, workshop.messages.append)
     assert_made_with_the_rates_of(workshop, days_before=0)

@@ -1,4 +1,4 @@
-"""Dead letters: rejected rows are told by reason, judged again once the contract is mended, and none is lost."""
+"""Dead letters: rejected rows are listed by reason, judged again once the contract is fixed, and none is lost."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_reasons_are_listed_by_their_general_form(backfill: Backfill, workshop: 
 
 
 def test_a_line_is_resolved_once_a_corrected_version_is_accepted(backfill: Backfill, workshop: Workshop) -> None:
-    """The old line stays where it is; nobody has to look at it again."""
+    """The old line stays where it is; no one has to look at it again."""
     assert {group["resolved"] for group in backfill.json("quarantine", "list")} == {0}
     corrected = sale(basket_id="3", sales_value="9.99", updated_at="2017-03-02T08:00:00Z")
     land(workshop.settings.landing, "sales", str(SECOND), "corrected", [corrected])
@@ -72,7 +72,7 @@ def test_a_line_is_resolved_once_a_corrected_version_is_accepted(backfill: Backf
 
 
 def test_rows_are_shown_as_they_were_landed(backfill: Backfill) -> None:
-    """With file, line and every reason: what somebody sends to the source system."""
+    """With file, line and every reason: what a person sends to the source system."""
     (row,) = backfill.json("quarantine", "show", "quarantine_sales", "--day", FIRST, "--reason", "BIGINT")
     assert (row["file"], row["line"]) == ("sales/2017-03-01/bad.jsonl.gz", 2)
     assert row["reasons"] == [
@@ -98,7 +98,7 @@ def test_rows_that_are_still_bad_are_left_alone(backfill: Backfill, workshop: Wo
     assert publications(workshop) == before
 
 
-def test_a_mended_contract_is_reported_with_what_it_would_free(
+def test_a_fixed_contract_is_reported_with_what_it_would_free(
     backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is built. A row with a second fault stays, for the fault that it still has."""
@@ -140,7 +140,7 @@ def test_a_replay_rebuilds_exactly_the_days_that_it_frees_rows_of(
 def test_gates_decide_about_freed_rows_as_about_any(
     backfill: Backfill, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A contract that was mended in one place only: the next table holds its day back, and says why."""
+    """A contract that was fixed in one place only: the next table holds its day back, and says why."""
     mend_contract(monkeypatch, facts=False)
     before = publications(workshop)
     result = backfill("quarantine", "replay", exit_code=1)

@@ -1,6 +1,6 @@
 """A campaign, a repair and a fanned-out backfill by Dagster's own processes and real Spark, killed with -9 on the way.
 
-Nobody holds anything by the hand here: a person clicks, the daemon does the rest. One Spark Connect server serves all.
+Nothing is done by hand here: a person clicks, the daemon does the rest. One Spark Connect server serves all.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Played:
         return campaign in self.instance.get_materialized_partitions(step_key(step))
 
     def assert_is_cut_over(self, campaign: str) -> None:
-        """Once, for all tables and days, and everybody was told once."""
+        """Once, for all tables and days, and one notice was sent."""
         self.wait_for(lambda: self.has_done(CampaignStep.TELL_AFTER, campaign), "the end of the campaign")
         published = self.publications()
         (publication,) = published[FACT]
@@ -138,7 +138,7 @@ class Played:
         chain = DagsterChain(self.workshop, self.instance)
         self.wait_for(
             lambda: all(chain.told(table) == chain.published(table) for table in (*DAILY, *REBUILT)),
-            "Dagster to be told of every publication",
+            "Dagster to know every publication",
         )
         chain.assert_true()
 
@@ -211,7 +211,7 @@ def test_a_campaign_goes_on_after_kills_and_is_published_once(played: Played) ->
     campaign = played.start_campaign("100%")
     played.the_next_run_dies(f"staged {FACT}", lambda: played.dagster.kill("code", "daemon"))
     played.wait_for(lambda: played.has_done(CampaignStep.VALIDATE, campaign), "the validation")
-    assert played.publications() == before, "nobody sees anything of it before it is approved"
+    assert played.publications() == before, "readers see nothing of it before it is approved"
     played.assert_published("v1")
 
     played.the_next_run_dies(f"journal {CampaignStep.CUT_OVER}", nothing, lambda: played.approve(campaign))
@@ -220,7 +220,7 @@ def test_a_campaign_goes_on_after_kills_and_is_published_once(played: Played) ->
 
 
 def test_a_damaged_day_is_repaired_though_the_repair_is_killed(played: Played) -> None:
-    """Somebody overwrites a published day past the protocol; the sensor launches one backfill after the other."""
+    """A foreign writer overwrites a published day past the protocol; the sensor launches backfills in turn."""
     damage_and_repair(played)
 
 

@@ -151,7 +151,7 @@ def test_a_swap_while_raw_is_taken_in_is_noticed(
 
 
 def test_a_swap_in_published_raw_is_noticed_when_it_is_read(workshop: Workshop, spark: SparkSession) -> None:
-    """Somebody rewrites raw past the protocol, hashes and all columns as they were but the amounts.
+    """A foreign writer rewrites raw past the protocol, hashes and all columns as they were but the amounts.
 
     Builds read what was published and do not see it; once raw is published on top of it, bronze holds those days back.
     """

@@ -11,13 +11,13 @@ from deltalake import DeltaTable
 
 from backfill_assets.datasets.registry import datasets, steps, tables
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.resources import SharedSpark
 from backfill_assets.defs.sensors.repairs import SENSOR
 from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.published.observed import observe
+from backfill_assets_tests.stories.dagster_chain import workshop_resources
 from backfill_assets_tests.stories.dagster_daemon import DagsterDaemon
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, TABLES
-from backfill_assets_tests.stories.test_campaign import WorkshopBackfill, checksums
+from backfill_assets_tests.stories.test_campaign import checksums
 from backfill_assets_tests.workshop import Workshop
 
 OLD, NEW = date(2017, 3, 7), date(2017, 3, 8)
@@ -27,11 +27,9 @@ LAST = date(2017, 3, 9)
 
 @pytest.fixture
 def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
-    spark = SharedSpark(settings=wrong.settings)
-    resource = WorkshopBackfill(settings=wrong.settings, spark=spark, workshop=wrong)
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
-        yield DagsterDaemon(code_location(datasets(), {"spark": spark, "backfill": resource}), instance, SENSOR)
+        yield DagsterDaemon(code_location(datasets(), workshop_resources(wrong)), instance, SENSOR)
 
 
 def statuses(workshop: Workshop) -> dict[date, DayStatus]:

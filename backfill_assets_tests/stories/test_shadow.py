@@ -1,4 +1,4 @@
-"""A campaign's days: staged where nobody sees them, cut over together, staged again where main moved, put back."""
+"""A campaign's days: staged where no reader sees them, cut over together, staged again where main moved, put back."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_second_campaign_for_the_same_finds_nothing_left_to_do(wrong: Workshop
         cut(wrong, "campaign-two")
 
 
-def test_of_two_campaigns_over_the_same_days_the_second_is_told_of_the_first(
+def test_of_two_campaigns_over_the_same_days_the_second_names_the_first(
     wrong: Workshop,
 ) -> None:
     """They bring different logic; the later one does not undo the earlier one unseen."""

@@ -1,4 +1,4 @@
-"""Cars that pass a toll gate: two of them in one second are two identical lines, and no field tells them apart."""
+"""Cars that pass a toll gate: two of them in one second are two identical lines, and no field distinguishes them."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_rows_that_changed_their_content_are_not_reconciled() -> None:
 
 
 def test_tables_that_measure_no_content_are_compared_by_count() -> None:
-    """A dataset without content rules is not called unreconciled for what nobody measured."""
+    """A dataset without content rules is not called unreconciled for what was not measured."""
     states = _states(Day(90, quarantined=3, swapped=7))
     for key, state in states.items():
         assert state.content

@@ -30,7 +30,7 @@ def test_a_new_chain_begins_with_one_backfill_through_all_its_tables() -> None:
     assert first.id == arrivals_due([[FX, SALES]], {}).launch[0].id
 
 
-def test_only_what_nobody_ever_built_begins() -> None:
+def test_only_what_was_never_built_begins() -> None:
     """A dataset that is registered later does not build the others of its chain again."""
     (first,) = arrivals_due([[BUILT_FX, SALES]], {}).launch
     assert set(first.days) == {table.name for table in SALES_DATASET.tables}

@@ -70,7 +70,7 @@ def test_days_of_many_small_files_are_compacted_those_with_most_first() -> None:
 
 
 def test_old_timelines_are_closed_unless_their_plan_is_open() -> None:
-    """Dead runs and given-up campaigns; not the young, and not a campaign that somebody may still approve."""
+    """Dead runs and given-up campaigns; not the young, and not a campaign that a person may still approve."""
     old, young = NOW - timedelta(days=15), NOW - timedelta(days=13)
     timelines = [
         OpenTimeline("20170501t000000-fact", old),
@@ -113,7 +113,7 @@ def test_it_compacts_closes_and_reclaims_and_then_there_is_nothing_left(lake: La
 
 @pytest.mark.protocol
 def test_what_others_wrote_past_the_protocol_goes_when_nothing_needs_it(lake: Lake) -> None:
-    """Their files lie beside the timelines; once replaced, and after the window, nobody can ask for them."""
+    """Their files lie beside the timelines; once replaced, and after the window, no one can ask for them."""
     lake.publish("p1", {"t": {D1: ["a"]}})
     lake.foreign_rows("t", {D1: ["foreign"]})
     lake.publish("p2", {"t": {D1: ["b"]}})
@@ -128,7 +128,7 @@ def test_what_others_wrote_past_the_protocol_goes_when_nothing_needs_it(lake: La
 
 
 def unchecked(lake: Lake) -> dict[Chore, str]:
-    """Why each task is planned by the nightly run, which nobody watches."""
+    """Why each task is planned by the nightly run, which no one watches."""
     found = Maintenance(lake.publisher(), ["t", "u"], timeline_days=100)
     return {each.task.chore: each.task.why for each in found.carry_out(found.plan(), print)}
 
@@ -213,7 +213,7 @@ def test_what_an_open_plan_was_made_from_is_kept_however_old_it_is(lake: Lake) -
 
 @pytest.mark.protocol
 def test_the_version_that_readers_pin_is_kept(lake: Lake) -> None:
-    """Somebody removed a day past the protocol, long ago: readers of the last closed entry still read it."""
+    """A foreign writer removed a day past the protocol, long ago: readers of the last closed entry still read it."""
     lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})
     pinned = lake.publisher().log.head().state.versions["t"]
     lake.table("t").delete(f"day = '{D1}'")

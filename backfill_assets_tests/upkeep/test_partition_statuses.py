@@ -1,4 +1,4 @@
-"""Which days an orchestrator has to be told of: those whose newest publication it has not heard about."""
+"""Which days have to be reported to an orchestrator: those whose newest publication it has not received."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ def _state(publication: str, sequence: int, *, day: date = DAY, withdrawn: bool 
     )
 
 
-def _decided(state: DayState, told: Told, *under_way: str, settled: int = -1) -> Corrections:
-    return statuses_to_put_right([state], told, under_way, settled=settled)
+def _decided(state: DayState, reported: Told, *under_way: str, settled: int = -1) -> Corrections:
+    return statuses_to_put_right([state], reported, under_way, settled=settled)
 
 
-def test_a_day_that_was_told_is_left_alone() -> None:
+def test_a_day_that_was_reported_is_left_alone() -> None:
     """Also when it is shown as failed: its last attempt published nothing, and that is what failed means."""
     assert _decided(_state("p1", 4), {KEY: "p1"}) == Corrections(settled=4)
 
 
-def test_a_published_day_that_nobody_told_of_is_told() -> None:
-    """A run killed between publishing and telling: the day is there, and shown as missing."""
+def test_a_published_day_that_was_not_reported_is_reported() -> None:
+    """A run killed between publishing and reporting: the day is there, and shown as missing."""
     state = _state("p1", 4)
     assert _decided(state, {}) == Corrections((state,), (), 4)
 
 
-def test_a_rebuilt_day_is_told_again() -> None:
+def test_a_rebuilt_day_is_reported_again() -> None:
     """Killed while rebuilding, or rolled back: shown as materialized, but the event speaks about other rows."""
     state = _state("p2", 7)
     assert _decided(state, {KEY: "p1"}).published == (state,)
     assert _decided(state, {KEY: ""}).published == (state,)
 
 
-def test_a_run_that_is_under_way_tells_of_its_days_itself() -> None:
-    """Told twice would not be wrong, but confusing; the entry is looked at again later."""
+def test_a_run_that_is_under_way_reports_its_days_itself() -> None:
+    """A second report would not be wrong, but confusing; the entry is looked at again later."""
     assert _decided(_state("p1", 4), {}, "p1") == Corrections(settled=3)
 
 
-def test_a_withdrawn_day_is_told_once() -> None:
+def test_a_withdrawn_day_is_reported_once() -> None:
     """After a rollback of its first publication nothing is there; a day that was never shown needs no word."""
     state = _state("undo", 9, withdrawn=True)
     assert _decided(state, {KEY: "p1"}) == Corrections((), (state,), 9)
@@ -55,12 +55,12 @@ def test_a_withdrawn_day_is_told_once() -> None:
     assert _decided(state, {}) == Corrections(settled=9)
 
 
-def test_a_long_list_is_told_in_portions() -> None:
+def test_a_long_list_is_reported_in_portions() -> None:
     """Each event takes tens of milliseconds and a sensor's turn has an end: what is left is found the next time."""
     states = [_state("p1", 4, day=date(2017, 3, n)) for n in range(1, 6)]
     first = statuses_to_put_right(states, {}, (), at_most=3)
     assert [state.day for state in first.published] == [date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)]
-    told = {TableDay(state.table, state.day): state.publication for state in first.published}
-    rest = statuses_to_put_right(states, told, (), settled=first.settled, at_most=3)
+    reported = {TableDay(state.table, state.day): state.publication for state in first.published}
+    rest = statuses_to_put_right(states, reported, (), settled=first.settled, at_most=3)
     assert [state.day for state in rest.published] == [date(2017, 3, 4), date(2017, 3, 5)]
     assert rest.settled == 4

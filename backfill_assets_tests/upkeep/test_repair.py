@@ -147,7 +147,7 @@ CASES = (
         StaleReason.INPUT_CHANGED,
     ),
     Case(
-        "a week that nobody built",
+        "a week that was never built",
         _forget_the_week,
         {"weekly": {MONDAY}},
         StaleReason.MISSING,
@@ -308,7 +308,7 @@ def test_what_a_person_rolled_back_stays_rolled_back(world: World) -> None:
     assert set(repair.days) == {"bronze", "quarantine"}
 
 
-def test_a_day_that_has_not_ended_is_nobodys_trouble_yet(world: World) -> None:
+def test_a_day_that_has_not_ended_is_no_trouble_yet(world: World) -> None:
     """A till with a fast clock sends rows of tomorrow: they are built when that day is."""
     tomorrow = DAYS.last + timedelta(days=1)
     world.publish("raw", tomorrow)

@@ -1,4 +1,4 @@
-"""Published days read afresh: what somebody changed behind our back is found, by table and day, and nothing else is."""
+"""Published days read afresh: what a foreign writer changed is found, by table and day, and nothing else is."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _overwrite(uri: Path, day: date, column: str) -> None:
 
 
 def test_what_was_published_is_what_is_there(built: Workshop, spark: SparkSession) -> None:
-    """Every published day of every table passes, and days that nobody published are not judged."""
+    """Every published day of every table passes, and days that were not published are not judged."""
     found = _look(built, spark, DAYS.widened(after=3))
     assert _failures(found) == {}
     assert {d.day for d in found if d.table == "fact_daily_revenue"} == set(DAYS)

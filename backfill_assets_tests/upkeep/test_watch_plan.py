@@ -16,7 +16,7 @@ def _state(day: date, sequence: int, content: DayContent | None) -> DayState:
 
 
 def test_what_was_published_since_the_last_look_is_looked_at() -> None:
-    """Whatever the turn of the day is."""
+    """On any turn of the day."""
     states = [_state(day, sequence, DayContent(rows=1, checksum="1")) for sequence, day in enumerate(YEAR)]
     found = days_to_watch(states, looked_until=359, tonight=date(2018, 1, 1))["bronze_sales"]
     assert set(found) >= {day for day in YEAR if day > date(2017, 12, 26)}
@@ -31,6 +31,6 @@ def test_thirty_nights_see_every_day_and_no_night_sees_many() -> None:
     assert max(map(len, seen)) == len(YEAR) // TURNS + 1
 
 
-def test_a_withdrawn_day_is_nobodys_failure() -> None:
+def test_a_withdrawn_day_is_no_failure() -> None:
     """There is nothing to compare."""
     assert days_to_watch([_state(YEAR.first, 5, None)], looked_until=-1, tonight=YEAR.first) == {}

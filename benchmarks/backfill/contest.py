@@ -63,7 +63,7 @@ def contest(contenders: Sequence[Contender], days: DayRange, rounds: int) -> Res
                 runs[contender.name].append(run)
                 _say(f"round {number + 1}: {contender.name} {run.seconds:.1f} s, CPU {run.cpu_seconds:.1f} s; {found}")
     if right is None:
-        raise ValueError("Nobody could take part.")
+        raise ValueError("No contender could take part.")
     return Result(runs, right, absent)
 
 

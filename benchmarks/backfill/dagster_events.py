@@ -18,14 +18,14 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.location import code_location
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 
 TABLES = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
 
 
 def main() -> None:
     tags = dict(zip((ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG), sys.argv[1:], strict=True))
-    location = code_location(datasets(), {"backfill": FakeBackfill(fake=FakeBuilder())})
+    location = code_location(datasets(), fake_resources(FakeBuilder()))
     job = location.resolve_implicit_global_asset_job_def()
     chosen = [dg.AssetKey(table) for table in TABLES]
     with tempfile.TemporaryDirectory() as home:

@@ -153,12 +153,12 @@ def landing_zone(settings: Settings) -> list[MachineFinding]:
 def landed(root: Path, source: str) -> MachineFinding:
     from backfill_assets.cli.commands.sample import DATASETS
     from backfill_assets.cli.output import ranges
-    from backfill_assets.landing.zone import SUFFIX, LandingZone, listed
+    from backfill_assets.landing.zone import SUFFIX, LandingZone, first_paths
 
     zone = LandingZone(root)
     days = zone.days(source) if (root / source).is_dir() else ()
     if astray := zone.strays(source):
-        found = f"{listed(astray)}: no {SUFFIX} file in the folder of a day, and not read"
+        found = f"{first_paths(astray)}: no {SUFFIX} file in the folder of a day, and not read"
         return MachineFinding(f"landed {source}", "warn", found, "Land it again as one, or hide it with a leading '_'.")
     if not days:
         of_its_own = f" --dataset {source}" if source in DATASETS[1:] else ""

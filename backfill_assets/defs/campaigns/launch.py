@@ -1,53 +1,35 @@
 """Two assets beside the nine steps of a campaign: to plan and start it in the UI, and to roll it back."""
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
 
 import dagster as dg
 from pydantic import Field
 
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.run import Options
 from backfill_assets.campaign.undo import Undone, plan_undo
 from backfill_assets.campaign.undo_request import carry_out_undo
 from backfill_assets.defs.campaigns.steps import CAMPAIGNS, GROUP, PLANNED, step_key
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
+from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.sensors.partition_statuses import report_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.plans import is_plan_id
 from backfill_assets.plan.basis import PlanDrift
+from backfill_assets.plan.keep import look_again, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
 from backfill_assets.plan.text import headline, markdown
 from backfill_assets.plan.waves import Shares
-from backfill_assets.publication.outbox import Sender, deliver
+from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.rollback import newest_of
-from backfill_assets.publication.senders import log_writer
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.publication.senders import log_writer, sender_of
 
 ROLLED_BACK = dg.AssetKey([GROUP, "rolled_back"])
-
-
-class StartsCampaigns(Protocol):
-    """The resource ``backfill``: what is asked of it here."""
-
-    def lakehouse(self) -> str: ...
-
-    def plan(self, asked: PlanRequest, expected: Sequence[str]) -> tuple[Plan, datetime]: ...
-
-    def plan_again(self, id: str) -> tuple[Plan, PlanDrift, datetime]: ...
-
-    def require_carried_out(self, plan: Plan, *, started: bool) -> None: ...
-
-    def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun: ...
-
-    def publications(self) -> PublicationLog | None: ...
-
-    def sender(self, write: Callable[[str], None]) -> Sender: ...
 
 
 class PlanConfig(dg.Config):
@@ -72,10 +54,10 @@ def launch_assets(tables: Mapping[str, Partitions], pool: str | None = None) -> 
 
     Putting back may stage days again, with Spark: it is in ``pool``.
     """
-    return [_planned(), _rolled_back(tables, pool)]
+    return [_planned_asset(), _rolled_back_asset(tables, pool)]
 
 
-def _planned() -> dg.AssetsDefinition:
+def _planned_asset() -> dg.AssetsDefinition:
     @dg.asset(
         key=PLANNED,
         group_name=GROUP,
@@ -83,35 +65,35 @@ def _planned() -> dg.AssetsDefinition:
         "With `start: true` the daemon carries it out until it waits for approval.",
     )
     def planned(
-        context: dg.AssetExecutionContext, config: PlanConfig, backfill: dg.ResourceParam[StartsCampaigns]
+        context: dg.AssetExecutionContext, config: PlanConfig, backfill: Backfill
     ) -> dg.MaterializeResult[None]:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+        require_own_lakehouse(context.instance, backfill.storage)
         try:
-            found, moved, now = _plan(config, backfill)
+            plan, drift, now = _plan(config, backfill)
             if config.start:
-                _start(found, config, context, backfill)
+                _start(plan, config, context, backfill)
         except BackfillError as error:
             raise plain_failure(error) from None
         return dg.MaterializeResult(
             metadata={
-                "plan": found.id,
-                "in a sentence": headline(found),
-                "in full": dg.MetadataValue.md(markdown(found, now, moved)),
-                "campaign": campaign_of(found.id) if config.start else "not started",
+                "plan": plan.id,
+                "in a sentence": headline(plan),
+                "in full": dg.MetadataValue.md(markdown(plan, now, drift)),
+                "campaign": campaign_of(plan.id) if config.start else "not started",
             }
         )
 
     return planned
 
 
-def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, PlanDrift | None, datetime]:
+def _plan(config: PlanConfig, backfill: Backfill) -> tuple[Plan, PlanDrift | None, datetime]:
     if is_plan_id(config.target):
         if config.expect or config.days or config.version:
             raise InvalidRequest(
                 f"{config.target} is kept and does not change.",
                 hint="Leave days, version and expect empty, or name the table as target to plan anew.",
             )
-        return backfill.plan_again(config.target)
+        return look_again(backfill.settings, config.target)
     asked = PlanRequest(
         target=config.target,
         days=config.days,
@@ -119,18 +101,18 @@ def _plan(config: PlanConfig, backfill: StartsCampaigns) -> tuple[Plan, PlanDrif
         scope=config.scope,
         force=config.force,
     )
-    found, now = backfill.plan(asked, config.expect)
-    return found, None, now
+    plan, now = plan_and_keep(backfill.settings, asked, config.expect)
+    return plan, None, now
 
 
-def _start(found: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: StartsCampaigns) -> None:
-    at = backfill.campaign(campaign_of(found.id), context.run, context.log.info)
-    backfill.require_carried_out(found, started=at.state.started)
+def _start(plan: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill) -> None:
+    at = backfill.campaign(campaign_of(plan.id), context.run, context.log.info)
+    require_carried_out(backfill.settings, plan, started=at.state.started)
     shares, limits = Shares.parse(config.waves), Limits.parse(config.limits)
     at.start(Options(shares, limits, daemon=True, roll_back_if_wrong=config.roll_back_if_wrong))
 
 
-def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.AssetsDefinition:
+def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg.AssetsDefinition:
     @dg.asset(
         key=ROLLED_BACK,
         deps=[step_key(CampaignStep.CUT_OVER)],
@@ -140,17 +122,15 @@ def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.Asset
         description="Undo. Puts back all tables of the campaign at once; days that moved since its cut-over are staged "
         "again first. Can be undone itself: `backfill rollback` with the publication that it names.",
     )
-    def rolled_back(
-        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[StartsCampaigns]
-    ) -> dg.MaterializeResult[None]:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+    def rolled_back(context: dg.AssetExecutionContext, backfill: Backfill) -> dg.MaterializeResult[None]:
+        require_own_lakehouse(context.instance, backfill.storage)
         try:
             done = _undo(context, backfill)
         except BackfillError as error:
             raise plain_failure(error) from None
         log = backfill.publications()
         if log is not None:
-            tell_of_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
+            report_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
         return dg.MaterializeResult(
             metadata={
                 "publication": done.published.publication,
@@ -164,10 +144,10 @@ def _rolled_back(tables: Mapping[str, Partitions], pool: str | None) -> dg.Asset
     return rolled_back
 
 
-def _undo(context: dg.AssetExecutionContext, backfill: StartsCampaigns) -> Undone:
+def _undo(context: dg.AssetExecutionContext, backfill: Backfill) -> Undone:
     at = backfill.campaign(context.partition_key, context.run, context.log.info)
     lake = at.builder.lake
     plan = plan_undo(lake, newest_of(lake.publisher, at.campaign))
     done = carry_out_undo(lake, plan, at.run, context.log.info)
-    deliver(lake.publisher, backfill.sender(log_writer(context.log)))
+    deliver(lake.publisher, sender_of(backfill.settings.notices, log_writer(context.log)))
     return done

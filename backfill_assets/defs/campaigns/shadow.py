@@ -5,17 +5,16 @@ held back has no materialization: its run fails with the reason.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Protocol
 
 import dagster as dg
 
 from backfill_assets.campaign.breaker_input import held_back_lines
-from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.days import Cadence, parse_day
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.partitions import Chain, partition_mapping
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import CADENCE_TAG
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.declaration import Step
@@ -33,14 +32,6 @@ _BEFORE: Mapping[Cadence, Collection[Cadence]] = {
 """What is staged, or adopted, before the tables of a cadence."""
 
 
-class StagesCampaigns(Protocol):
-    """The resource ``backfill``: what a run of a campaign asks of it."""
-
-    def campaign(self, campaign: str, run: dg.DagsterRun, progress: Callable[[str], None]) -> CampaignRun: ...
-
-    def resume(self, work: Callable[[], list[ShadowedStep]], say: Callable[[str], None]) -> list[ShadowedStep]: ...
-
-
 def shadow_key(table: str) -> dg.AssetKey:
     return dg.AssetKey([SHADOW, table])
 
@@ -48,12 +39,12 @@ def shadow_key(table: str) -> dg.AssetKey:
 def shadow_assets(steps: Sequence[Step], chain: Chain, pool: str | None = None) -> list[dg.AssetsDefinition]:
     """For each cadence of a chain one definition with a copy of every table that is rebuilt: raw is never staged."""
     rebuilt = [step for step in steps if step.source is None]
-    found = []
+    definitions = []
     for cadence in Cadence:
         of_cadence = [step for step in rebuilt if step.cadence is cadence]
         if of_cadence:
-            found.append(_shadow_of(cadence, of_cadence, rebuilt, chain, pool))
-    return found
+            definitions.append(_shadow_of(cadence, of_cadence, rebuilt, chain, pool))
+    return definitions
 
 
 def _shadow_of(
@@ -69,14 +60,12 @@ def _shadow_of(
         can_subset=True,
         pool=pool,
     )
-    def stage_days(
-        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[StagesCampaigns]
-    ) -> Iterator[dg.AssetMaterialization]:
+    def stage_days(context: dg.AssetExecutionContext, backfill: Backfill) -> Iterator[dg.AssetMaterialization]:
         try:
-            done = _staged(context, cadence, backfill)
+            done = _stage_wave(context, cadence, backfill)
         except BackfillError as error:
             raise plain_failure(error) from None
-        yield from _told(context, done)
+        yield from _report_days(context, done)
 
     return stage_days
 
@@ -99,7 +88,7 @@ def _spec(table: str, step: Step, cadences: Mapping[str, Cadence]) -> dg.AssetSp
     )
 
 
-def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: StagesCampaigns) -> list[ShadowedStep]:
+def _stage_wave(context: dg.AssetExecutionContext, cadence: Cadence, backfill: Backfill) -> list[ShadowedStep]:
     tags = context.run.tags
     if TIMELINE_TAG not in tags or not tags.get(WAVE_TAG, "").isdigit():
         raise InvalidRequest(
@@ -107,12 +96,12 @@ def _staged(context: dg.AssetExecutionContext, cadence: Cadence, backfill: Stage
             hint="A campaign launches these backfills: backfill run PLAN --daemon.",
         )
     at = backfill.campaign(tags[TIMELINE_TAG], context.run, context.log.info)
-    found = backfill.resume(lambda: at.stage_wave(int(tags[WAVE_TAG]), _BEFORE[cadence]), context.log.warning)
+    staged = backfill.resume(lambda: at.stage_wave(int(tags[WAVE_TAG]), _BEFORE[cadence]), context.log.warning)
     at.record_staged(int(tags[WAVE_TAG]))
-    return found
+    return staged
 
 
-def _told(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]) -> Iterator[dg.AssetMaterialization]:
+def _report_days(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]) -> Iterator[dg.AssetMaterialization]:
     """A materialization for each day that is staged or needs no staging; then a failure that names the others."""
     selected = {key.path[-1] for key in context.selected_asset_keys}
     days = {parse_day(key) for key in context.partition_keys}
@@ -123,13 +112,13 @@ def _told(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]) -> It
     held = [each for step in done for each in step.held_back if each.table in selected and each.day in days]
     if held:
         raise dg.Failure(
-            description="\n".join([f"{len(held)} day(s) are held back:", *held_back_lines(held[:_MOST_TOLD])]),
+            description="\n".join([f"{len(held)} day(s) are held back:", *held_back_lines(held[:_MOST_NAMED])]),
             metadata={"held_back": dg.MetadataValue.json([f"{each.table} {each.day}" for each in held])},
             allow_retries=False,
         )
 
 
-_MOST_TOLD = 20
+_MOST_NAMED = 20
 
 
 def _materialization(table: str, day: date, step: ShadowedStep) -> dg.AssetMaterialization:

@@ -5,16 +5,17 @@ tick reads the journal again, finds what is under way, and launches what is miss
 """
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import dagster as dg
 
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.steps import SituationOf, do_step
+from backfill_assets.campaign.steps import do_step
 from backfill_assets.campaign.text import markdown
 from backfill_assets.defs.campaigns.shadow import TIMELINE_TAG, WAVE_TAG, shadow_key
 from backfill_assets.defs.events import plain_failure
@@ -23,13 +24,15 @@ from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import is_alive, is_backfill_alive
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import RETRY_NUMBER_TAG, SENSOR_NAME_TAG, BaseAssetGraph
-from backfill_assets.defs.sensors.partition_statuses import tell_of_publication
+from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.sensors.partition_statuses import report_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaigns
 from backfill_assets.plan.durations import band, spent_by_step, time_of
-from backfill_assets.publication.outbox import NoticeDelivery, Sender
-from backfill_assets.publication.senders import log_writer
-from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.plan.observe import observe_context_of
+from backfill_assets.publication.outbox import deliver
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication.senders import log_writer, sender_of
 
 GROUP, SENSOR = "campaign", "campaigns"
 PLANNED = dg.AssetKey([GROUP, "planned"])
@@ -59,24 +62,6 @@ _WITH_SPARK = {
 }
 
 
-class CarriesCampaigns(Protocol):
-    """The resource ``backfill``: what campaigns ask of it."""
-
-    def lakehouse(self) -> str: ...
-
-    def campaign(self, campaign: str, run: dg.DagsterRun | None, progress: Callable[[str], None]) -> CampaignRun: ...
-
-    def campaigns(self) -> Sequence[str]: ...
-
-    def situation_of(self) -> SituationOf: ...
-
-    def sender(self, write: Callable[[str], None]) -> Sender: ...
-
-    def deliver_due(self, write: Callable[[str], None]) -> NoticeDelivery: ...
-
-    def publications(self) -> PublicationLog | None: ...
-
-
 def step_key(step: CampaignStep) -> dg.AssetKey:
     return dg.AssetKey([GROUP, step.value])
 
@@ -87,11 +72,11 @@ def campaign_assets(tables: Mapping[str, Partitions], pool: str | None = None) -
     Steps that may need Spark are in ``pool``.
     """
     before: CampaignStep | None = None
-    found = []
+    definitions = []
     for step in STEPS:
-        found.append(_step_asset(step, before, tables, pool if step in _WITH_SPARK else None))
+        definitions.append(_step_asset(step, before, tables, pool if step in _WITH_SPARK else None))
         before = step
-    return found
+    return definitions
 
 
 def _step_asset(
@@ -107,35 +92,33 @@ def _step_asset(
     )
 
     @dg.multi_asset(name=f"{GROUP}_{step.value}", specs=[spec], partitions_def=CAMPAIGNS, pool=pool)
-    def do(
-        context: dg.AssetExecutionContext, backfill: dg.ResourceParam[CarriesCampaigns]
-    ) -> Iterator[dg.MaterializeResult[None]]:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+    def do(context: dg.AssetExecutionContext, backfill: Backfill) -> Iterator[dg.MaterializeResult[None]]:
+        require_own_lakehouse(context.instance, backfill.storage)
         at = backfill.campaign(context.partition_key, context.run, context.log.info)
         try:
             if WAVE_TAG in context.run.tags:
                 _judge_wave(at, int(context.run.tags[WAVE_TAG]))
                 return
-            told = _done_in_order(at, step, context, backfill)
+            facts = _do_in_order(at, step, context, backfill)
         except BackfillError as error:
             if step is CampaignStep.CUT_OVER and (shown := at.entries()[-1].told.get("difference")):
                 context.log.info(str(shown))
             raise plain_failure(error) from None
         log = backfill.publications()
         if step is CampaignStep.CUT_OVER and log is not None:
-            tell_of_publication(context.instance, log, tables, str(told["publication"]), context.run.run_id)
-        for report in told.get("reports", ()):
+            report_publication(context.instance, log, tables, str(facts["publication"]), context.run.run_id)
+        for report in facts.get("reports", ()):
             context.log_event(_notice_on(str(report), at, step))
-        yield dg.MaterializeResult(metadata={"report": dg.MetadataValue.md(markdown(step, told)), **_times(at, step)})
+        yield dg.MaterializeResult(metadata={"report": dg.MetadataValue.md(markdown(step, facts)), **_times(at, step)})
 
     return do
 
 
 def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:
     """What the step took, as a number that the UI plots, beside what was estimated for it."""
-    found = {"estimated": dg.MetadataValue.text(band(time_of(at.plan, step)))}
+    times = {"estimated": dg.MetadataValue.text(band(time_of(at.plan, step)))}
     spent = spent_by_step(at.entries()).get(step)
-    return found if spent is None else {"spent, seconds": dg.MetadataValue.float(round(spent, 2)), **found}
+    return times if spent is None else {"spent, seconds": dg.MetadataValue.float(round(spent, 2)), **times}
 
 
 def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObservation:
@@ -155,8 +138,8 @@ def _judge_wave(at: CampaignRun, wave: int) -> None:
         at.judge_wave(wave, at.stage_wave(wave))
 
 
-def _done_in_order(
-    at: CampaignRun, step: CampaignStep, context: dg.AssetExecutionContext, backfill: CarriesCampaigns
+def _do_in_order(
+    at: CampaignRun, step: CampaignStep, context: dg.AssetExecutionContext, backfill: Backfill
 ) -> dict[str, Any]:
     """The step's report. A step that is done is not done again; a step whose turn has not come is refused."""
     course = at.state
@@ -168,7 +151,8 @@ def _done_in_order(
     move = at.next()
     if move.step is not step:
         raise InvalidRequest(f"{at.campaign}: {step.value} has to wait: {move.reason}.")
-    return do_step(at, step, backfill.sender(log_writer(context.log)), backfill.situation_of())
+    sender = sender_of(backfill.settings.notices, log_writer(context.log))
+    return do_step(at, step, sender, partial(observe_context_of, backfill.settings))
 
 
 def approves(tags: Mapping[str, str]) -> bool:
@@ -187,22 +171,23 @@ def campaign_sensor() -> dg.SensorDefinition:
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def campaigns(
-        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[CarriesCampaigns]
-    ) -> dg.SensorResult | dg.SkipReason:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+    def move_campaigns(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+        require_own_lakehouse(context.instance, backfill.storage)
         if context.repository_def is None:
             raise InvalidRequest("The sensor was evaluated outside a code location.", hint="Evaluate it in the daemon.")
-        undelivered = backfill.deliver_due(log_writer(context.log)).failed
-        names = backfill.campaigns()
+        sender = sender_of(backfill.settings.notices, log_writer(context.log))
+        undelivered = deliver(Publisher(backfill.storage), sender).failed
+        names = campaigns(backfill.storage)
         if new := sorted(set(names) - set(context.instance.get_dynamic_partitions(str(CAMPAIGNS.name)))):
             # A run can only be asked for when its partition is there: that is the next tick.
             return dg.SensorResult(dynamic_partitions_requests=[CAMPAIGNS.build_add_request(new)])
         graph = context.repository_def.asset_graph
-        moves = [_moved(context.instance, graph, backfill.campaign(name, None, context.log.info)) for name in names]
+        moves = [
+            _move_campaign(context.instance, graph, backfill.campaign(name, None, context.log.info)) for name in names
+        ]
         return _result([*moves, *(_Moved(f"notice {key}", f"not delivered: {why}") for key, why in undelivered)])
 
-    return campaigns
+    return move_campaigns
 
 
 @dataclass(frozen=True)
@@ -223,7 +208,7 @@ def _result(moves: Sequence[_Moved]) -> dg.SensorResult | dg.SkipReason:
     )
 
 
-def _moved(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", at: CampaignRun) -> _Moved:
+def _move_campaign(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", at: CampaignRun) -> _Moved:
     course, move = at.state, at.next()
     if not course.daemon:
         return _Moved(at.campaign, "it is carried on by a command, not by the daemon")
@@ -231,7 +216,7 @@ def _moved(instance: dg.DagsterInstance, graph: "BaseAssetGraph[Any]", at: Campa
         return _Moved(at.campaign, move.reason)
     if move.wave is not None and (waiting := _wave_backfill(instance, graph, at, move.wave)):
         return _Moved(at.campaign, waiting)
-    return _requested(instance, at, move)
+    return _request_run(instance, at, move)
 
 
 def _wave_backfill(
@@ -246,9 +231,9 @@ def _wave_backfill(
     days = at.days_of(wave)
     if not days:
         return None
-    found = instance.get_backfill(backfill_id)
-    if found is not None:
-        alive = is_backfill_alive(instance, found, datetime.now(UTC))
+    backfill = instance.get_backfill(backfill_id)
+    if backfill is not None:
+        alive = is_backfill_alive(instance, backfill, datetime.now(UTC))
         return f"wave {wave + 1} is under way: the backfill {backfill_id}" if alive else None
     launch_backfill(
         instance,
@@ -262,7 +247,7 @@ def _wave_backfill(
     return f"launched wave {wave + 1}: the backfill {backfill_id}"
 
 
-def _requested(instance: dg.DagsterInstance, at: CampaignRun, move: Move) -> _Moved:
+def _request_run(instance: dg.DagsterInstance, at: CampaignRun, move: Move) -> _Moved:
     """A run for the move, unless one is alive. After a dead run, which had no event for an hour, another follows."""
     key = f"{at.campaign}-{move.step or f'wave{move.wave}'}-r{at.state.resumes}a{at.state.approvals}"
     earlier = instance.get_run_records(filters=dg.RunsFilter(tags={MOVE_TAG: key}))

@@ -132,12 +132,12 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     for found in account(_steps(), list(days), states):
         periods = registry.step(found.table).cadence.starts(days)
         reused = sum(TableDay(found.table, day) in unchanged for day in periods)
-        told = [found.days, reused, found.received, found.published, found.quarantined]
-        told += [found.deduplicated, found.superseded]
+        accounted = [found.days, reused, found.received, found.published, found.quarantined]
+        accounted += [found.deduplicated, found.superseded]
         seconds = step_seconds.get(found.table)
         rows.add_row(
             found.table,
-            *("" if count is None else f"{count:,}" for count in told),
+            *("" if count is None else f"{count:,}" for count in accounted),
             f"{found.reconciled} of {found.days}",
             "" if seconds is None else f"{seconds:.1f}",
         )

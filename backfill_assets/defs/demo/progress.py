@@ -50,11 +50,11 @@ class BackfillProgressView:
     """The newest message of each step about its days."""
     begun: dict[str, float] = field(default_factory=dict)
 
-    def hear(self, told: BackfillProgress) -> None:
-        self.now = told
-        for step in told.steps:
+    def hear(self, newest: BackfillProgress) -> None:
+        self.now = newest
+        for step in newest.steps:
             self.begun.setdefault(step, time.monotonic())
-        step, separator, note = told.message.partition(": ")
+        step, separator, note = newest.message.partition(": ")
         if separator:
             self.notes[step] = note
 
@@ -130,8 +130,8 @@ class _Lines:
     progress: BackfillProgressView
     said: set[str] = field(default_factory=set)
 
-    def hear(self, told: BackfillProgress) -> None:
-        self.progress.hear(told)
+    def hear(self, newest: BackfillProgress) -> None:
+        self.progress.hear(newest)
         for step in self.progress.names:
             state, detail = self.progress.state(step), self.progress.detail(step)
             took = self.progress.took(step) if state == _DONE else ""

@@ -11,20 +11,20 @@ from backfill_assets.published.reading import anything_published
 _KEY = "backfill_assets/lakehouse"
 
 
-def require_own_lakehouse(instance: dg.DagsterInstance, lakehouse: str) -> None:
-    """Record ``lakehouse`` as the one of ``instance``; raise if it belongs to another that still exists.
+def require_own_lakehouse(instance: dg.DagsterInstance, storage: Storage) -> None:
+    """Record the lakehouse in ``storage`` as the one of ``instance``; raise if it belongs to another that still exists.
 
     After a lakehouse was moved or removed, another one can take its place.
     """
     known = instance.daemon_cursor_storage.get_cursor_values({_KEY}).get(_KEY)
-    if known == lakehouse:
+    if known == storage.root:
         return
     if known is not None and anything_published(Storage(known)):
         raise LakehouseUnusable(
-            f"This Dagster instance is about the lakehouse {known}, and the run is for {lakehouse}.",
+            f"This Dagster instance is about the lakehouse {known}, and the run is for {storage.root}.",
             hint=(
                 "Give each lakehouse a Dagster of its own: "
                 'export DAGSTER_HOME="$(python -m backfill_assets.cli.demo.dagster_home)", with BACKFILL_HOME set.'
             ),
         )
-    instance.daemon_cursor_storage.set_cursor_values({_KEY: lakehouse})
+    instance.daemon_cursor_storage.set_cursor_values({_KEY: storage.root})

@@ -109,7 +109,7 @@ def watch(
 
 def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress:
     """Where the backfill stands now; an unknown id raises :class:`InvalidRequest`."""
-    backfill = _found(instance, backfill_id)
+    backfill = _existing_backfill(instance, backfill_id)
     runs = instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))
     steps: dict[str, str] = {}
     seconds: dict[str, float] = {}
@@ -135,7 +135,7 @@ def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
 
     While a daemon lives, cancel in the UI instead: it stops the runs themselves.
     """
-    backfill = _found(instance, backfill_id)
+    backfill = _existing_backfill(instance, backfill_id)
     for run in instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id})):
         if not run.is_finished:
             instance.report_run_canceled(run, message="The process that ran it was stopped.")
@@ -144,7 +144,7 @@ def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
         instance.update_backfill(ended)
 
 
-def _found(instance: dg.DagsterInstance, backfill_id: str) -> PartitionBackfill:
+def _existing_backfill(instance: dg.DagsterInstance, backfill_id: str) -> PartitionBackfill:
     backfill = instance.get_backfill(backfill_id)
     if backfill is None:
         raise InvalidRequest(f"There is no backfill {backfill_id!r}.", hint="Its page in the UI shows its id.")
@@ -157,10 +157,10 @@ def _failure(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> str
         kind = dg.DagsterEventType.STEP_FAILURE
         for record in instance.get_records_for_run(run.run_id, of_type=kind, limit=1).records:
             event = record.event_log_entry.dagster_event
-            told = event.step_failure_data if event else None
-            if told and told.user_failure_data and told.user_failure_data.description:
-                return str(told.user_failure_data.description)
-            return told.error.message.strip() if told and told.error else ""
+            failure = event.step_failure_data if event else None
+            if failure and failure.user_failure_data and failure.user_failure_data.description:
+                return str(failure.user_failure_data.description)
+            return failure.error.message.strip() if failure and failure.error else ""
     return ""
 
 

@@ -38,6 +38,6 @@ class LocalRunLauncher(DefaultRunLauncher):
         if json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("host") not in _THIS_MACHINE:
             return None
         events = self._instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT).records
-        found = (each.event_log_entry.dagster_event for each in events)
-        started = [each for each in found if each is not None and (each.message or "").startswith(_STARTED)]
+        logged = (each.event_log_entry.dagster_event for each in events)
+        started = [each for each in logged if each is not None and (each.message or "").startswith(_STARTED)]
         return int(str(started[-1].engine_event_data.metadata["pid"].value)) if started else None

@@ -32,7 +32,7 @@ Its process may have been killed on another machine: see :mod:`backfill_assets.d
 
 def busy_tables(instance: dg.DagsterInstance, tables: Collection[str], now: datetime | None = None) -> dict[str, str]:
     """Each of ``tables`` that a backfill or a run under way targets, with what that is."""
-    return {table: found[-1].name for table, found in busy_days(instance, tables, now).items()}
+    return {table: writes[-1].name for table, writes in busy_days(instance, tables, now).items()}
 
 
 def busy_days(
@@ -53,8 +53,8 @@ def busy_days(
             keys = {key.to_user_string() for key in backfill.asset_selection or ()}
             days = _days_of_backfill(backfill)
             for table in keys & set(tables):
-                found = None if days is None else days.get(table, frozenset())
-                busy.setdefault(table, []).append(WriteUnderWay(f"the backfill {backfill.backfill_id}", found))
+                days_of_table = None if days is None else days.get(table, frozenset())
+                busy.setdefault(table, []).append(WriteUnderWay(f"the backfill {backfill.backfill_id}", days_of_table))
     return busy
 
 
@@ -74,7 +74,7 @@ def _days_of_backfill(backfill: PartitionBackfill) -> dict[str, frozenset[date]]
     days: dict[str, set[date]] = {}
     for each in backfill.asset_backfill_data.target_subset.iterate_asset_partitions():
         days.setdefault(each.asset_key.to_user_string(), set()).add(parse_day(str(each.partition_key)))
-    return {table: frozenset(found) for table, found in days.items()}
+    return {table: frozenset(of_table) for table, of_table in days.items()}
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:
@@ -110,8 +110,8 @@ def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord, now: datetime) 
     if run.status in (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED):
         return True
     newest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
-    told = datetime.fromtimestamp(newest[0].event_log_entry.timestamp, UTC) if newest else record.create_timestamp
-    return now - told < PATIENCE
+    last_event = datetime.fromtimestamp(newest[0].event_log_entry.timestamp, UTC) if newest else record.create_timestamp
+    return now - last_event < PATIENCE
 
 
 def _of_run(run: dg.DagsterRun, tables: Collection[str]) -> Collection[str]:

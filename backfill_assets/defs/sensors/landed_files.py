@@ -5,7 +5,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Protocol
 
 import dagster as dg
 
@@ -15,9 +14,9 @@ from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_tables, ever_targeted
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.lakehouse.delta_log import newest_version
-from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_days import files_taken_in
 from backfill_assets.landing.zone import SUFFIX, LandingZone
 from backfill_assets.model.declaration import Dataset
@@ -26,14 +25,6 @@ from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due
 SENSOR = "landed_files"
 Listings = Mapping[str, str]
 """A fingerprint of the names that had landed, by dataset."""
-
-
-class ProvidesLanding(Protocol):
-    """The resource ``backfill``: what the sensor asks of it."""
-
-    def lakehouse(self) -> str: ...
-
-    def landing(self) -> LandingZone: ...
 
 
 def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
@@ -49,24 +40,24 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def landed_files(
-        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[ProvidesLanding]
-    ) -> dg.SensorResult:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
+    def landed_files(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
+        require_own_lakehouse(context.instance, backfill.storage)
         seen = json.loads(context.cursor or "{}")
-        found = [
-            [_landed(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
+        landed_chains = [
+            [_landed_state(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
             for chain in chains(datasets)
         ]
-        due = arrivals_due(found, busy_tables(context.instance, partitions), _launched(context.instance))
-        told = _launch(context, due)
-        for line in told:
+        due = arrivals_due(
+            landed_chains, busy_tables(context.instance, partitions), _earlier_launches(context.instance)
+        )
+        lines = _launch(context, due)
+        for line in lines:
             context.log.info(line)
-        for path in _strays(backfill.landing(), datasets):
+        for path in _strays(LandingZone(backfill.settings.landing), datasets):
             context.log.warning(f"{path} is no {SUFFIX} file in the folder of a day, and is not read.")
-        listings = {landed.dataset.name: _listing(landed.files) for chain in found for landed in chain}
+        listings = {landed.dataset.name: _listing(landed.files) for chain in landed_chains for landed in chain}
         return dg.SensorResult(
-            skip_reason="\n".join(told) or "Everything that landed is ingested, or its schedule will ingest it.",
+            skip_reason="\n".join(lines) or "Everything that landed is ingested, or its schedule will ingest it.",
             cursor=json.dumps(listings),
         )
 
@@ -88,9 +79,9 @@ def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
     ]
 
 
-def _landed(
+def _landed_state(
     instance: dg.DagsterInstance,
-    backfill: ProvidesLanding,
+    backfill: Backfill,
     dataset: Dataset,
     partitions: Mapping[str, Partitions],
     seen: Listings,
@@ -101,10 +92,10 @@ def _landed(
     today = datetime.now(UTC).date()
     files = {
         day: paths
-        for day, paths in backfill.landing().paths(raw.source.name).items()
+        for day, paths in LandingZone(backfill.settings.landing).paths(raw.source.name).items()
         if paths and day < today and partitions[raw.name].has_partition_key(day.isoformat())
     }
-    storage = Storage(backfill.lakehouse())
+    storage = backfill.storage
     published = bool(files) and newest_version(storage, raw.name) is not None
     return Landed(
         dataset,
@@ -125,5 +116,5 @@ def _listing(files: Mapping[date, Sequence[str]]) -> str:
     return hashlib.sha256(json.dumps({str(day): list(paths) for day, paths in files.items()}).encode()).hexdigest()[:20]
 
 
-def _launched(instance: dg.DagsterInstance) -> set[str]:
+def _earlier_launches(instance: dg.DagsterInstance) -> set[str]:
     return {each.backfill_id for each in instance.get_backfills() if each.tags.get(SENSOR_NAME_TAG) == SENSOR}

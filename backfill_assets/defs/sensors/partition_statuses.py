@@ -8,14 +8,14 @@ published and shown as missing or failed. A rollback has the same effect, and a 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 from uuid import NAMESPACE_URL, uuid5
 
 import dagster as dg
 
 from backfill_assets.days import TableDay, parse_day
-from backfill_assets.defs.events import day_metadata, evaluation
+from backfill_assets.defs.events import evaluation
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import (
     CODE_VERSION_TAG,
@@ -23,6 +23,7 @@ from backfill_assets.defs.private_dagster import (
     AssetCheckEvaluationTargetMaterializationData,
     DagsterEvent,
 )
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.publication_log.log import PublicationLog
@@ -30,20 +31,11 @@ from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 
 SENSOR = "partition_statuses"
-TOLD_BY = "told_by"
+REPORTED_BY = "told_by"
 _EVERY_SECONDS = 60
 _PATIENCE = timedelta(minutes=10)
 """A run reports what it has published within seconds; a run that has not reported it by then was killed."""
 PartitionStatuses = Mapping[TableDay, str]
-
-
-class ProvidesPublications(Protocol):
-    """The resource ``backfill``: what this sensor asks of it."""
-
-    def lakehouse(self) -> str: ...
-
-    def publications(self) -> PublicationLog | None:
-        """The publication log; None as long as nothing was published."""
 
 
 def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefinition:
@@ -58,17 +50,15 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
         minimum_interval_seconds=_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def partition_statuses(
-        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[ProvidesPublications]
-    ) -> dg.SensorResult | dg.SkipReason:
+    def partition_statuses(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
         log = backfill.publications()
         if log is None:
             return dg.SkipReason("Nothing was published yet.")
-        require_own_lakehouse(context.instance, backfill.lakehouse())
-        found = put_statuses_right(context.instance, log, tables, settled=int(context.cursor or -1))
-        told = len(found.published) + len(found.withdrawn)
-        reason = f"Reported {told} day(s) to Dagster." if told else "Partition statuses and publication log agree."
-        return dg.SensorResult(skip_reason=reason, cursor=str(found.settled))
+        require_own_lakehouse(context.instance, backfill.storage)
+        corrections = put_statuses_right(context.instance, log, tables, settled=int(context.cursor or -1))
+        count = len(corrections.published) + len(corrections.withdrawn)
+        reason = f"Reported {count} day(s) to Dagster." if count else "Partition statuses and publication log agree."
+        return dg.SensorResult(skip_reason=reason, cursor=str(corrections.settled))
 
     return partition_statuses
 
@@ -87,21 +77,23 @@ def put_statuses_right(
         for state in log.day_states(log.head(), tables).values()
         if state.sequence > settled and tables[state.table].has_partition_key(str(state.day))
     ]
-    told = {key: named for table in tables for key, named in _told(instance, table, known).items()}
+    shown = {
+        key: publication for table in tables for key, publication in _shown_publications(instance, table, known).items()
+    }
     differing = {
-        state.publication for state in known if told.get(TableDay(state.table, state.day)) != state.publication
+        state.publication for state in known if shown.get(TableDay(state.table, state.day)) != state.publication
     }
     runs = {name: _run_behind(instance, log, name, now or datetime.now(UTC)) for name in sorted(differing)}
     under_way = {name for name, run in runs.items() if run.under_way}
-    found = statuses_to_put_right(known, told, under_way, settled=settled)
-    for state in _inputs_first(found.published, tables):
-        _tell_published(instance, state, runs[state.publication].run_id)
-    for state in found.withdrawn:
-        _tell_gates(instance, _withdrawn(state), runs[state.publication].run_id)
-    return found
+    corrections = statuses_to_put_right(known, shown, under_way, settled=settled)
+    for state in _inputs_first(corrections.published, tables):
+        _report_day(instance, state, runs[state.publication].run_id)
+    for state in corrections.withdrawn:
+        _report_gates(instance, _withdrawn_gates(state), runs[state.publication].run_id)
+    return corrections
 
 
-def tell_of_publication(
+def report_publication(
     instance: dg.DagsterInstance,
     log: PublicationLog,
     tables: Mapping[str, Partitions],
@@ -115,7 +107,7 @@ def tell_of_publication(
         if state.publication == publication and tables[state.table].has_partition_key(str(state.day))
     ]
     for state in _inputs_first(states, tables):
-        _tell_published(instance, state, run_id, "the campaign that published it")
+        _report_day(instance, state, run_id, "the campaign that published it")
     return len(states)
 
 
@@ -125,21 +117,21 @@ def _inputs_first(states: Iterable[DayState], tables: Iterable[str]) -> list[Day
     return sorted(states, key=lambda state: (order[state.table], state.day))
 
 
-def _told(instance: dg.DagsterInstance, table: str, states: Iterable[DayState]) -> PartitionStatuses:
+def _shown_publications(instance: dg.DagsterInstance, table: str, states: Iterable[DayState]) -> PartitionStatuses:
     """The publication that the newest materialization of each day names; empty for one that names none."""
     days = {str(state.day) for state in states if state.table == table}
     newest = _newest_ids(instance, table, days)
     if not newest:
         return {}
     chosen = dg.AssetRecordsFilter(dg.AssetKey(table), storage_ids=newest)
-    found = instance.fetch_materializations(chosen, limit=len(newest))
+    materializations = instance.fetch_materializations(chosen, limit=len(newest))
     return {
         TableDay(table, parse_day(str(record.partition_key))): str(
             record.asset_materialization.metadata["publication"].value
         )
         if record.asset_materialization and "publication" in record.asset_materialization.metadata
         else ""
-        for record in found.records
+        for record in materializations.records
     }
 
 
@@ -161,33 +153,33 @@ class _RunBehind:
 
 
 def _run_behind(instance: dg.DagsterInstance, log: PublicationLog, publication: str, now: datetime) -> _RunBehind:
-    found = log.find_prepared(publication)
-    run = instance.get_run_by_id(found[0].publication.provenance.run) if found else None
-    if found is None or run is None:
+    entry = log.find_prepared(publication)
+    run = instance.get_run_by_id(entry[0].publication.provenance.run) if entry else None
+    if entry is None or run is None:
         return _RunBehind(str(uuid5(NAMESPACE_URL, publication)), under_way=False)
-    return _RunBehind(run.run_id, under_way=not run.is_finished and now - found[1] < _PATIENCE)
+    return _RunBehind(run.run_id, under_way=not run.is_finished and now - entry[1] < _PATIENCE)
 
 
-def _tell_published(
+def _report_day(
     instance: dg.DagsterInstance,
     state: DayState,
     run_id: str,
     by: str = f"the sensor {SENSOR}: no run reported this publication to Dagster",
 ) -> None:
     day = built_from_log(state, {}, {}, reused=True)
-    told_by = dg.MetadataValue.text(by)
+    reporter = dg.MetadataValue.text(by)
     instance.report_runless_asset_event(
         dg.AssetMaterialization(
             dg.AssetKey(state.table),
             partition=str(state.day),
-            metadata={**day_metadata(day), TOLD_BY: told_by},
+            metadata={**day_metadata(day), REPORTED_BY: reporter},
             tags={CODE_VERSION_TAG: day.code_version},
         )
     )
-    _tell_gates(instance, evaluation(day, _newest_materialization(instance, state)), run_id)
+    _report_gates(instance, evaluation(day, _newest_materialization(instance, state)), run_id)
 
 
-def _tell_gates(instance: dg.DagsterInstance, gates: dg.AssetCheckEvaluation, run_id: str) -> None:
+def _report_gates(instance: dg.DagsterInstance, gates: dg.AssetCheckEvaluation, run_id: str) -> None:
     # Dagster keeps one evaluation of a check for each partition and run. "No run" counts as a run: a second
     # evaluation without a run would be refused.
     event = DagsterEvent(
@@ -208,7 +200,7 @@ def _newest_materialization(
     )
 
 
-def _withdrawn(state: DayState) -> dg.AssetCheckEvaluation:
+def _withdrawn_gates(state: DayState) -> dg.AssetCheckEvaluation:
     """Dagster cannot forget the materialization of one partition: its gates say that nothing is there."""
     return dg.AssetCheckEvaluation(
         asset_key=dg.AssetKey(state.table),

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import dagster as dg
 
@@ -17,6 +17,7 @@ from backfill_assets.defs.instance.under_way import busy_days
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG, BaseAssetGraph, PartitionKeyFilter
 from backfill_assets.defs.private_dagster import AssetCheckExecutionRecordStatus as Status
+from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import GATES
 from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
 from backfill_assets.errors import InvalidRequest
@@ -37,12 +38,6 @@ _TROUBLE = re.compile(
 _NEWEST = 1000
 
 
-class ProvidesLakehouse(Protocol):
-    """The resource ``backfill``: what the sensor asks of it."""
-
-    def lakehouse(self) -> str: ...
-
-
 def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
     """On from the start: most wrong days are repaired before a person sees them."""
     steps = build_order([step for dataset in datasets for step in dataset.steps])
@@ -58,28 +53,25 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def repairs(
-        context: dg.SensorEvaluationContext, backfill: dg.ResourceParam[ProvidesLakehouse]
-    ) -> dg.SkipReason | dg.SensorResult:
-        require_own_lakehouse(context.instance, backfill.lakehouse())
-        decision = decide(context.instance, backfill.lakehouse(), steps, partitions)
+    def repairs(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SkipReason | dg.SensorResult:
+        require_own_lakehouse(context.instance, backfill.storage)
+        decision = decide(context.instance, backfill.storage, steps, partitions)
         for repair in decision.launch:
             launch(context.instance, asset_graph(context), repair)
-        told = list(_in_words(decision))
-        for line in told:
+        lines = list(_in_words(decision))
+        for line in lines:
             context.log.info(line)
-        return dg.SkipReason("\n".join(told) or "Nothing to repair.")
+        return dg.SkipReason("\n".join(lines) or "Nothing to repair.")
 
     return repairs
 
 
 def decide(
-    instance: dg.DagsterInstance, lakehouse: str, steps: Sequence[Step], partitions: Mapping[str, Partitions]
+    instance: dg.DagsterInstance, storage: Storage, steps: Sequence[Step], partitions: Mapping[str, Partitions]
 ) -> RepairDecision:
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
     busy = busy_days(instance, partitions)
     earlier = list(_earlier(instance))
-    storage = Storage(lakehouse)
     observed = observe(storage, partitions)
     forced = {TableDay(table, day) for table, day, reason, _ in earlier if reason == StaleReason.WATCHDOG.value}
     return repairs_needed(
@@ -131,8 +123,8 @@ def _earlier(instance: dg.DagsterInstance) -> Iterator[tuple[str, date, str, str
     """Table, day, reason and evidence of every earlier repair, in success or failure."""
     newest = instance.get_backfills(limit=_NEWEST)
     for backfill in (each for each in newest if each.tags.get(REPAIR_TAG) == each.backfill_id):
-        for found in _TROUBLE.finditer(backfill.description or ""):
-            yield found["table"], date.fromisoformat(found["day"]), found["reason"], found["evidence"]
+        for trouble in _TROUBLE.finditer(backfill.description or ""):
+            yield trouble["table"], date.fromisoformat(trouble["day"]), trouble["reason"], trouble["evidence"]
 
 
 def _failed_watches(
@@ -156,8 +148,8 @@ def _newest_verdict(instance: dg.DagsterInstance, table: str, day: date) -> list
     event = record.event.dagster_event if record.event else None
     if event is None or event.asset_check_evaluation_data.passed:
         return []
-    told = {name: str(value.value) for name, value in event.asset_check_evaluation_data.metadata.items()}
-    return [FailedWatch(table, day, told.get(PUBLICATION, ""), told.get(PHYSICAL, ""))]
+    values = {name: str(value.value) for name, value in event.asset_check_evaluation_data.metadata.items()}
+    return [FailedWatch(table, day, values.get(PUBLICATION, ""), values.get(PHYSICAL, ""))]
 
 
 def _failed_gates(instance: dg.DagsterInstance, tables: Iterable[str]) -> set[TableDay]:

@@ -24,7 +24,7 @@ def due(backfill: Backfill) -> Backfill:
 
 
 def test_listed_sent_and_gone(due: Backfill) -> None:
-    """With the log sender, what is told is printed."""
+    """With the log sender, a notice is printed."""
     assert [each["key"] for each in due.json("notices", "list")["due"]] == ["campaign-x.start", "cut"]
     assert "revenue -0.4 %" in due("notices", "send").output
     assert due.json("notices", "list", "--all") == {"due": [], "delivered": ["campaign-x.start", "cut"]}

@@ -21,7 +21,7 @@ CAMPAIGN, PLAN = "campaign-0123456789abcdef", "plan-0123456789abcdef"
 
 @pytest.fixture
 def two(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
-    """Two publications of two tables, within the rollback window whatever the date is."""
+    """Two publications of two tables, within the rollback window on any date."""
     monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
     backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [1]}, "quarantine_sales": {DAY: [10]}})
     backfill.lakehouse.publish("second", {"bronze_sales": {DAY: [2, 3], NEXT: [4]}, "quarantine_sales": {DAY: [20]}})
@@ -83,7 +83,7 @@ def test_unknown_and_aborted_publications_are_refused_before_asking(two: Backfil
     assert "dead was aborted" in two("rollback", "dead", exit_code=1).stderr
 
 
-def test_the_window_is_told(backfill: Backfill) -> None:
+def test_the_window_is_reported(backfill: Backfill) -> None:
     """Files are kept for the window only."""
     backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
     assert "rollback window of first is over" in backfill("rollback", "first", "--yes", exit_code=1).stderr
@@ -111,11 +111,11 @@ def campaign(two: Backfill) -> Backfill:
     return two
 
 
-def test_a_campaign_is_undone_by_its_plan_and_people_are_told(
+def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
     campaign: Backfill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No day has to be staged again; the dry run says how long it takes, and does nothing."""
-    told = campaign.home / "told.jsonl"
+    told = campaign.home / "sent.jsonl"
     monkeypatch.setenv("BACKFILL_NOTICES", f"file:{told}")
     shown = campaign("rollback", PLAN, "--dry-run").output
     assert re.search(r"bronze_sales +│ put back +│ +1 │ 2017-03-01", shown) and "It takes about a second" in shown

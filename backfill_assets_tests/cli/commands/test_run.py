@@ -1,4 +1,4 @@
-"""``backfill run``: what a person is told before anything is built, and how it ends."""
+"""``backfill run``: what a person reads before anything is built, and how it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from backfill_assets_tests.strategies.landed_sales import land
 WEEK = "2017-03-01..2017-03-07"
 
 
-def test_a_dry_run_tells_what_would_be_built_and_why(backfill: Backfill) -> None:
+def test_a_dry_run_shows_what_would_be_built_and_why(backfill: Backfill) -> None:
     """From the logs alone: nothing is created, not even the lakehouse."""
     told = backfill("run", "fact_sales_transactions", "--downstream", "--days", WEEK, "--dry-run")
     for words in ("fact_sales_transactions", "report_store_ranking", "missing: 2017-02-27, 2017-03-06"):
@@ -104,7 +104,7 @@ def test_as_published_is_asked_of_every_table(backfill: Backfill) -> None:
     ],
     ids=["typo", "wrong way round", "unknown version", "today", "far future"],
 )
-def test_what_cannot_be_meant_is_refused_with_what_was_probably_meant(
+def test_an_invalid_request_is_refused_with_what_was_probably_meant(
     backfill: Backfill, words: list[str], says: str
 ) -> None:
     """Before Spark starts, and with exit code 1."""
@@ -112,13 +112,13 @@ def test_what_cannot_be_meant_is_refused_with_what_was_probably_meant(
 
 
 def test_tables_and_days_have_to_be_given(backfill: Backfill) -> None:
-    """A range that nobody named is not guessed."""
+    """A range that was not named is not guessed."""
     assert "TABLES" in backfill("run", exit_code=2).stderr
     assert "--days" in backfill("run", "fact_daily_revenue", exit_code=2).stderr
 
 
-def test_files_that_wait_are_told_by_the_days_they_landed_on(backfill: Backfill) -> None:
-    """Late rows of a day arrive on later days: whoever runs the one and not the other would not see them counted."""
+def test_files_that_wait_are_reported_by_the_days_they_landed_on(backfill: Backfill) -> None:
+    """Late rows of a day arrive on later days: a run of the one without the other would not count them."""
     for day in ("2017-03-01", "2017-03-06", "2017-04-08"):
         land(backfill.home / "landing", "sales", day, "late", [])
     plan = ("--days", "2017-03-01..2017-03-03", "--dry-run")
@@ -191,7 +191,7 @@ def test_without_a_terminal_each_step_has_a_line_before_and_after_it(
     ]
 
 
-def test_a_landing_zone_that_cannot_be_listed_is_told_and_stops_nothing(backfill: Backfill) -> None:
+def test_a_landing_zone_that_cannot_be_listed_is_reported_and_stops_nothing(backfill: Backfill) -> None:
     """What a table is built from is in the lakehouse; what has landed is only news about it."""
     (backfill.home / "landing" / "sales").mkdir(parents=True)
     (backfill.home / "landing" / "sales" / "2017-03-01").symlink_to(backfill.home.parent)

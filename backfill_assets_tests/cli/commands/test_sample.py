@@ -17,7 +17,7 @@ def invoke(*arguments: str | int | Path) -> Result:
 
 
 def test_synthetic_prints_its_seed_and_every_count_as_json(tmp_path: Path) -> None:
-    """Scripts read the counts; a chosen seed must come back, a random one must be told."""
+    """Scripts read the counts; a chosen seed must come back, a random one must be shown."""
     result = invoke(
         "--synthetic", "--days", 2, "--rows-per-day", 30, "--defects", "late_row=3,broken_line=2",
         "--landing", tmp_path, "--json", "--seed", 9,
@@ -48,7 +48,7 @@ def test_real_days_land_where_the_environment_says(tmp_path: Path, monkeypatch: 
 
 
 def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
-    """Whoever tries it does not need a year of groceries."""
+    """A person who tries it does not need a year of groceries."""
     result = invoke("--dataset", "sea_temperatures", "--days", "2017-03-21", "--json", "--landing", tmp_path)
     assert json.loads(result.output)["lines"] == {"sea_temperatures": 49}
     assert [folder.name for folder in tmp_path.iterdir()] == ["sea_temperatures"]
@@ -68,7 +68,7 @@ def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
         (["--synthetic", "--defects", "late=1"], "There is no defect 'late'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_an_invalid_request_is_refused_with_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:
     """No traceback, a non-zero exit, and nothing landed."""
     result = invoke(*arguments, "--landing", tmp_path / "zone")
     assert result.exit_code == 1 and message in result.output

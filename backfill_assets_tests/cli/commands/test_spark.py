@@ -38,7 +38,7 @@ def test_nothing_started_is_said_and_exits_with_1(backfill: Backfill) -> None:
 
 
 def test_a_number_that_another_process_has_by_now_is_not_the_server(backfill: Backfill) -> None:
-    """After a restart of the machine the number in the file belongs to somebody else, who must not be stopped."""
+    """After a restart of the machine the number in the file belongs to another process, which must not be stopped."""
     file = _note(backfill.home, os.getpid())
     assert backfill.json("spark", "status", exit_code=1)["running"] is False
     assert "No Spark server" in backfill("spark", "stop").stdout
@@ -54,7 +54,7 @@ def test_a_damaged_note_is_no_server(backfill: Backfill, damaged: str) -> None:
 
 
 def test_a_port_that_something_else_has_is_named(backfill: Backfill) -> None:
-    """Spark would take the next port without a word, and clients would talk to whoever has this one."""
+    """Spark would take the next port without a word, and clients would talk to the process that has this one."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = backfill("spark", "start", "--port", taken.getsockname()[1], exit_code=1)
     assert "answers on 127.0.0.1" in told.stderr and "another port" in told.stderr

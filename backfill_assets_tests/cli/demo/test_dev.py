@@ -22,8 +22,8 @@ import json, os, socket, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
 if "-p" in sys.argv:
     listening = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("-p") + 1])))
-told = {name: os.environ[name] for name in ("SPARK_REMOTE", "DAGSTER_HOME", "BACKFILL_SPARK_KEPT_BY")}
-print(json.dumps(told | {"own": os.getpid(), "child": child.pid}), flush=True)
+report = {name: os.environ[name] for name in ("SPARK_REMOTE", "DAGSTER_HOME", "BACKFILL_SPARK_KEPT_BY")}
+print(json.dumps(report | {"own": os.getpid(), "child": child.pid}), flush=True)
 time.sleep(600)
 """
 _DEV = """

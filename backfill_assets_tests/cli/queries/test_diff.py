@@ -25,7 +25,7 @@ def planned(backfill: Backfill, *expected: str) -> str:
 
 
 def keep(backfill: Backfill, id: str, *after: str) -> Difference:
-    """A difference of the plan, whose days begin in March, as somebody else has found it."""
+    """A difference of the plan, whose days begin in March, as another process has found it."""
     plan = Plan.from_json(kept_plan(backfill.lakehouse.storage, id), id=id)
     days = [a_day(date(2017, 3, n), text) for n, text in enumerate(after, start=1)]
     table = month(0, (by("department", ("MEAT", 3)),), table="bronze_sales", days=days, sample=a_sample(12))
@@ -34,7 +34,7 @@ def keep(backfill: Backfill, id: str, *after: str) -> Difference:
     return found
 
 
-def test_a_broken_expectation_is_told_and_fails(backfill: Backfill, tmp_path: Path) -> None:
+def test_a_broken_expectation_is_reported_and_fails(backfill: Backfill, tmp_path: Path) -> None:
     """With the day and by how much; scripts go by the exit code."""
     id = planned(backfill, "everything unchanged", "rows unchanged")
     found = keep(backfill, id, "100", "99")
@@ -50,7 +50,7 @@ def test_a_broken_expectation_is_told_and_fails(backfill: Backfill, tmp_path: Pa
 
 
 def test_pages_are_written_where_they_are_wanted(backfill: Backfill, tmp_path: Path) -> None:
-    """Without a name, below the home; what is told is told all the same."""
+    """Without a name, below the home; the report is the same."""
     id = planned(backfill)
     sentence = keep(backfill, id, "100").sentence
     result = backfill("diff", id, "--kept", "--html")

@@ -38,7 +38,7 @@ def busy_port() -> Iterator[int]:
 
 @pytest.fixture
 def sound_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java and JARs as they should be, whatever this machine has."""
+    """Java and JARs as they should be, independent of this machine."""
     monkeypatch.setattr("backfill_assets.spark.java.require_java", lambda: 17)
     monkeypatch.setattr("backfill_assets.spark.jars.locked_jars", lambda settings: [Path("delta.jar")])
 
@@ -125,7 +125,7 @@ def test_token_key(home: Settings) -> None:
     assert found.verdict == "ok" and "secret" not in found.found
 
 
-def test_a_second_machine_is_told_to_bring_the_key_of_the_lakehouse(home: Settings) -> None:
+def test_a_second_machine_is_asked_to_bring_the_key_of_the_lakehouse(home: Settings) -> None:
     """Before a run: with a key of its own, the same household would get another token for good."""
     require_token_key(Storage(str(home.lakehouse)), home.token_key_file, [])
     assert checkup.token_key(home).found.endswith("the key of this lakehouse")
@@ -139,7 +139,7 @@ def test_a_second_machine_is_told_to_bring_the_key_of_the_lakehouse(home: Settin
 
 
 def test_lakehouse(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tried by writing, because permissions alone do not tell (read-only mounts, quotas)."""
+    """Tried by writing, because permissions alone do not show it (read-only mounts, quotas)."""
     assert "will be made" in checkup.writable(home.lakehouse).found
     home.lakehouse.mkdir()
     assert checkup.writable(home.lakehouse).found == f"{home.lakehouse} can be written"
@@ -154,7 +154,7 @@ def test_lakehouse(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_publications_under_way(backfill: Backfill) -> None:
-    """A process that died leaves one; somebody should know that nothing is lost."""
+    """A process that died leaves one; a person should know that nothing is lost."""
     settings = Settings.at(backfill.home)
     assert checkup.open_publications(settings).found == "none yet"
     backfill.lakehouse.publish("first", {"raw_sales": {date(2017, 3, 1): [1]}})

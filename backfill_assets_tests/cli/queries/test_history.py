@@ -46,7 +46,7 @@ def test_filters_by_table_and_day(backfill: Backfill) -> None:
 
 
 def test_the_limit_says_what_it_hides(backfill: Backfill) -> None:
-    """Nobody should take the newest three for the whole."""
+    """No one should take the newest three for the whole."""
     _three_publications(backfill)
     output = backfill("history", "--limit", 1).output
     assert "third" in output and "second" not in output and "Older publications are not shown: --limit 5" in output
@@ -54,7 +54,7 @@ def test_the_limit_says_what_it_hides(backfill: Backfill) -> None:
 
 
 def test_open_and_aborted_entries_are_listed(backfill: Backfill) -> None:
-    """They are what somebody looks for after a crash."""
+    """They are what a person looks for after a crash."""
     backfill.lakehouse.publish("first", {"raw_sales": {FIRST: [1]}})
     backfill.lakehouse.crash("dead", {"raw_sales": {FIRST: [2]}}, at=CrashPoint.PREPARED)
     assert [each["outcome"] for each in backfill.json("history")] == ["open", "done"]

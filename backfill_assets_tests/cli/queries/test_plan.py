@@ -1,4 +1,4 @@
-"""``backfill plan`` says what a rebuild would do, keeps it under its id, and tells when it has moved."""
+"""``backfill plan`` says what a rebuild would do, keeps it under its id, and reports when it has moved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _publish(backfill: Backfill) -> None:
         backfill.lakehouse.publish(f"bronze-{day}", rows, code=code, inputs={day: inputs})
 
 
-def test_a_plan_is_told_and_kept(backfill: Backfill) -> None:
+def test_a_plan_is_reported_and_kept(backfill: Backfill) -> None:
     """As a table, as Markdown, as JSON: the same plan, with the same id. These tables lack their columns: it stops."""
     _publish(backfill)
     asked = ("plan", "bronze_sales", "--days", f"{FIRST}..{SECOND}")
@@ -49,7 +49,7 @@ def test_a_plan_is_told_and_kept(backfill: Backfill) -> None:
 
 
 def test_a_kept_plan_says_what_has_moved(backfill: Backfill) -> None:
-    """The days that did, and nothing else; the exit code tells scripts."""
+    """The days that did, and nothing else; the exit code is for scripts."""
     _publish(backfill)
     id = backfill.json("plan", "bronze_sales", "--days", f"{FIRST}..{SECOND}", exit_code=1)["id"]
     assert backfill.json("plan", id, exit_code=1)["moved"] == []
@@ -59,7 +59,7 @@ def test_a_kept_plan_says_what_has_moved(backfill: Backfill) -> None:
     assert "moved  raw_sales" in backfill("plan", id, exit_code=1).output
 
 
-def test_open_plans_are_told_to_the_next(backfill: Backfill) -> None:
+def test_open_plans_are_reported_to_the_next(backfill: Backfill) -> None:
     """Two people at the same days learn of each other before anything is done."""
     _publish(backfill)
     asked = ("plan", "bronze_sales", "--days", SECOND)
@@ -69,7 +69,7 @@ def test_open_plans_are_told_to_the_next(backfill: Backfill) -> None:
 
 
 def test_readers_see_that_a_campaign_is_under_way_on_their_tables_until_it_is_over(backfill: Backfill) -> None:
-    """Whoever wonders about a number looks at the status; other tables' readers are not bothered."""
+    """A person who wonders about a number looks at the status; other tables' readers are not bothered."""
     _publish(backfill)
     id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"]
     assert backfill.json("status")["under_way"] == []
@@ -82,7 +82,7 @@ def test_readers_see_that_a_campaign_is_under_way_on_their_tables_until_it_is_ov
     assert "A campaign is under way" not in backfill("status").output
 
 
-def test_a_campaign_whose_plan_somebody_removed_does_not_hide_the_status(backfill: Backfill) -> None:
+def test_a_campaign_whose_plan_was_removed_does_not_hide_the_status(backfill: Backfill) -> None:
     """Its days are not known any more; what is published is."""
     _publish(backfill)
     id = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"]
@@ -109,7 +109,7 @@ def test_what_was_typed_wrong(backfill: Backfill) -> None:
 
 
 def test_a_plan_from_the_sources_on_has_the_days_that_are_looked_back_to(backfill: Backfill) -> None:
-    """Sunday's facts need the rates of Friday, which nobody has built."""
+    """Sunday's facts need the rates of Friday, which were never built."""
     friday = "2017-03-03"
     rate = {"currency": "USD", "rate_day": friday, "rate": "1.05", "updated_at": f"{friday}T15:00:00Z"}
     sale = {"store_id": "1", "transaction_timestamp": "2017-03-05T10:00:00Z"}

@@ -1,4 +1,4 @@
-"""``backfill reproduce`` tells equal, different and not reproduced, by exit code too. ``build`` tests what it calls."""
+"""``backfill reproduce`` reports equal, different, not reproduced, by exit code too. ``build`` tests what it calls."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_different_day_exits_with_3_and_is_named(published: Backfill, monkeypa
 def test_what_cannot_be_reproduced_exits_with_4_and_is_named(
     published: Backfill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each table with its reason: nobody should take the equal days for the whole."""
+    """Each table with its reason: no one should take the equal days for the whole."""
     give(monkeypatch, *reproduced("7"), *reproduced(None, None, table="raw_sales", reason="the landed file x is gone"))
     result = published("reproduce", "first", exit_code=4)
     named = "raw_sales 2017-03-01..2017-03-02 cannot be reproduced: the landed file x is gone"

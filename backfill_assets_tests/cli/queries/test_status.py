@@ -1,4 +1,4 @@
-"""``backfill status`` tells the truth about every table and day, for people and for scripts."""
+"""``backfill status`` shows the truth about every table and day, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_people_see_ranges(backfill: Backfill) -> None:
     assert "stale: code changed" in output and "nothing published" in output
 
 
-def test_one_table_is_told_day_by_day(backfill: Backfill) -> None:
+def test_one_table_is_reported_day_by_day(backfill: Backfill) -> None:
     """With what the log knows of each day."""
     _publish_three_days(backfill)
     output = backfill("status", "bronze_sales").output
@@ -96,7 +96,7 @@ def test_late_rows_and_foreign_writes_show_at_once(backfill: Backfill) -> None:
     assert tables["raw_sales"]["counts"] == {"fresh": 1}
 
 
-def test_a_publication_under_way_is_told_and_changes_no_status(backfill: Backfill) -> None:
+def test_a_publication_under_way_is_reported_and_changes_no_status(backfill: Backfill) -> None:
     """Days are what the last closed entry says; status only looks, it finishes nothing."""
     _publish_three_days(backfill)
     before = backfill.json("status")["tables"]

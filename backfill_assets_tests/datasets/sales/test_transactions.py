@@ -67,7 +67,7 @@ V1, V2 = (registry.step("fact_sales_transactions").version(name) for name in ("v
 
 
 def test_version_1_takes_the_previous_day_and_version_2_the_day_itself(spark: SparkSession) -> None:
-    """The bug of the story and its mending, to the digit: 10 / 1.25 = 8 and 10 / 1.6 = 6.25."""
+    """The bug of the story and its fix, to the digit: 10 / 1.25 = 8 and 10 / 1.6 = 6.25."""
     rates = (("USD", DAY - timedelta(days=1), "1.25"), ("USD", DAY, "1.6"))
     sale = [{"sales_value": "10.00"}]
     [old], [new] = _facts(spark, V1, sale, *rates), _facts(spark, V2, sale, *rates)

@@ -36,7 +36,7 @@ _ENDING = """
         instance.update_backfill(backfill._replace(status=BulkActionStatus.{status}))
     time.sleep(60)
 """
-"""A daemon that ends the backfill, whatever it is."""
+"""A daemon that ends the backfill, in any state of it."""
 
 Demo = Callable[..., DemoBackfill]
 

@@ -1,4 +1,4 @@
-"""A run whose process was killed has failed, as soon as anybody looks; Dagster alone would wait for it for ever."""
+"""A run whose process was killed has failed, as soon as the launcher looks; Dagster alone would wait for ever."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def worker() -> Iterator[BaseProcess]:
 
 
 def started(instance: dg.DagsterInstance, pid: int | None, host: str = HERE) -> str:
-    """A run that has told of its process, if ``pid`` is given, by a code server on ``host``."""
+    """A run that has reported its process, if ``pid`` is given, by a code server on ``host``."""
     run = dg.DagsterRun(
         job_name="played",
         run_id=make_new_run_id(),

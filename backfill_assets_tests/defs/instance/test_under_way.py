@@ -1,4 +1,4 @@
-"""Is somebody still at work on a backfill? A killed run says nothing, and stays started in Dagster for ever."""
+"""Is a process still at work on a backfill? A killed run says nothing, and stays started in Dagster for ever."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _alive(instance: dg.DagsterInstance, after: timedelta, backfill: PartitionBa
     return is_backfill_alive(instance, backfill or _backfill(), datetime.now(UTC) + after)
 
 
-def test_one_that_ended_is_not_alive_whatever_its_runs_say(instance: dg.DagsterInstance) -> None:
+def test_one_that_ended_is_not_alive_no_matter_what_its_runs_say(instance: dg.DagsterInstance) -> None:
     _run(instance, DagsterRunStatus.STARTED)
     assert not _alive(instance, SOON, _backfill(BulkActionStatus.COMPLETED_SUCCESS))
 

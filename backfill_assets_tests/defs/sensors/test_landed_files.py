@@ -16,7 +16,7 @@ from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.landing.zone import LandingZone, position_id
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
 
@@ -25,25 +25,13 @@ pytestmark = pytest.mark.story
 DAYS = (date(2017, 3, 1), date(2017, 3, 2))
 
 
-class Landing(FakeBackfill):
-    """The resource ``backfill`` over a landing zone and a lakehouse without a JVM."""
-
-    home: str
-
-    def lakehouse(self) -> str:
-        return f"{self.home}/lakehouse"
-
-    def landing(self) -> LandingZone:
-        return LandingZone(Path(self.home) / "landing")
-
-
 class World:
     """A landing zone, an instance, and a sensor that keeps its cursor from tick to tick as the daemon does."""
 
     def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
         self.home, self.instance, self.cursor = home, instance, ""
-        self.backfill = Landing(fake=FakeBuilder(), home=str(home))
-        self.defs = code_location([SMALL], {"backfill": self.backfill})
+        self.resources = fake_resources(FakeBuilder(), home)
+        self.defs = code_location([SMALL], self.resources)
 
     def land(self, day: date, name: str = "a") -> None:
         path = self.home / "landing" / "sales" / str(day) / f"{name}.jsonl.gz"
@@ -51,7 +39,7 @@ class World:
         path.write_bytes(b"")
 
     def take_in(self, day: date, *names: str) -> None:
-        lakehouse = SmallLakehouse(Path(self.backfill.lakehouse()))
+        lakehouse = SmallLakehouse(self.home / "lakehouse")
         lakehouse.publish(f"raw-{day}", {"raw_sales": {day: [1]}}, mode="append")
         taken = [Transaction(position_id("sales", f"sales/{day}/{name}.jsonl.gz"), 7) for name in names]
         properties = CommitProperties(app_transactions=taken)
@@ -64,7 +52,7 @@ class World:
             instance=self.instance,
             cursor=self.cursor,
             repository_def=self.defs.get_repository_def(),
-            resources={"backfill": self.backfill},
+            resources=self.resources,
         ) as context:
             found = sensor.evaluate_tick(context)
         self.cursor = found.cursor or ""

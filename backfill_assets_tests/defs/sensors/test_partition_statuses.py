@@ -1,4 +1,4 @@
-"""What is published and was never told of: the sensor tells Dagster, with gates, and launches nothing."""
+"""What is published and was never reported: the sensor reports it to Dagster, with gates, and launches nothing."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dagster._core.storage.partition_status_cache import get_and_update_asset_st
 
 from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.sensors.partition_statuses import (
-    TOLD_BY,
+    REPORTED_BY,
     partition_status_sensor,
     put_statuses_right,
-    tell_of_publication,
+    report_publication,
 )
 from backfill_assets.defs.specs import GATES
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.defs.conftest import Run, materialized
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 
@@ -69,21 +69,21 @@ def _failed(instance: dg.DagsterInstance) -> set[str]:
 def test_published_days_without_an_event_become_materialized(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """Their row count, publication and gates are those of the log, and say who told of them; once is enough."""
+    """Their row count, publication and gates are those of the log, and say who reported them; once is enough."""
     _publish(lakehouse, "p1", 1, 2, 3)
     assert _put_right(dagster_instance, lakehouse) == 2
     assert materialized(dagster_instance, "bronze_sales") == list(DAYS)
     event, gates = _newest(dagster_instance, DAYS[0]), _gates(dagster_instance, DAYS[0])
     assert event.metadata["dagster/partition_row_count"].value == 3
     assert event.metadata["publication"].value == "p1"
-    assert TOLD_BY in event.metadata
+    assert REPORTED_BY in event.metadata
     assert gates.passed
     assert gates.target_materialization_data
     assert _put_right(dagster_instance, lakehouse) == 0
 
 
 @pytest.mark.parametrize("by", ["the sensor", "the campaign"])
-def test_inputs_are_told_of_before_what_is_made_of_them(
+def test_inputs_are_reported_before_what_is_made_of_them(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, by: str
 ) -> None:
     """Dagster shows a day as outdated that was materialized before its inputs were."""
@@ -92,7 +92,7 @@ def test_inputs_are_told_of_before_what_is_made_of_them(
     if by == "the sensor":
         _put_right(dagster_instance, lakehouse)
     else:
-        tell_of_publication(dagster_instance, lakehouse.publisher.log, PARTITIONS, "p1", "a-run")
+        report_publication(dagster_instance, lakehouse.publisher.log, PARTITIONS, "p1", "a-run")
     told = {
         table: [record.storage_id for record in dagster_instance.fetch_materializations(dg.AssetKey(table), 9).records]
         for table in tables
@@ -101,7 +101,7 @@ def test_inputs_are_told_of_before_what_is_made_of_them(
     assert {len(ids) for ids in told.values()} == {len(DAYS)}
 
 
-def test_a_rollback_is_told_and_a_withdrawal_fails_the_gates(
+def test_a_rollback_is_reported_and_a_withdrawal_fails_the_gates(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
 ) -> None:
     """Dagster must not go on showing rows that a person has undone; it cannot forget a single partition."""
@@ -134,10 +134,10 @@ def test_failed_stays_failed_unless_something_was_published(
     assert _failed(dagster_instance) == set()
 
 
-def test_a_run_that_is_under_way_is_given_time_to_tell_of_its_days_itself(
+def test_a_run_that_is_under_way_is_given_time_to_report_its_days_itself(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
 ) -> None:
-    """A process killed with -9 stays started in Dagster for ever: after ten minutes its days are told all the same."""
+    """A process killed with -9 stays started in Dagster for ever: its days are reported after ten minutes."""
     started = dg.DagsterRun(job_name="daily", run_id=PROVENANCE.run, status=dg.DagsterRunStatus.STARTED)
     dagster_instance.add_run(started)
     _publish(lakehouse, "p1", 1)
@@ -151,10 +151,10 @@ def test_a_run_that_is_under_way_is_given_time_to_tell_of_its_days_itself(
 def test_the_sensor_looks_at_each_publication_once(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
 ) -> None:
-    """It is on without anybody turning it on, so it must cost next to nothing and must never launch a run."""
+    """It is on without being turned on, so it must cost next to nothing and must never launch a run."""
     sensor = partition_status_sensor(PARTITIONS)
     assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
-    resources = {"backfill": FakeBackfill(fake=builder)}
+    resources = fake_resources(builder)
 
     def tick(cursor: str | None) -> dg.SensorExecutionData:
         with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:

@@ -1,4 +1,4 @@
-"""The sensor ``repairs`` on a real instance: one native backfill, launched once, whatever dies in between."""
+"""The sensor ``repairs`` on a real instance: one native backfill, launched once, even if a process dies in between."""
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Callable, Iterator
@@ -23,10 +23,10 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.upkeep.watch import WatchedDay
-from backfill_assets_tests.defs.fake_builder import FakeBackfill, FakeBuilder
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
-from backfill_assets_tests.defs.test_watchdogs import FakeWatch
+from backfill_assets_tests.defs.test_watchdogs import fake_watch
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -34,38 +34,25 @@ pytestmark = pytest.mark.story
 DAY, OTHER = date(2017, 3, 4), date(2017, 3, 6)
 
 
-class Repairing(FakeBackfill):
-    """The resource ``backfill`` over a lakehouse without a JVM."""
-
-    path: str
-    watching: dg.ResourceDependency[FakeWatch]
-
-    def lakehouse(self) -> str:
-        return self.path
-
-    def watch(self) -> FakeWatch:
-        return self.watching
-
-
 @pytest.fixture
 def lakehouse(tmp_path: Path) -> SmallLakehouse:
-    return SmallLakehouse(tmp_path)
+    return SmallLakehouse(tmp_path / "lakehouse")
 
 
 class World:
     """A lakehouse, an instance, and a sensor that is evaluated as the daemon does."""
 
-    def __init__(self, lakehouse: SmallLakehouse, instance: dg.DagsterInstance, path: Path) -> None:
+    def __init__(self, lakehouse: SmallLakehouse, instance: dg.DagsterInstance, home: Path) -> None:
         self.lakehouse, self.instance = lakehouse, instance
-        self.watch = FakeWatch(lakehouse.publisher.log)
-        self.backfill = Repairing(fake=FakeBuilder(log=lakehouse.publisher.log), path=str(path), watching=self.watch)
-        self.defs = code_location([SMALL], {"backfill": self.backfill})
+        self.watch = fake_watch(lakehouse)
+        self.resources = fake_resources(FakeBuilder(log=lakehouse.publisher.log, watch=self.watch), home)
+        self.defs = code_location([SMALL], self.resources)
 
     def tick(self) -> str:
         sensor = repair_sensor([SMALL], table_partitions([SMALL]))
         repository = self.defs.get_repository_def()
         with dg.build_sensor_context(
-            instance=self.instance, repository_def=repository, resources={"backfill": self.backfill}
+            instance=self.instance, repository_def=repository, resources=self.resources
         ) as context:
             return str(sensor.evaluate_tick(context).skip_message)
 
@@ -242,7 +229,7 @@ def test_a_rollback_is_remembered_after_a_compaction(world: World) -> None:
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_rollback_that_was_undone_holds_no_repair_back(world: World, compacted: bool) -> None:
-    """What stands is the publication again, which nobody has taken away."""
+    """What is there is the publication again, which was not taken away."""
     publish_step(world.lakehouse, "new", SMALL.step_of("fact_daily_revenue"), {DAY: 3})
     roll_back(world.lakehouse.publisher, "new-fact-daily-revenue", id="undo")
     roll_back(world.lakehouse.publisher, "undo", id="redo")
@@ -263,7 +250,7 @@ def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:
 
 
 def test_raw_is_right_again_once_the_published_files_are_restored(world: World) -> None:
-    """What the runbook tells a person to do; then late rows can arrive on that very day as before."""
+    """What the runbook asks a person to do; then late rows can arrive on that very day as before."""
     before = world.lakehouse.newest("raw_sales").version()
     world.lakehouse.write_past_the_protocol("raw_sales", DAY, [7])
     assert "For a person" in world.tick()
@@ -314,6 +301,6 @@ def test_two_repairs_of_other_days_go_on_side_by_side(world: World) -> None:
 
 
 def test_the_sensor_is_on() -> None:
-    """Nobody has to turn it on."""
+    """It is not turned on by hand."""
     sensor = repair_sensor([SMALL], table_partitions([SMALL]))
     assert (sensor.name, sensor.default_status) == (SENSOR, dg.DefaultSensorStatus.RUNNING)

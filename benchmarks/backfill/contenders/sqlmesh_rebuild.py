@@ -2,7 +2,7 @@
 
 Run as ``python -m benchmarks.backfill.contenders.sqlmesh_rebuild prepare|restate PROJECT LAKEHOUSE PROFILE JARS FIRST
 LAST``. ``prepare`` writes the project and plans it for the first time; ``restate`` is what is timed: one call of
-``sqlmesh plan`` that restates the whole range in one batch. SQLMesh is told of no checks.
+``sqlmesh plan`` that restates the whole range in one batch. SQLMesh is given no checks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The four tables as anybody would write them in Spark SQL: the same rows and columns as this project's.
+"""The four tables as one would write them in Spark SQL: the same rows and columns as this project's.
 
-What a source may send is not looked at as closely: whatever Spark can cast is a number or a moment, and no row moves
+What a source may send is not looked at as closely: all that Spark can cast is a number or a moment, and no row moves
 to another day. ``{raw}``, ``{rates}``, ``{bronze}`` and ``{fact}`` stand for the tables that are read, ``{days}`` for
 a condition on ``day``. One shuffle by day for the deduplication; everything after it keeps a file a day without
 another one.

@@ -1,7 +1,7 @@
-"""A table's contract as the column schema that Dagster shows.
+"""The columns of a table as Dagster shows them: their schema, and where each comes from.
 
-From the declared fields, not from the pandera model: Dagster loads the code location in every process that it starts,
-and pandera, with pandas, would cost each of them more than a second.
+The schema is that of the declared fields, not of the pandera model: Dagster loads the code location in every process
+that it starts, and pandera, with pandas, would cost each of them more than a second.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.model.contract import DeclaredField, declared_types
-from backfill_assets.model.declaration import Table
+from backfill_assets.model.declaration import Step, Table
+from backfill_assets.model.lineage import column_lineage
 from backfill_assets.text import format_count
+
+_LINEAGE = "dagster/column_lineage"
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -24,6 +27,20 @@ def column_schema(table: Table) -> dg.TableSchema:
         columns=[_column(name, types[name], field, table.key) for name, field in table.contract.fields().items()],
         constraints=dg.TableConstraints(other=[f"key: {', '.join(table.key)}"] if table.key else []),
     )
+
+
+def lineage_metadata(step: Step, table_named: Callable[[str], Table]) -> dict[str, dict[str, dg.MetadataValue]]:
+    """Metadata for a materialization of each table of ``step``; none for raw tables, whose columns come from files."""
+    metadata: dict[str, dict[str, dg.MetadataValue]] = {}
+    for table in step.tables:
+        origins = column_lineage(step, table, table_named)
+        deps = {
+            column: [dg.TableColumnDep(dg.AssetKey(each.table), each.column) for each in columns]
+            for column, columns in origins.items()
+        }
+        origin = dg.MetadataValue.column_lineage(dg.TableColumnLineage(deps_by_column=deps))
+        metadata[table.name] = {_LINEAGE: origin} if deps else {}
+    return metadata
 
 
 def _column(name: str, type_name: str, field: DeclaredField, key: tuple[str, ...]) -> dg.TableColumn:
@@ -39,7 +56,7 @@ def _column(name: str, type_name: str, field: DeclaredField, key: tuple[str, ...
     )
 
 
-def _listed(values: Any) -> str:
+def _join(values: Any) -> str:
     return ", ".join(map(str, values))
 
 
@@ -65,8 +82,8 @@ _RULES: Mapping[str, Callable[[Any], str]] = MappingProxyType(
         "in_range": _range,
         "eq": lambda value: f"equal to {value}",
         "ne": lambda value: f"not {value}",
-        "isin": lambda values: f"one of {_listed(values)}",
-        "notin": lambda values: f"none of {_listed(values)}",
+        "isin": lambda values: f"one of {_join(values)}",
+        "notin": lambda values: f"none of {_join(values)}",
         "str_matches": lambda pattern: f"matches ^{str(pattern).removeprefix('^')}",
         "str_length": _length,
     }

@@ -1,0 +1,96 @@
+"""What a look back means for a run: earlier days that it builds first, and later days that use its rows.
+
+Dagster's dialog takes the range that a person writes, and follows no look back (see ``partition_mapping``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import earlier_days, later_readers, steps_of
+from backfill_assets.plan.status import stale_later_days
+from backfill_assets.published.observed import observe
+from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, reading_as_published
+from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.text import days_options, format_ranges
+
+LATER_DAYS, STALE_LATER_DAYS = "later_days", "stale_later_days"
+
+
+def missing_earlier_days(
+    step: Step,
+    steps: Sequence[Step],
+    tables: Collection[str],
+    days: Collection[date],
+    storage: Storage,
+    zone: LandingZone,
+) -> list[date]:
+    """The days of ``step`` that ``tables`` look back to from ``days``, that can be built and never were.
+
+    ``steps`` are those of all datasets, in build order; ``tables`` are built together. Dagster's partitions know of no
+    look back (see :func:`~backfill_assets.defs.partitions.partition_mapping`): a run is given its own days only.
+    """
+    if not later_readers(steps).get(step.name, {}).keys() & set(tables):
+        return []
+    building = steps_of(steps, tables)
+    names = {name for each in building for name in (*each.table_names, *(read.table for read in each.reads))}
+    published = published_days(observe(storage, sorted(names)).states)
+    needed = earlier_days(steps, tables, days, published, _landed_days(zone, building)).get(step.name, set())
+    return sorted(needed.difference(published.get(step.name, ())))
+
+
+def _landed_days(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:
+    today = datetime.now(UTC).date()
+    return {
+        step.name: {day for day, paths in zone.paths(step.source.name).items() if paths and day < today}
+        for step in steps
+        if step.source
+    }
+
+
+def later_days_text(table: str, readers: Mapping[str, int]) -> str:
+    """What a person reads before a range of ``table`` is launched; ``readers`` are the days by step, at least one."""
+    names = " and ".join(f"`{name}`" for name in readers)
+    return (
+        f"Days up to {max(readers.values())} days later use these rows as well: {names} "
+        f"look{'s' if len(readers) == 1 else ''} back. A backfill of a range does not include those days. The sensor "
+        f"`repairs` builds the ones that are stale within a minute or two of its end. To build them at once: "
+        f"`backfill run {table} --downstream --days A..B`."
+    )
+
+
+def later_days_metadata(
+    storage: Storage, readers: Sequence[Step], built: Iterable[BuiltDay], built_too: Mapping[str, Collection[date]]
+) -> dict[TableDay, str]:
+    """By table and day of ``built``, which days of ``readers`` use its rows and are stale now; reads logs only."""
+    changed: dict[str, set[date]] = {}
+    for each in built:
+        if not each.reused:
+            changed.setdefault(each.table, set()).add(each.day)
+    if not changed or not readers:
+        return {}
+    tables = {name for step in readers for name in step.table_names}
+    reads = {read.table for step in readers for version in step.versions for read in version.reads}
+    observed = observe(storage, sorted(tables | reads))
+    stale = stale_later_days(readers, observed, changed, built_too)
+    texts: dict[TableDay, str] = {}
+    for step in (step for step in readers if step.name in stale):
+        for table, days in changed.items():
+            for day in sorted(days):
+                stale_days = reading_as_published(step, {table: [day]}, observed.states) & set(stale[step.name])
+                if stale_days:
+                    key = TableDay(table, day)
+                    texts[key] = f"{texts.get(key, '')} {_stale_text(step.name, stale_days)}".strip()
+    return texts
+
+
+def _stale_text(step: str, days: Collection[date]) -> str:
+    return (
+        f"{step} {format_ranges(days)} use the rows of this day and are stale now. The sensor `repairs` builds them; "
+        f'at once: backfill run {step} --downstream --version "{AS_PUBLISHED}" {days_options(days)}.'
+    )

@@ -1,0 +1,145 @@
+"""What Dagster shows of a built day: its rows, quality, rules and cost, as metadata. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import dagster as dg
+
+from backfill_assets.model.declaration import Metric, RuleOutcome
+from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarized
+from backfill_assets.rebuild.outcome import BuiltDay
+
+_RULE_COLUMNS = {
+    "rule": "string",
+    "passed": "bool",
+    "observed": "string",
+    "expected": "string",
+    "next step": "string",
+    "dimension": "string",
+    "severity": "string",
+}
+_DIMENSION_COLUMNS = {"dimension": "string", "passed": "int", "rules": "int", "what": "string"}
+
+
+def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.MetadataValue]:
+    """Metadata of one published day: its rows, quality, publication, inputs and cost.
+
+    ``quarantined`` counts the rows that the same step rejected for that day, if it rejects any.
+    """
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(day.rows),
+        **_accounting(day, quarantined),
+        **_totals(day),
+        "gates": dg.MetadataValue.text(gates_summary(day)),
+        **quality_metadata(day),
+        "reused": dg.MetadataValue.bool(day.reused),
+        **({"built over the rollback": dg.MetadataValue.text(day.rolled_back_by)} if day.rolled_back_by else {}),
+        "publication": dg.MetadataValue.text(day.publication),
+        "checksum": dg.MetadataValue.text(day.checksum),
+        "code_version": dg.MetadataValue.text(day.code_version),
+        "input_versions": dg.MetadataValue.json(dict(day.inputs)),
+        "input_fingerprint": dg.MetadataValue.text(day.input_fingerprint),
+        **({} if day.reused else _cost(day)),
+    }
+
+
+def _cost(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    return {
+        "table_version": dg.MetadataValue.int(day.table_version),
+        "seconds": dg.MetadataValue.float(round(day.seconds, 3)),
+        "bytes": dg.MetadataValue.int(day.bytes),
+        "files": dg.MetadataValue.int(day.files),
+    }
+
+
+def _accounting(day: BuiltDay, quarantined: int | None) -> dict[str, dg.MetadataValue]:
+    """Rows received, quarantined, deduplicated and superseded on the way to the day's own rows."""
+    counts = {
+        "received": _metric_of(day, "raw_", "received"),
+        "quarantined": quarantined if quarantined is not None else _metric_of(day, "quarantine_", "rows"),
+        "deduplicated": _metric_of(day, "bronze_", "deduplicated"),
+        "superseded": _metric_of(day, "bronze_", "superseded"),
+    }
+    return {name: dg.MetadataValue.int(int(count)) for name, count in counts.items() if count is not None}
+
+
+def _metric_of(day: BuiltDay, tables: str, metric: str) -> Metric:
+    """A metric of what the day was built from, recorded as ``from.<table>.<metric>``; else the day's own."""
+    for name, value in day.metrics.items():
+        if name.startswith(f"from.{tables}") and name.endswith(f".{metric}"):
+            return value
+    return day.metrics.get(metric)
+
+
+def _totals(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    # As floats, so that the UI can plot them; the exact decimals are in the publication log.
+    totals = {name: value for name, value in day.metrics.items() if name.startswith("total_")}
+    return {name: dg.MetadataValue.float(float(value)) for name, value in totals.items() if value is not None}
+
+
+def gates_summary(day: BuiltDay) -> str:
+    if day.reused and not day.rules:
+        return f"unchanged since they passed for publication {day.publication}"
+    warnings = sum(not rule.passed and not rule.holds_back for rule in day.rules)
+    suffix = f", {warnings} warning(s)" if warnings else ""
+    return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed{suffix}"
+
+
+def quality_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
+    """``quality``, ``quality_chart``, ``quality_score`` and ``quality_<dimension>``, the numbers from 0 to 1.
+
+    A reused day was not judged again: it shows what the gates said when it was published, as far as that was kept.
+    """
+    if day.rules:
+        return _dimensions(summarized(day.rules), "every rule held")
+    kept = from_record(day.metrics)
+    if kept is None:
+        unchanged = f"unchanged since its gates passed for publication {day.publication}"
+        return {"quality": dg.MetadataValue.text(unchanged)}
+    return _dimensions(kept, f"as judged for publication {day.publication}")
+
+
+def _dimensions(qualities: Sequence[DimensionQuality], otherwise: str) -> dict[str, dg.MetadataValue]:
+    shares = {each.dimension: each.share for each in qualities}
+    numbers = {"quality_score": score(qualities), **{f"quality_{name}": share for name, share in shares.items()}}
+    return {
+        "quality": metadata_table(_DIMENSION_COLUMNS, (_record(each, otherwise) for each in qualities)),
+        "quality_chart": dg.MetadataValue.md(chart(qualities)),
+        **{name: dg.MetadataValue.float(share) for name, share in numbers.items() if share is not None},
+    }
+
+
+def _record(quality: DimensionQuality, otherwise: str) -> dict[str, str | int | bool]:
+    what = quality.worst or (otherwise if quality.rules else "no rule, see docs/quality.md")
+    return {"dimension": quality.dimension, "passed": quality.passed, "rules": quality.rules, "what": what}
+
+
+def rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
+    """Every rule with what was seen, what was to be seen, and the next step of those that failed."""
+    return metadata_table(
+        _RULE_COLUMNS,
+        (
+            {
+                "rule": rule.rule,
+                "passed": rule.passed,
+                "observed": rule.observed,
+                "expected": rule.expected,
+                "next step": "" if rule.passed else rule.next_step,
+                "dimension": rule.dimension,
+                "severity": rule.severity,
+            }
+            for rule in rules
+        ),
+    )
+
+
+def metadata_table(
+    columns: Mapping[str, str], rows: Iterable[Mapping[str, str | int | float | bool]]
+) -> dg.MetadataValue:
+    """A table of ``rows`` with ``columns``: the type of each (``string``, ``int``, ``float``, ``bool``), by name.
+
+    Dagster reads the columns from the rows, and fails where there are none: the schema names them.
+    """
+    schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
+    return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)

@@ -1,0 +1,145 @@
+"""A run in Dagster builds the days that its own look back to, and names the later days that use its rows."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+from backfill_assets.defs.location import code_location
+from backfill_assets.defs.look_back import LATER_DAYS, STALE_LATER_DAYS
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
+from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+pytestmark = pytest.mark.story
+
+FRIDAY, SATURDAY, SUNDAY, TUESDAY = (date(2017, 3, day) for day in (3, 4, 5, 7))
+RATE_TABLES = ("raw_fx_rates", "bronze_fx_rates")
+RATES, FACT = "bronze_fx_rates", "fact_sales_transactions"
+DAY, LAST = date(2017, 3, 4), date(2017, 3, 6)
+
+
+def run_range(home: Path, instance: dg.DagsterInstance, *tables: str, fake: FakeBuilder | None = None) -> FakeBuilder:
+    """Sunday to Tuesday of ``tables``; rates have landed on Friday and Saturday."""
+    for day in (FRIDAY, SATURDAY):
+        file = home / "landing" / "fx_rates" / str(day) / "rates.jsonl.gz"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"")
+    builder = fake or FakeBuilder()
+    defs = code_location([SMALL], fake_resources(builder, home))
+    defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance,
+        tags={ASSET_PARTITION_RANGE_START_TAG: str(SUNDAY), ASSET_PARTITION_RANGE_END_TAG: str(TUESDAY)},
+        asset_selection=[dg.AssetKey(table) for table in tables],
+        raise_on_error=fake is None,
+    )
+    return builder
+
+
+def earlier(builder: FakeBuilder) -> dict[str, set[date]]:
+    found: dict[str, set[date]] = {}
+    for table, day in builder.published:
+        if day < SUNDAY:
+            found.setdefault(table, set()).add(day)
+    return found
+
+
+def test_the_rates_of_friday_are_built_with_a_range_that_begins_on_a_sunday(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Before the run's own days; its partitions are its own days only."""
+    builder = run_range(tmp_path, dagster_instance, *TABLES)
+    assert earlier(builder) == {table: {FRIDAY, SATURDAY} for table in RATE_TABLES}
+    told = dagster_instance.get_materialized_partitions(dg.AssetKey("raw_fx_rates"))
+    assert told == {"2017-03-05", "2017-03-06", "2017-03-07"}
+
+
+def test_days_that_are_published_are_left_alone(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> None:
+    lakehouse = SmallLakehouse(tmp_path / "lakehouse")
+    publish_chain(lakehouse, "p", [FRIDAY])
+    lakehouse.publish("q", {"raw_fx_rates": {SATURDAY: [1]}})
+    assert earlier(run_range(tmp_path, dagster_instance, *TABLES)) == {"bronze_fx_rates": {SATURDAY}}
+
+
+def test_a_run_that_looks_back_to_nothing_builds_its_own_days(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    assert earlier(run_range(tmp_path, dagster_instance, *RATE_TABLES)) == {}
+
+
+def test_an_earlier_day_that_fails_its_gates_fails_the_step(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    """It is no partition of the run, so no check is evaluated for it."""
+    builder = run_range(tmp_path, dagster_instance, *TABLES, fake=FakeBuilder(failing={"raw_fx_rates": [FRIDAY]}))
+    assert not [day for table, day in builder.published if table == "raw_fx_rates"]
+    assert dagster_instance.get_materialized_partitions(dg.AssetKey("raw_fx_rates")) == set()
+
+
+@pytest.fixture
+def lakehouse(tmp_path: Path) -> SmallLakehouse:
+    """Three days of everything."""
+    found = SmallLakehouse(tmp_path / "lakehouse")
+    publish_chain(found, "p", [DAY, date(2017, 3, 5), LAST])
+    return found
+
+
+@pytest.fixture
+def defs(lakehouse: SmallLakehouse, tmp_path: Path) -> dg.Definitions:
+    return code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
+
+
+def run_day(defs: dg.Definitions, instance: dg.DagsterInstance, *tables: str) -> dg.ExecuteInProcessResult:
+    """The fake builder says that it has built DAY; what is published was published before."""
+    return defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance,
+        tags={ASSET_PARTITION_RANGE_START_TAG: str(DAY), ASSET_PARTITION_RANGE_END_TAG: str(DAY)},
+        asset_selection=[dg.AssetKey(table) for table in tables],
+    )
+
+
+def stale_text(result: dg.ExecuteInProcessResult, table: str) -> str:
+    (event,) = result.asset_materializations_for_node(table)
+    found = event.metadata.get(STALE_LATER_DAYS)
+    return str(found.value) if found else ""
+
+
+def test_a_table_says_where_it_is_launched_that_later_days_use_it(defs: dg.Definitions) -> None:
+    """How long, who, and the command that builds them at once."""
+    specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
+    for table in ("raw_fx_rates", RATES):
+        description, metadata = str(specs[table].description), specs[table].metadata[LATER_DAYS]
+        assert f"Days up to 7 days later use these rows as well: `{FACT}` looks back" in description
+        assert f"`backfill run {table} --downstream --days A..B`" in description
+        assert str(metadata.value) in description
+    for table in ("raw_sales", "bronze_sales", FACT):
+        assert LATER_DAYS not in specs[table].metadata and "days later" not in str(specs[table].description)
+
+
+def test_a_run_says_which_later_days_it_leaves_stale(
+    defs: dg.Definitions, lakehouse: SmallLakehouse, tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Each with the command; those that the same run builds are not among them."""
+    assert stale_text(run_day(defs, dagster_instance, RATES), RATES) == "", "nothing has changed"
+    publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
+    defs = code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
+    alone = stale_text(run_day(defs, dagster_instance, RATES), RATES)
+    assert f"{FACT} {DAY}..{LAST} use the rows of this day and are stale now" in alone
+    assert f'backfill run {FACT} --downstream --version "as published" --days {DAY}..{LAST}' in alone
+    defs = code_location([SMALL], fake_resources(FakeBuilder(), tmp_path))
+    together = stale_text(run_day(defs, dagster_instance, RATES, FACT, "fact_daily_revenue"), RATES)
+    assert f"{FACT} 2017-03-05..{LAST} use" in together
+
+
+def test_a_reused_day_has_made_nothing_stale(
+    defs: dg.Definitions, lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
+) -> None:
+    """What is stale then, was stale before: the run that changed it has reported it."""
+    run_day(defs, dagster_instance, RATES)
+    publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
+    assert stale_text(run_day(defs, dagster_instance, RATES), RATES) == ""
