@@ -35,7 +35,7 @@ from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, shadow, staged_by
+from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, shadow, staged_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -267,10 +267,8 @@ class CampaignRun:
         wave = self.waves[number]
         self.progress(f"{self.campaign}: wave {wave.name}, {len(wave.days)} of {len(self.waves[-1].so_far)} days")
         chosen = days_of_wave(self.steps, wave)
-        self.shadowed = self.stage(
-            [each for each in self.shadow_steps() if each.step.name in chosen and each.step.cadence in cadences], chosen
-        )
-        return self.shadowed
+        names = [each.name for each in self.steps if each.cadence in cadences and each.name in chosen]
+        return self.stage({name: chosen[name] for name in names})
 
     def days_of(self, number: int) -> dict[str, list[date]]:
         """The days that the wave adds to those of earlier waves, by table."""
@@ -280,11 +278,11 @@ class CampaignRun:
         fresh = {step: sorted(set(days) - set(earlier.get(step, ()))) for step, days in so_far.items()}
         return {table: fresh[step.name] for step in self.steps for table in step.tables if fresh.get(step.name)}
 
-    def stage(
-        self, steps: Sequence[ShadowStep], days: Mapping[str, tuple[date, ...]] | None = None
-    ) -> list[ShadowedStep]:
-        chosen = [ShadowStep(each.step, each.version, (days or {}).get(each.step.name, each.days)) for each in steps]
-        return shadow(self.builder.lake, self.campaign, chosen, self.run, self.progress)
+    def stage(self, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowedStep]:
+        """Stage ``days`` by step; by default all days of the plan."""
+        steps = shadow_steps(self.plan, days)
+        self.shadowed = shadow(self.builder.lake, self.campaign, steps, self.run, self.progress)
+        return self.shadowed
 
     def judge_wave(self, number: int, done: Sequence[ShadowedStep]) -> list[Exceeded]:
         """Write to the journal that the wave is good; raises :class:`CampaignStopped` when a limit is exceeded."""
@@ -343,10 +341,6 @@ class CampaignRun:
 
     def _observed(self) -> LogView:
         return observe(self.builder.lake.storage, [table for each in self.steps for table in each.tables])
-
-    def shadow_steps(self) -> list[ShadowStep]:
-        """The days to stage, with the version of the logic, by step."""
-        return shadow_steps(self.plan)
 
     @property
     def held_back(self) -> list[HeldBack]:

@@ -23,6 +23,7 @@ from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import timelines_of
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, Scope, as_ranges, days_of
+from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus
 from backfill_assets.publication.outbox import Sender, announce, deliver
@@ -71,7 +72,8 @@ def carry_on(
     while not (move := at.next()).waits:
         (announce_move or at.progress)(f"{at.campaign}: {move.reason}")
         if move.wave is not None:
-            at.judge_wave(move.wave, at.stage_wave(move.wave))
+            staged = at.stage_wave(move.wave)
+            at.judge_wave(move.wave, staged)
         elif move.step is not None:
             do_step(at, move.step, sender, situation)
     return move
@@ -122,15 +124,13 @@ def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
 
 def shadow_all(at: CampaignRun) -> StepReport:
     """Every day once more: what moved since its wave is staged again, everything else is adopted."""
-    at.shadowed = at.stage(at.shadow_steps())
-    at.require_within_limits(CampaignStep.SHADOW, at.shadowed)
+    at.require_within_limits(CampaignStep.SHADOW, at.stage())
     return shadow_told(at.shadowed)
 
 
 def validate(at: CampaignRun) -> StepReport:
     """Compare what is staged with main, row by row; judge it against the plan's expectations and the limits."""
-    at.shadowed = at.stage(at.shadow_steps())
-    warnings = at.require_within_limits(CampaignStep.VALIDATE, at.shadowed)
+    warnings = at.require_within_limits(CampaignStep.VALIDATE, at.stage())
     if not any(each.staged for each in at.shadowed):
         raise at.stop(CampaignStep.VALIDATE, _nothing_staged(at))
     difference = compare_and_keep(at, at.shadowed, at.progress)
@@ -164,7 +164,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
     done = cut_over(
         lake,
         at.campaign,
-        at.shadow_steps(),
+        shadow_steps(at.plan),
         at.run,
         at.progress,
         without_held_back=at.options.without_held_back,
@@ -215,7 +215,7 @@ def _reports(tables: Iterable[str]) -> tuple[str, ...]:
 def decommission(at: CampaignRun) -> StepReport:
     """The rollback window is over: the timelines are closed, and maintenance may reclaim what nothing names."""
     storage = at.builder.lake.storage
-    tables = [table.name for each in at.shadow_steps() for table in each.step.tables]
+    tables = [table for each in at.steps for table in each.tables]
     timelines = [timeline for table in tables for timeline in timelines_of(storage, table, at.campaign)]
     for timeline in timelines:
         timeline.close()

@@ -181,10 +181,14 @@ def walk_upstream(steps: Sequence[Step], reads: Callable[[Step, set[date]], Days
 def upstream(
     steps: Sequence[Step], target: Step, days: Collection[date], *, exactly: bool = False
 ) -> dict[str, set[date]]:
-    """All that ``days`` of ``target`` are computed from, by step; ``steps`` are in build order."""
+    """All that ``days`` of ``target`` are computed from, by step; ``steps`` are in build order.
+
+    ``target`` may have another current version than it has in ``steps``.
+    """
 
     def reads(step: Step, needed: set[date]) -> Days:
-        return read_by(step, days if step.name == target.name else needed, exactly=exactly)
+        own = step.name == target.name
+        return read_by(target if own else step, days if own else needed, exactly=exactly)
 
     return walk_upstream(steps, reads)
 

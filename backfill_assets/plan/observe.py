@@ -15,7 +15,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_days import LandedDay, landed_days
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import upstream
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.situation import Machine, PlanContext
@@ -31,7 +31,8 @@ def observe_context(
 ) -> PlanContext:
     """Everything about the chain of tables that ``target`` is in; ``pinned`` are the versions a plan already names."""
     storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
-    dataset = _dataset_of(target)
+    step = registry.step(target)
+    dataset = next(dataset for dataset in registry.datasets() if step in dataset.steps)
     steps = registry.steps_with(dataset.name)
     standing = observe_tables(storage, [table.name for step in steps for table in step.tables])
     versions = standing.observed.versions if pinned is None else pinned
@@ -43,7 +44,7 @@ def observe_context(
         bytes=standing.bytes,
         schemas=standing.schemas,
         declared_schemas=declared_schemas(steps, standing.schemas),
-        landed=_landed(settings, storage, steps, target, days),
+        landed=_landed(settings, storage, steps, step, days),
         files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
         journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),
         open_plans=[Plan.from_json(kept_plan(storage, id), id=id) for id in open_plan_ids(storage)],
@@ -65,21 +66,15 @@ def observe_context_of(settings: Settings, plan: Plan) -> PlanContext:
     return observe_context(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
 
 
-def _dataset_of(target: str) -> Dataset:
-    step = registry.step(target)
-    return next(dataset for dataset in registry.datasets() if step in dataset.steps)
-
-
 def _landed(
-    settings: Settings, storage: Storage, steps: Sequence[Step], target: str, days: DayRange
+    settings: Settings, storage: Storage, steps: Sequence[Step], step: Step, days: DayRange
 ) -> dict[str, dict[date, LandedDay]]:
     """The arrival days that could matter: those behind the target's days."""
-    step = registry.step(target)
     starts = step.cadence.starts(days)
     every_version = [replace(step, current=version.name) for version in step.versions] or [step]
     needed: dict[str, set[date]] = {step.name: set(starts)}
     for each in every_version:
-        for name, found in upstream([each if s is step else s for s in steps], each, starts).items():
+        for name, found in upstream(steps, each, starts).items():
             needed.setdefault(name, set()).update(found)
     zone = LandingZone(settings.landing)
     return {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import date
+
 from backfill_assets.datasets import registry
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.rebuild.shadow import ShadowStep
@@ -12,7 +15,9 @@ def rebuilt_steps(plan: Plan) -> list[PlannedStep]:
     return [each for each in plan.steps if each.kind == "rebuild" and each.days]
 
 
-def shadow_steps(plan: Plan) -> list[ShadowStep]:
-    """The same with their logic, by the versions that the plan names."""
-    found = [(registry.step(each.name), each) for each in rebuilt_steps(plan)]
-    return [ShadowStep(step, step.version(each.version), each.days) for step, each in found]
+def shadow_steps(plan: Plan, days: Mapping[str, tuple[date, ...]] | None = None) -> list[ShadowStep]:
+    """The same with their logic, by the versions that the plan names; of those in ``days`` just these, by step."""
+    steps = rebuilt_steps(plan)
+    chosen = {each.name: each.days for each in steps} if days is None else days
+    found = [(registry.step(each.name), each.version) for each in steps if each.name in chosen]
+    return [ShadowStep(step, step.version(version), chosen[step.name]) for step, version in found]
