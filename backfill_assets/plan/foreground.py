@@ -118,7 +118,7 @@ def _planned(
     files = seen.landed(step.name).waiting({*own, *along}) if step.source else {}
     forced = own.keys() if asked.force and not step.source else set()
     reasons = {}
-    for day, status in (own | along).items():
+    for day, status in {**own, **along}.items():
         reasons[day] = why_of(status, Why.LANDED if day in files else Why.ASKED_FOR if day in forced else None)
     return planned_step(step, reasons).model_copy(update={"version": _version(step, asked), "to_ingest": files})
 

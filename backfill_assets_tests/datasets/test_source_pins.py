@@ -26,7 +26,7 @@ def test_a_new_version_is_distinguished_from_one_that_changed() -> None:
 
 
 def test_only_new_versions_are_pinned_without_being_named() -> None:
-    """A changed one must be looked at first: whoever renews it says that its rows are the same."""
+    """A changed one must be looked at first: the person who renews it says that its rows are the same."""
     pins, now = {"a@v1": "1", "gone@v1": "2"}, {"a@v1": "9", "new@v1": "3"}
     assert renew_pins(pins, now, set()) == {"a@v1": "1", "gone@v1": "2", "new@v1": "3"}
     assert renew_pins(pins, now, {"a@v1"}) == {"a@v1": "9", "gone@v1": "2", "new@v1": "3"}

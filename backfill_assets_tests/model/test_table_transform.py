@@ -41,7 +41,7 @@ def count(frame: DataFrame) -> DataFrame:
 
 
 def test_columns_come_in_the_order_of_the_contract_and_each_day_in_one_file(spark: SparkSession) -> None:
-    """Whatever the function gives, in any order and among other columns."""
+    """The function may give them in any order and among other columns."""
     transform = TableTransform("report_lines", ReportLines, count, (Reads("fact"),))
     (rows,) = transform({"fact": lines(spark).repartition(5)}).values()
     assert rows.columns == ["shop", "lines", "day"]

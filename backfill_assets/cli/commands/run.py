@@ -306,16 +306,16 @@ def _why(each: PlannedStep, force: bool) -> list[str]:
         if day not in each.to_ingest and day not in elsewhere:
             by_status.setdefault("asked for" if force and not raw else status_of(why).value, []).append(day)
     files = sum(each.to_ingest.values())
-    why = [f"{format_count(files, 'file')} to ingest: {ranges(each.to_ingest, most=2)}"] if files else []
+    reasons = [f"{format_count(files, 'file')} to ingest: {ranges(each.to_ingest, most=2)}"] if files else []
     if elsewhere:
-        why.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
-    why += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]
+        reasons.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
+    reasons += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]
     for by in dict.fromkeys(each.rolled_back.values()):
         days = ranges([day for day, found in each.rolled_back.items() if found == by], most=2)
-        why.append(f"rolled back on {moment(by.at)} by {by.publication}, would be built again: {days}")
-    if raw and not why:
-        why.append("nothing new has landed")
-    return why
+        reasons.append(f"rolled back on {moment(by.at)} by {by.publication}, would be built again: {days}")
+    if raw and not reasons:
+        reasons.append("nothing new has landed")
+    return reasons
 
 
 def _say_ran(ran: Sequence[Ran]) -> None:
