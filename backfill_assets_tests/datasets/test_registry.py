@@ -165,7 +165,7 @@ def declare(package: ModuleType, **modules: str) -> None:
 
 
 def test_a_dataset_is_registered_by_being_there(package: ModuleType) -> None:
-    """By name, any the name of its file; a module that imports it does not declare it again."""
+    """By name, not by the name of its file; a module that imports it does not declare it again."""
     declare(
         package,
         first=MODULE.format(name="zebras"),
