@@ -206,7 +206,7 @@ def _bronze_step(dataset: Dataset, source: Source) -> Step:
         if rejects and any(read.table == raw for read in step.version().reads):
             return step
     raise SourceUnreadable(
-        f"No table of {dataset.name} quarantines rows of {raw}.", hint="Declare its steps with landed_steps."
+        f"No table of {dataset.name} quarantines rows of {raw}.", hint="Declare it as a LandedDataset."
     )
 
 

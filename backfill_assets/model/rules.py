@@ -305,8 +305,8 @@ class FewDuplicates(DayRule):
             expected=f"at most {most}",
             next_step=(
                 "Are these lines rows of their own? Then the key is none: add the columns that distinguish them, or "
-                "`occurrence` for identical lines. Were they delivered twice? Then declare how many are normal: "
-                f"tolerated_duplicates or most_duplicates of landed_steps for {self.source.name}."
+                "`numbered=True` for identical lines. Were they delivered twice? Then declare how many are normal: "
+                f"tolerated_duplicates or most_duplicates of the dataset {self.source.name}."
             ),
         )
 

@@ -176,7 +176,7 @@ def test_few_rows_may_give_way_to_an_equal_version(deduplicated: int, duplicates
             "a.jsonl.gz:1 and a.jsonl.gz:2"
         )
         assert outcome.expected == "at most 20"
-        assert "`occurrence`" in outcome.next_step and "tolerated_duplicates" in outcome.next_step
+        assert "`numbered=True`" in outcome.next_step and "tolerated_duplicates" in outcome.next_step
 
 
 def test_a_dataset_that_says_nothing_tolerates_no_duplicates() -> None:
