@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.landing.ingest import raw_schema
+from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import parsed
 from backfill_assets.model.contract_columns import all_of, as_declared
 from backfill_assets.model.declaration import Source

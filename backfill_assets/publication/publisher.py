@@ -1,5 +1,7 @@
 """The publication protocol: prepare, finish, close. A process that meets an open entry finishes it; none waits.
 
+The entry to it. ``prepare`` is where it refuses, ``finish`` where it commits.
+
 The steps survived an exhaustive exploration of two to three actors with crashes; ``docs/architecture.md`` says what
 breaks when a rule is dropped, and a committed mutant per rule shows that a test notices.
 """

@@ -1,0 +1,1 @@
+"""When a day is good. The rules are in ``model/rules.py``; here they are measured and judged."""

@@ -12,8 +12,8 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.rebuild.arrivals import ArrivalBuild
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.reproduce import Reproduction, reproduce

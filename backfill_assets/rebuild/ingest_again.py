@@ -16,7 +16,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import recorded_placement
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.quality.measures import zero_metrics
-from backfill_assets.rebuild.arrivals import ArrivalBuild
+from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.recorded_inputs import Readable, RecordedInput

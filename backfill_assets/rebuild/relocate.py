@@ -31,7 +31,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.rows import published_rows, stage, staged_rows
 from backfill_assets.lakehouse.timelines import Timeline
-from backfill_assets.landing.ingest import event_day, raw_schema
+from backfill_assets.landing.raw_rows import event_day, raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.model.declaration import DayFacts, Source, Step, Table
 from backfill_assets.publication.pin import files_at

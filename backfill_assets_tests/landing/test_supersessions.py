@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.datasets.fx_rates import FX_RATES
 from backfill_assets.datasets.sales.landed import SALES
-from backfill_assets.landing.ingest import raw_schema
+from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets_tests.strategies.raw_sales import raw_sales
 

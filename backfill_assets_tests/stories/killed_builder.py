@@ -23,7 +23,7 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.rebuild import arrivals
+from backfill_assets.rebuild import ingest
 from backfill_assets.rebuild import stage as staging
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
@@ -60,7 +60,7 @@ def watch_staging(place: Place) -> None:
         judged(timeline, *verdicts)
         place("judged", timeline.table)
 
-    for module in (staging, arrivals):
+    for module in (staging, ingest):
         vars(module)["stage"] = stage
     Timeline.judge = judge  # type: ignore[assignment,method-assign]
 

@@ -11,7 +11,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.rollback import roll_back
-from backfill_assets.rebuild.arrivals import ArrivalBuild
+from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.cli.command import Backfill

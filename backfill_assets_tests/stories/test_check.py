@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.landing import check
+from backfill_assets.landing import declaration_trial
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.sample.sea_temperatures import land as land_sea_temperatures
@@ -66,7 +66,7 @@ def test_every_row_of_a_wrong_declaration(backfill: Backfill, monkeypatch: pytes
 def test_a_key_that_is_none_in_a_long_file(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gates of the day are judged as well, on as many lines as are read in seconds."""
     declare(WITHOUT_KEY, monkeypatch)
-    monkeypatch.setattr(check, "MOST_LINES", 3)
+    monkeypatch.setattr(declaration_trial, "MOST_LINES", 3)
     land_passages(backfill, [passage(0), passage(1), passage(1), "broken"])
     told = backfill("check", "tolls", exit_code=1).stdout
     assert "0 of 3 rows would be quarantined. The first 3 rows were read." in told
@@ -111,4 +111,4 @@ def test_the_first_file_with_a_line_in_it(tmp_path: Path) -> None:
     """A day on which nothing happened says nothing about the declaration."""
     for day, lines in (("2020-05-29", []), ("2020-05-30", [""]), ("2020-05-31", [passage(0)])):
         land(tmp_path, "tolls", day, "a", lines)
-    assert check.first_file(LandingZone(tmp_path), SOURCE).path == "tolls/2020-05-31/a.jsonl.gz"
+    assert declaration_trial.first_file(LandingZone(tmp_path), SOURCE).path == "tolls/2020-05-31/a.jsonl.gz"

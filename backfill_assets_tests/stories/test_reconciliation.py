@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
-from backfill_assets.landing.ingest import raw_rows
+from backfill_assets.landing.raw_rows import raw_rows
 from backfill_assets.model.declaration import Step
-from backfill_assets.rebuild import arrivals
+from backfill_assets.rebuild import ingest
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets_tests.strategies.landed_sales import land, sale
@@ -141,7 +141,7 @@ def test_a_swap_while_raw_is_taken_in_is_noticed(
     workshop = Workshop(tmp_path, lambda: spark)
     workshop.land_synthetic(SPEC)
     with monkeypatch.context() as patch:
-        patch.setattr(arrivals, "raw_rows", lambda *given: swapped(raw_rows(*given)).repartition("day"))
+        patch.setattr(ingest, "raw_rows", lambda *given: swapped(raw_rows(*given)).repartition("day"))
         with pytest.raises(DaysFailed) as failed:
             workshop.build("raw_sales", DAYS)
     assert {rule.rule for day in failed.value.failed for rule in day.rules if not rule.passed} == {"content_intact"}

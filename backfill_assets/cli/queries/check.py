@@ -15,7 +15,7 @@ from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
 
 if TYPE_CHECKING:
-    from backfill_assets.landing.check import CheckedFile
+    from backfill_assets.landing.declaration_trial import CheckedFile
     from backfill_assets.model.declaration import Dataset
 
 _EPILOG = """
@@ -41,7 +41,7 @@ def check(ctx: click.Context, dataset: str, as_json: bool) -> None:
     The exit code is 1 if a row would be quarantined, if something is wrong, or if nothing has landed.
     """
     from backfill_assets.datasets import registry
-    from backfill_assets.landing.check import check_file, prepare_for_few_rows, schema_problems
+    from backfill_assets.landing.declaration_trial import check_file, prepare_for_few_rows, schema_problems
 
     declared = registry.dataset_named(dataset)
     sources = [step.source for step in declared.steps if step.source is not None]

@@ -16,8 +16,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.holds import all_holds
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
-from backfill_assets.rebuild.arrivals import ArrivalBuild
 from backfill_assets.rebuild.builder import silent
+from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets_tests.protocol.staging import stage

@@ -29,7 +29,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.rows import published_rows, rows_of_files, stage
 from backfill_assets.lakehouse.timelines import StagedDay, Timeline, open_timelines
-from backfill_assets.landing.ingest import raw_rows, raw_schema
+from backfill_assets.landing.raw_rows import raw_rows, raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.landing.zone import SUFFIX, LandedFile, changed_file, first_paths, raise_together

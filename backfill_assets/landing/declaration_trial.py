@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import SourceUnreadable
-from backfill_assets.landing.ingest import raw_rows
 from backfill_assets.landing.quarantine import general
+from backfill_assets.landing.raw_rows import raw_rows
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import (
