@@ -25,8 +25,8 @@ from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.run import Options
-    from backfill_assets.plan.foreground import NotTakenIn, RunPlan, RunRequest
     from backfill_assets.plan.records import PlannedStep
+    from backfill_assets.plan.table_run import NotTakenIn, RunPlan, RunRequest
     from backfill_assets.rebuild.builder import Builder
     from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
     from backfill_assets.settings import Settings
@@ -143,7 +143,7 @@ def run(
     _require_options_of(context, "table", ("waves", "limits", "daemon", "roll_back_if_wrong", "first"))
     if not days_texts:
         raise click.UsageError("--days A..B is missing: which days of the tables?")
-    from backfill_assets.plan.foreground import RunRequest
+    from backfill_assets.plan.table_run import RunRequest
 
     days = sorted({day for text in days_texts for day in DayRange.parse(text)})
     asked = RunRequest(tables, days, upstream=upstream, downstream=downstream, version=version, force=force)
@@ -192,7 +192,7 @@ def _plan(settings: Settings, asked: RunRequest) -> RunPlan:
     from backfill_assets.datasets import registry
     from backfill_assets.landing.landed_days import LandedSource, landed_source
     from backfill_assets.landing.zone import LandingZone
-    from backfill_assets.plan.foreground import RunContext, plan_run
+    from backfill_assets.plan.table_run import RunContext, plan_run
     from backfill_assets.published.observed import observe
     from backfill_assets.published.rolled_back import rollbacks
 

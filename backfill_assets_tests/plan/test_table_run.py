@@ -12,10 +12,10 @@ from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.landed_days import LandedDay, LandedSource
-from backfill_assets.plan.foreground import RunContext, RunRequest, later_days, plan_run, with_rolled_back
 from backfill_assets.plan.records import PlannedStep, Rollback, Why, days_of
 from backfill_assets.plan.scope import planned_step
 from backfill_assets.plan.status import stale_later_days
+from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, with_rolled_back
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
 from backfill_assets_tests.plan.test_status import World
