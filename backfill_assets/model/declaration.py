@@ -85,8 +85,14 @@ class DayFacts:
         return Decimal(value)
 
     def count(self, metric: str, table: str = OWN) -> int:
-        """A count or a sum of hashes; as int, because such a sum has more digits than decimal arithmetic keeps."""
-        return int(self.number(metric, table))
+        """A count or a sum of hashes; as int, because such a sum has more digits than decimal arithmetic keeps.
+
+        Raises ``ValueError`` for a number with digits after the point, which would be cut off.
+        """
+        number = self.number(metric, table)
+        if number != (whole := int(number)):
+            raise ValueError(f"The metric {metric} is {number}, no count: read it with facts.number.")
+        return whole
 
     def example(self, metric: str, table: str = OWN) -> str:
         """``, for example CHF``, if there is an example of what ``metric`` counts."""

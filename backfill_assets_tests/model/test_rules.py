@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from backfill_assets.datasets import registry
-from backfill_assets.model.declaration import DayRule, Dimension
+from backfill_assets.model.declaration import DayFacts, DayRule, Dimension
 from backfill_assets.model.rules import FewNulls, RatesFound, VolumeWithin
 from backfill_assets.quality.gates import gates_of
 from backfill_assets.quality.measures import zero_metrics
@@ -51,3 +51,12 @@ def test_what_a_rule_measures_is_known_without_spark() -> None:
     nulls = FewNulls("amount", at_most=Decimal(0))
     assert list(nulls.measure()) == list(nulls.compared) == ["nulls_amount"]
     assert zero_metrics(registry.table("fact_sales_transactions"))["without_rate_example"] == ""
+
+
+def test_a_count_with_digits_after_the_point_is_refused() -> None:
+    """It would be cut off, and a day just above a limit would pass."""
+    facts = DayFacts(own={"rows": 3, "sum_of_hashes": "123456789012345678901234567890123456", "total_eur": "8000.99"})
+    assert (facts.count("rows"), facts.count("sum_of_hashes")) == (3, 123456789012345678901234567890123456)
+    assert facts.number("total_eur") == Decimal("8000.99")
+    with pytest.raises(ValueError, match=r"total_eur is 8000\.99, no count: read it with facts\.number"):
+        facts.count("total_eur")
