@@ -65,17 +65,19 @@ def decide(attempt: Attempt) -> ApprovalDecision:
         return ApprovalDecision(
             ApprovalVerdict.STOP, f"{difference.sentence} Not as expected: {broken[0].expectation}."
         )
-    if reason := _held_back(attempt.held_back) or next((each.sentence for each in attempt.exceeded if each.stops), ""):
+    if reason := _held_back_text(attempt.held_back) or next(
+        (each.sentence for each in attempt.exceeded if each.stops), ""
+    ):
         return ApprovalDecision(ApprovalVerdict.WAIT, reason)
     return ApprovalDecision(ApprovalVerdict.PUBLISH, difference.sentence)
 
 
-def _held_back(lines: Sequence[str]) -> str:
+def _held_back_text(lines: Sequence[str]) -> str:
     more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
     return f"Days are held back: {lines[0]}{more}." if lines else ""
 
 
-def moved_since(approved: Sides, staged: Sides) -> dict[str, list[str]]:
+def moved_days(approved: Sides, staged: Sides) -> dict[str, list[str]]:
     """The days that are not as they were approved, days that are left out included."""
     found: dict[str, set[date]] = {}
     for table, day in approved.keys() | staged.keys():

@@ -48,8 +48,8 @@ class Limits:
         return replace(self, seconds=None, money=None)
 
     def __str__(self) -> str:
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        return ",".join(f"{name}={_written(name, value)}" for name, value in told.items())
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ",".join(f"{name}={_limit_text(name, value)}" for name, value in values.items())
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class Exceeded:
 
 def judge(limits: Limits, seen: BreakerInput) -> list[Exceeded]:
     """Every limit that is exceeded, then the warnings of budgets of which 80 % are spent."""
-    found = [each for each in _judged(limits, seen) if each is not None]
+    found = [each for each in _judge_limits(limits, seen) if each is not None]
     return sorted(found, key=lambda each: not each.stops)
 
 
-def _judged(limits: Limits, seen: BreakerInput) -> Iterable[Exceeded | None]:
+def _judge_limits(limits: Limits, seen: BreakerInput) -> Iterable[Exceeded | None]:
     if seen.tried:
         tried = Decimal(seen.tried)
         yield _over("errors", limits.errors, seen.failed / tried, f"{seen.failed} of {seen.tried} days failed")
@@ -101,11 +101,11 @@ def _judged(limits: Limits, seen: BreakerInput) -> Iterable[Exceeded | None]:
         if share is None:
             yield _unknown("deviation", limits.deviation, name, sums.before)
         else:
-            told = f"{name} differs by {_percent(share)} from what is published"
-            yield _over("deviation", limits.deviation, share, told)
-    yield _spent("seconds", limits.seconds, seen.seconds, f"it has taken {seen.seconds:.0f} s")
+            sentence = f"{name} differs by {_percent(share)} from what is published"
+            yield _over("deviation", limits.deviation, share, sentence)
+    yield _over_budget("seconds", limits.seconds, seen.seconds, f"it has taken {seen.seconds:.0f} s")
     if seen.money is not None:
-        yield _spent("money", limits.money, seen.money, f"it has cost {seen.money:.4f}")
+        yield _over_budget("money", limits.money, seen.money, f"it has cost {seen.money:.4f}")
 
 
 def _by_name(found: Iterable[tuple[str, Mapping[str, Sums]]]) -> Iterable[tuple[str, Sums]]:
@@ -120,26 +120,28 @@ def deviation(sums: Sums) -> Decimal | None:
     return Decimal(bool(sums.change)) if sums.share is None else abs(sums.share)
 
 
-def _over(limit: str, allowed: Decimal | None, observed: Decimal, told: str) -> Exceeded | None:
+def _over(limit: str, allowed: Decimal | None, observed: Decimal, sentence: str) -> Exceeded | None:
     if allowed is None or observed <= allowed:
         return None
-    return Exceeded(limit, observed, allowed, f"{told}, and at most {_amount(limit, allowed)} may.")
+    return Exceeded(limit, observed, allowed, f"{sentence}, and at most {_amount(limit, allowed)} may.")
 
 
 def _unknown(limit: str, allowed: Decimal | None, what: str, published: Decimal | None) -> Exceeded | None:
     if allowed is None:
         return None
     where = "published" if published is None else "staged"
-    told = f"{what} cannot be compared: what is {where} is unknown, and at most {_amount(limit, allowed)} may differ."
-    return Exceeded(limit, None, allowed, told)
+    sentence = (
+        f"{what} cannot be compared: what is {where} is unknown, and at most {_amount(limit, allowed)} may differ."
+    )
+    return Exceeded(limit, None, allowed, sentence)
 
 
-def _spent(limit: str, allowed: Decimal | None, observed: Decimal, told: str) -> Exceeded | None:
+def _over_budget(limit: str, allowed: Decimal | None, observed: Decimal, sentence: str) -> Exceeded | None:
     if allowed is None or observed <= allowed * _WARN_AT:
         return None
     if observed > allowed:
-        return Exceeded(limit, observed, allowed, f"{told}, and at most {_amount(limit, allowed)} was granted.")
-    left = f"{told}: {_percent(observed / allowed)} of the {_amount(limit, allowed)} granted."
+        return Exceeded(limit, observed, allowed, f"{sentence}, and at most {_amount(limit, allowed)} was granted.")
+    left = f"{sentence}: {_percent(observed / allowed)} of the {_amount(limit, allowed)} granted."
     return Exceeded(limit, observed, allowed, left, stops=False)
 
 
@@ -157,7 +159,7 @@ def _limit(name: str, text: str) -> Decimal | None:
     return value / 100 if percent else value
 
 
-def _written(limit: str, value: Decimal | None) -> str:
+def _limit_text(limit: str, value: Decimal | None) -> str:
     """As :meth:`Limits.parse` reads it."""
     if value is None:
         return "none"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 
 
-def seen(
+def input_of(
     done: Sequence[ShadowedStep],
     staged: Mapping[str, Mapping[date, DayContent]],
     published: Mapping[str, Contents],
@@ -26,7 +26,7 @@ def seen(
     held = [each for step in done for each in step.held_back]
     tables = ((table, published.get(table, {}), days) for table, days in staged.items())
     return BreakerInput(
-        tried=len({(step.build.step.name, day) for step in done for day in _tried(step)}),
+        tried=len({(step.build.step.name, day) for step in done for day in _tried_days(step)}),
         failed=sum(bool(each.error) for each in held),
         held_back=len({(each.table, each.day) for each in held if each.rules}),
         tables=tuple(
@@ -54,7 +54,7 @@ def computed_seconds(done: Iterable[ShadowedStep]) -> Decimal:
     return sum((Decimal(each.staged_ms or 0) / 1000 for each in days), Decimal(0))
 
 
-def _tried(step: ShadowedStep) -> set[date]:
+def _tried_days(step: ShadowedStep) -> set[date]:
     """A day that waits for another one was not tried."""
     return {*step.staged, *(each.day for each in step.held_back if not each.because_of)}
 

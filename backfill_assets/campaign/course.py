@@ -64,9 +64,11 @@ def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
 def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
     match entry.kind:
         case "started":
-            found = CampaignState(now.campaign, started=True, daemon=bool(entry.told.get("daemon")), options=entry.told)
+            found = CampaignState(
+                now.campaign, started=True, daemon=bool(entry.report.get("daemon")), options=entry.report
+            )
         case "resumed":
-            found = _resumed(now, entry)
+            found = _resume(now, entry)
         case "wave":
             found = replace(now, waves_done=max(now.waves_done, entry.wave + 1))
         case "step":
@@ -74,46 +76,46 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
         case "stopped":
             found = replace(now, stopped=entry)
         case "approved" | "withdrawn":
-            found = _approved(now, entry) if entry.kind == "approved" else _withdrawn(now, entry)
+            found = _approve(now, entry) if entry.kind == "approved" else _withdraw(now, entry)
         case "rolled back" | "restored":
             found = replace(now, rolled_back={"rolled back": entry}.get(entry.kind))
     return found
 
 
-def _approved(now: CampaignState, entry: JournalEntry) -> CampaignState:
-    options = {**now.options, "without_held_back": bool(entry.told.get("without_held_back"))}
+def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
+    options = {**now.options, "without_held_back": bool(entry.report.get("without_held_back"))}
     return replace(now, approved=entry, approvals=now.approvals + 1, options=options, withdrawn=None)
 
 
-def _withdrawn(now: CampaignState, entry: JournalEntry) -> CampaignState:
+def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """The campaign is validated as the entry says, and waits for approval. A publication made meanwhile stays."""
-    if published(now):
+    if is_published(now):
         return now
     return replace(now, approved=None, withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
 
 
-def _resumed(now: CampaignState, entry: JournalEntry) -> CampaignState:
+def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """What is published stays done; before that, the shadow backfill begins again and adopts what is still right.
 
     An entry with a ``step`` begins again at that step; it and all later steps are done again.
     """
-    options = {**now.options, **entry.told}
+    options = {**now.options, **entry.report}
     again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)
-    if published(now):
+    if is_published(now):
         return replace(again, done=_before(CampaignStep(entry.step), now)) if entry.step else again
     first = CampaignStep(entry.step) if entry.step else CampaignStep.SHADOW
     waves = now.waves_done if CampaignStep.SHADOW in (kept := _before(first, now)) else 0
     return replace(again, done=kept, waves_done=waves, approved=None, withdrawn=None, rolled_back=None)
 
 
-def published(now: CampaignState) -> bool:
+def is_published(now: CampaignState) -> bool:
     """Was it cut over, and not rolled back since?"""
     return CampaignStep.CUT_OVER in now.done and not now.rolled_back
 
 
 def require_beginning(now: CampaignState, step: CampaignStep) -> None:
     """Raise :class:`InvalidRequest` if the campaign cannot be carried on from ``step``."""
-    if published(now) and STEPS.index(step) <= STEPS.index(CampaignStep.CUT_OVER):
+    if is_published(now) and STEPS.index(step) <= STEPS.index(CampaignStep.CUT_OVER):
         raise InvalidRequest(
             f"{now.campaign} is published: it cannot begin again at {step.value}.", hint="backfill rollback undoes it."
         )
@@ -146,7 +148,7 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
             CampaignStep.VALIDATE in now.done and CampaignStep.CUT_OVER not in now.done and not now.approved
         ),
         f"it can be rolled back until {over:%Y-%m-%d}, and is decommissioned then" if over else "": (
-            CampaignStep.TELL_AFTER in now.done and over and at < over
+            CampaignStep.NOTIFY in now.done and over and at < over
         ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")

@@ -58,19 +58,19 @@ def cut_over(
     :class:`InvalidRequest` when nothing is staged.
     """
     lake.publisher.recover({table.name for each in steps for table in each.step.tables})
-    before = _staged(lake, campaign, steps)
+    before = _publications_to_replace(lake, campaign, steps)
     first = shadow(lake, campaign, steps, run, progress)
     _refuse_other_campaigns(lake, campaign, first, before)
     if review is not None:
         review(first, progress)
-    accepted = {TableDay(each.table, each.day) for each in _held_back(first)} if without_held_back else set()
+    accepted = {TableDay(each.table, each.day) for each in _days_held_back(first)} if without_held_back else set()
     _refuse_held_back(campaign, first, accepted)
-    again: set[TableDay] = _computed(first)
-    with holding(lake.storage, campaign, _touched(steps), lake.publisher.now) as hold:
+    again: set[TableDay] = _computed_days(first)
+    with holding(lake.storage, campaign, _touched_days(steps), lake.publisher.now) as hold:
         for _ in range(_MOST_ATTEMPTS):
             hold.extend()
             done = shadow(lake, campaign, steps, run, _extending(hold, progress))
-            again |= _computed(done)
+            again |= _computed_days(done)
             _refuse_other_campaigns(lake, campaign, done, before)
             if review is not None and not review(done, _extending(hold, progress)):
                 progress(f"{campaign}: main moved while it was compared, staging what moved again")
@@ -81,23 +81,23 @@ def cut_over(
             if isinstance(outcome, Published):
                 _close(lake, campaign, steps)
                 days = {table: each.staged for each in done for table in each.build.tables if each.staged}
-                return CutOver(outcome, days, _again(again, days, before))
-            progress(f"{campaign}: {_moved(outcome)}, staging what moved again")
+                return CutOver(outcome, days, _days_staged_again(again, days, before))
+            progress(f"{campaign}: {_conflict_text(outcome)}, staging what moved again")
     raise PublicationRefused(
         f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was cut over.",
         hint="Another run is rewriting the same days; let it finish, then cut over again.",
     )
 
 
-def _held_back(done: Sequence[ShadowedStep]) -> list[HeldBack]:
+def _days_held_back(done: Sequence[ShadowedStep]) -> list[HeldBack]:
     return [each for step in done for each in step.held_back]
 
 
-def _computed(done: Sequence[ShadowedStep]) -> set[TableDay]:
+def _computed_days(done: Sequence[ShadowedStep]) -> set[TableDay]:
     return {TableDay(table, day) for each in done for table in each.build.tables for day in each.build.computed}
 
 
-def _touched(steps: Sequence[ShadowStep]) -> dict[str, set[date]]:
+def _touched_days(steps: Sequence[ShadowStep]) -> dict[str, set[date]]:
     """The days that are written, and those that they are computed from: if these are replaced, it starts over."""
     touched: dict[str, set[date]] = {}
     for each in steps:
@@ -111,14 +111,14 @@ def _touched(steps: Sequence[ShadowStep]) -> dict[str, set[date]]:
 def _extending(hold: HeldDays, progress: Progress) -> Progress:
     """Progress that extends the hold while days are staged under it."""
 
-    def tell(message: str) -> None:
+    def extend_and_report(message: str) -> None:
         hold.extend()
         progress(message)
 
-    return tell
+    return extend_and_report
 
 
-def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[TableDay, str]:
+def _publications_to_replace(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[TableDay, str]:
     """The publication that each staged day was staged to replace."""
     return {
         TableDay(table.name, day): staged.verdict.replaces
@@ -130,7 +130,7 @@ def _staged(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> dict[Tabl
 
 
 def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set[TableDay]) -> None:
-    if held := [each for each in _held_back(done) if (each.table, each.day) not in accepted]:
+    if held := [each for each in _days_held_back(done) if (each.table, each.day) not in accepted]:
         named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
         raise GateFailed(
             f"{campaign}: {len(held)} day(s) are held back: {named}. Nothing was published.",
@@ -141,7 +141,7 @@ def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set
 def _refuse_other_campaigns(
     lake: Lake, campaign: str, done: Sequence[ShadowedStep], before: Mapping[TableDay, str]
 ) -> None:
-    for key, expected in _expected(done):
+    for key, expected in _expected_states(done):
         was = before.get(key, expected.publication)
         if expected.publication != was and (other := _campaign_of(lake, expected.publication)) not in ("", campaign):
             raise PublicationRefused(
@@ -150,7 +150,7 @@ def _refuse_other_campaigns(
             )
 
 
-def _expected(done: Sequence[ShadowedStep]) -> Iterable[tuple[TableDay, Expected]]:
+def _expected_states(done: Sequence[ShadowedStep]) -> Iterable[tuple[TableDay, Expected]]:
     for each in done:
         for day, held in each.build.staged.items():
             for staged in held:
@@ -186,7 +186,7 @@ def _close(lake: Lake, campaign: str, steps: Sequence[ShadowStep]) -> None:
             timeline.close()
 
 
-def _again(
+def _days_staged_again(
     again: set[TableDay], published: Mapping[str, Sequence[date]], before: Mapping[TableDay, str]
 ) -> dict[str, tuple[date, ...]]:
     """Published days that had been staged before, and were staged anew for this cut-over."""
@@ -197,6 +197,6 @@ def _again(
     return {table: days for table, days in moved.items() if days}
 
 
-def _moved(moved: Conflict) -> str:
+def _conflict_text(moved: Conflict) -> str:
     days = {f"{table} {day}" for table, found in (*moved.days.items(), *moved.inputs.items()) for day in found}
     return f"{len(days)} day(s) moved" + (f" ({'; '.join(moved.reasons[:2])})" if moved.reasons else "")

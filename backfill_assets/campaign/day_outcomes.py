@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.campaign.course import CampaignState, published, state_of
+from backfill_assets.campaign.course import CampaignState, is_published, state_of
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
@@ -54,9 +54,9 @@ def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
 def _of_table(
     storage: Storage, table: str, planned: Sequence[date], now: CampaignState, entries: Sequence[JournalEntry]
 ) -> CampaignDays:
-    passed = {} if published(now) else _newest_verdicts(storage, table, now.campaign)
-    brought = now.done[CampaignStep.CUT_OVER].told["days"] if published(now) else {}
-    held = {day for day, good in passed.items() if not good} | {*days_of(_last_told(entries).get(table, ()))}
+    passed = {} if is_published(now) else _newest_verdicts(storage, table, now.campaign)
+    brought = now.done[CampaignStep.CUT_OVER].report["days"] if is_published(now) else {}
+    held = {day for day, good in passed.items() if not good} | {*days_of(_last_held_back(entries).get(table, ()))}
     return CampaignDays(
         table=table,
         planned=tuple(planned),
@@ -73,13 +73,13 @@ def _newest_verdicts(storage: Storage, table: str, campaign: str) -> dict[date, 
     return {day: staged.verdict.passed for day, (_, staged) in newest.items() if staged.verdict}
 
 
-def _last_told(entries: Sequence[JournalEntry]) -> Mapping[str, Sequence[str]]:
+def _last_held_back(entries: Sequence[JournalEntry]) -> Mapping[str, Sequence[str]]:
     """Since the campaign was begun or begun again."""
     for entry in reversed(entries):
         if entry.kind in ("started", "resumed"):
             break
-        if HELD_BACK_DAYS in entry.told:
-            found: Mapping[str, Sequence[str]] = entry.told[HELD_BACK_DAYS]
+        if HELD_BACK_DAYS in entry.report:
+            found: Mapping[str, Sequence[str]] = entry.report[HELD_BACK_DAYS]
             return found
     return {}
 

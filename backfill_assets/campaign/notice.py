@@ -25,7 +25,7 @@ def begins(plan: Plan, reports: Sequence[str]) -> Notice:
     )
 
 
-def completed(
+def completion(
     plan: Plan,
     changes: Sequence[TableDifference],
     reports: Sequence[str],

@@ -10,12 +10,12 @@ from backfill_assets.campaign.approval import (
     ApprovalVerdict,
     Attempt,
     decide,
+    moved_days,
     moved_sentence,
-    moved_since,
 )
 from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.campaign.breaker_input import held_back_lines
-from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_told
+from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_report
 from backfill_assets.difference.find import find_difference, last_difference
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.page import difference_page
@@ -50,20 +50,20 @@ class Review:
             return True
         decision = self._decide(done)
         if decision.verdict in (ApprovalVerdict.COMPARE, ApprovalVerdict.STAGE_AGAIN):
-            self.compared = compare_and_keep(self.at, done, progress, self._known())
+            self.compared = compare_and_keep(self.at, done, progress, self._known_tables())
             decision = self._decide(done)
-        self.moved = {} if decision.as_approved else self._moved(done)
+        self.moved = {} if decision.as_approved else self._moved_days(done)
         return self._carry_out(decision, done, progress)
 
     def _decide(self, done: Sequence[ShadowedStep]) -> ApprovalDecision:
         knowingly = self.at.options.without_held_back
         held = () if knowingly else tuple(held_back_lines(each for step in done for each in step.held_back))
-        exceeded = () if self.compared is None else tuple(self._exceeded(done))
+        exceeded = () if self.compared is None else tuple(self._exceeded_limits(done))
         return decide(Attempt(self._approved, sides_of(done), self.compared, exceeded, held))
 
-    def _exceeded(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
+    def _exceeded_limits(self, done: Sequence[ShadowedStep]) -> list[Exceeded]:
         """Not the budgets: the campaign has waited for its approval since they were judged."""
-        return self.at.judged(done, self.at.options.limits.without_budgets())
+        return self.at.judge_limits(done, self.at.options.limits.without_budgets())
 
     def _carry_out(self, decision: ApprovalDecision, done: Sequence[ShadowedStep], progress: Progress) -> bool:
         if decision.verdict is ApprovalVerdict.PUBLISH:
@@ -72,20 +72,20 @@ class Review:
             return True
         if decision.verdict is ApprovalVerdict.STAGE_AGAIN or self.compared is None:
             return False
-        told = evidence(self.at, done, self._exceeded(done), self.compared)
+        report = evidence(self.at, done, self._exceeded_limits(done), self.compared)
         reason = f"{moved_sentence(self.moved)} {decision.reason}"
         if decision.verdict is ApprovalVerdict.STOP:
-            raise self.at.stop(CampaignStep.CUT_OVER, reason, hint=self.at.plan_again, told=told)
-        raise self.at.withdraw_approval(reason, told)
+            raise self.at.stop(CampaignStep.CUT_OVER, reason, hint=self.at.plan_again, report=report)
+        raise self.at.withdraw_approval(reason, report)
 
-    def _known(self) -> tuple[TableCompared, ...]:
+    def _known_tables(self) -> tuple[TableCompared, ...]:
         found = self.compared or self._shown
         return found.tables if found else ()
 
-    def _moved(self, done: Sequence[ShadowedStep]) -> dict[str, list[str]]:
+    def _moved_days(self, done: Sequence[ShadowedStep]) -> dict[str, list[str]]:
         """The days that moved since the approval; all days staged now if the approved difference is no longer kept."""
         if self._shown is not None and self._shown.fingerprint == self._approved:
-            return moved_since(self._shown.sides, sides_of(done))
+            return moved_days(self._shown.sides, sides_of(done))
         return {table: list(as_ranges(each.build.computed)) for each in done for table in each.build.tables}
 
 
@@ -104,7 +104,7 @@ def evidence(
 ) -> StepReport:
     """The report that asks for an approval; it has the ``fingerprint`` of the difference."""
     return {
-        **shadow_told(done),
+        **shadow_report(done),
         "warnings": [each.sentence for each in exceeded],
         "sentence": difference.sentence,
         "report": page_uri(at.builder.lake.storage, at.plan.id),

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.campaign.breaker import Exceeded, Limits, judge
-from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, seen, staged_contents
+from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
 from backfill_assets.campaign.course import CampaignState, Move, next_move, require_beginning, state_of
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
 from backfill_assets.datasets import registry
@@ -58,16 +58,16 @@ class Options:
     roll_back_if_wrong: bool = False
     """Put everything back when the checks after the cut-over fail."""
 
-    def to_told(self) -> StepReport:
+    def to_report(self) -> StepReport:
         return {"waves": str(self.shares), "limits": str(self.limits), **{name: getattr(self, name) for name in _FLAGS}}
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Options:
+    def of(cls, values: Mapping[str, Any]) -> Options:
         """The options in the journal; defaults for those that it does not have."""
         return cls(
-            Shares.parse(told["waves"]) if "waves" in told else Shares(),
-            Limits.parse(told.get("limits", "")),
-            **{name: bool(told.get(name)) for name in _FLAGS},
+            Shares.parse(values["waves"]) if "waves" in values else Shares(),
+            Limits.parse(values.get("limits", "")),
+            **{name: bool(values.get(name)) for name in _FLAGS},
         )
 
 
@@ -93,9 +93,9 @@ class CampaignRun:
     """When the current step began, by ``clock``, and the seconds that Spark's start had taken by then."""
 
     def __post_init__(self) -> None:
-        self.builder = Builder(replace(self.builder.lake, spark=self._timed(self.builder.lake.spark)))
+        self.builder = Builder(replace(self.builder.lake, spark=self._with_timer(self.builder.lake.spark)))
 
-    def _timed(self, spark: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+    def _with_timer(self, spark: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
         def start() -> SparkSession:
             asked = self.clock()
             session = spark()
@@ -134,11 +134,11 @@ class CampaignRun:
         if options.limits.money is not None and self.price_per_core_second is None:
             hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
             raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)
-        found, told = self.state, options.to_told()
+        found, report = self.state, options.to_report()
         if first is not None:
             require_beginning(found, first)
         kind: journal.Kind = "resumed" if found.started else "started"
-        self.write(JournalEntry(kind=kind, step=first.value if first else "", told=told, at=now()))
+        self.write(JournalEntry(kind=kind, step=first.value if first else "", report=report, at=now()))
 
     def approve(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
         """Approve the difference ``seen``; by default the one that was reported when the campaign was validated.
@@ -146,10 +146,10 @@ class CampaignRun:
         Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
         """
         self.require_approvable(without_held_back=without_held_back, seen=seen)
-        told: StepReport = {"fingerprint": seen.fingerprint if seen else self._validated.get("fingerprint", "")}
+        report: StepReport = {"fingerprint": seen.fingerprint if seen else self._validation.get("fingerprint", "")}
         if without_held_back:
-            told["without_held_back"] = True
-        self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, told=told))
+            report["without_held_back"] = True
+        self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, report=report))
 
     def require_approvable(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
         """Raise :class:`InvalidRequest` for a campaign that was stopped and for a difference that is not as expected.
@@ -162,28 +162,28 @@ class CampaignRun:
         if seen is not None and seen.broken:
             broken = seen.broken[0].expectation
             raise InvalidRequest(f"{self.plan.id} is not as expected: {broken}.", hint=self.plan_again)
-        held = self._validated.get("held_back", ())
+        held = self._validation.get("held_back", ())
         if held and not without_held_back:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
             hint = f"Fix them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
             raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
 
     @property
-    def _validated(self) -> Mapping[str, Any]:
+    def _validation(self) -> Mapping[str, Any]:
         """What the step that compares has reported."""
         validated = self.state.done.get(CampaignStep.VALIDATE)
-        return validated.told if validated else {}
+        return validated.report if validated else {}
 
     @property
     def approved_difference(self) -> str:
         """The fingerprint of the difference that the approval was given for; empty if it named none."""
         approved = self.state.approved
-        return str(approved.told.get("fingerprint", "")) if approved else ""
+        return str(approved.report.get("fingerprint", "")) if approved else ""
 
-    def withdraw_approval(self, reason: str, told: StepReport) -> CampaignStopped:
-        """Record that what ``told`` says needs a new approval; the caller raises the returned error."""
-        step, spent = CampaignStep.CUT_OVER, self.spent(CampaignStep.CUT_OVER)
-        self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, told=told, at=now(), spent=spent))
+    def withdraw_approval(self, reason: str, report: StepReport) -> CampaignStopped:
+        """Record that what ``report`` says needs a new approval; the caller raises the returned error."""
+        step, spent = CampaignStep.CUT_OVER, self.time_spent(CampaignStep.CUT_OVER)
+        self.write(JournalEntry(kind="withdrawn", step=step, reason=reason, report=report, at=now(), spent=spent))
         id = self.plan.id
         hint = (
             f"Look at it: backfill diff {id} --kept. Then approve it again: backfill approve {id}. "
@@ -198,17 +198,19 @@ class CampaignRun:
     def write(self, entry: JournalEntry) -> None:
         journal.write(self.builder.lake.storage, self.campaign, entry.model_copy(update={"by": self.run.launched_by}))
 
-    def done(self, step: CampaignStep, told: StepReport) -> StepReport:
-        spent = self.spent(step)
-        self.write(JournalEntry(kind="step", step=step, told=told, at=now(), spent=spent))
+    def record_step(self, step: CampaignStep, report: StepReport) -> StepReport:
+        spent = self.time_spent(step)
+        self.write(JournalEntry(kind="step", step=step, report=report, at=now(), spent=spent))
         if spent is not None:
             self.progress(step_line(self.plan, step, self.entries()))
-        return told
+        return report
 
-    def stop(self, step: CampaignStep, reason: str, hint: str = "", told: StepReport | None = None) -> CampaignStopped:
+    def stop(
+        self, step: CampaignStep, reason: str, hint: str = "", report: StepReport | None = None
+    ) -> CampaignStopped:
         """Record the stop in the journal; the caller raises the returned error. Default ``hint``: fix the cause."""
-        spent = self.spent(step)
-        self.write(JournalEntry(kind="stopped", step=step, reason=reason, told=told or {}, at=now(), spent=spent))
+        spent = self.time_spent(step)
+        self.write(JournalEntry(kind="stopped", step=step, reason=reason, report=report or {}, at=now(), spent=spent))
         before = "" if CampaignStep.CUT_OVER in self.state.done else "Nothing was published. "
         found = hint or f"Fix the cause, then: backfill run {self.plan.id}"
         return CampaignStopped(f"{self.campaign} was stopped at {step.value}: {reason}", hint=f"{before}{found}")
@@ -217,7 +219,7 @@ class CampaignRun:
         self, step: CampaignStep, done: Sequence[ShadowedStep], where: str = ""
     ) -> list[Exceeded]:
         """Stop at ``step`` when a limit is exceeded; returns the warnings."""
-        found = self.judged(done, self.options.limits)
+        found = self.judge_limits(done, self.options.limits)
         if stops := [each for each in found if each.stops]:
             more = f"Or allow more: backfill run {self.plan.id} --limits {stops[0].limit}=VALUE"
             hint = f"Fix the cause, then: backfill run {self.plan.id}. {more}"
@@ -247,7 +249,7 @@ class CampaignRun:
         """Note that a step or a wave begins in this process."""
         self.begun = (self.clock(), self.spark_seconds)
 
-    def spent(self, step: CampaignStep, pieces: int = 0) -> Spent | None:
+    def time_spent(self, step: CampaignStep, pieces: int = 0) -> Spent | None:
         """What this process took since the step began; None if it did not begin here, or is in the journal already."""
         if self.begun is None:
             return None
@@ -295,40 +297,40 @@ class CampaignRun:
             self.require_expected(CampaignStep.SHADOW, difference, where)
         for each in found:
             self.progress(f"Warning: {each.sentence}")
-        told = {**shadow_told(done), "warnings": [each.sentence for each in found]}
-        spent = self.spent(CampaignStep.SHADOW, len(self.steps))
-        self.write(JournalEntry(kind="wave", wave=number, told=told, at=now(), spent=spent))
+        report = {**shadow_report(done), "warnings": [each.sentence for each in found]}
+        spent = self.time_spent(CampaignStep.SHADOW, len(self.steps))
+        self.write(JournalEntry(kind="wave", wave=number, report=report, at=now(), spent=spent))
         self.progress(step_line(self.plan, CampaignStep.SHADOW, self.entries()))
         return found
 
     def record_staged(self, number: int) -> None:
         """Write to the journal that this run has staged days of a wave; another run judges the wave."""
-        spent = self.spent(CampaignStep.SHADOW)
+        spent = self.time_spent(CampaignStep.SHADOW)
         self.write(JournalEntry(kind="staged", wave=number, at=now(), spent=spent))
 
-    def judged(self, done: Sequence[ShadowedStep], limits: Limits) -> list[Exceeded]:
+    def judge_limits(self, done: Sequence[ShadowedStep], limits: Limits) -> list[Exceeded]:
         """What of ``limits`` is exceeded, and the warnings."""
         started = next((e.at for e in reversed(self.entries()) if e.kind in ("started", "resumed")), now())
         seconds = Decimal(str((now() - started).total_seconds()))
         price = self.price_per_core_second
         money = None if price is None else computed_seconds(done) * self.plan.cost.cores * price
         staged, published = self.figures(done)
-        return judge(limits, seen(done, staged, published, seconds, money))
+        return judge(limits, input_of(done, staged, published, seconds, money))
 
     def entries(self) -> list[JournalEntry]:
         storage = self.builder.lake.storage
         self.known_entries = journal.numbered_entries(storage, self.campaign, self.known_entries)
         return list(self.known_entries.values())
 
-    def published(self) -> dict[str, dict[date, DayContent | None]]:
+    def published_contents(self) -> dict[str, dict[date, DayContent | None]]:
         """What is published of the plan's tables, as far as it was measured; None for a foreign write."""
-        observed = self._observed()
+        observed = self._observe()
         return {table: dict(observed.contents(table).items()) for each in self.steps for table in each.tables}
 
     def figures(self, done: Iterable[ShadowedStep]) -> tuple[Held, Held]:
         """What each table's staged days hold, and what is published for them; what was not measured is read."""
         steps, lake = list(done), self.builder.lake
-        found, observed, published = staged_contents(steps), self._observed(), self.published()
+        found, observed, published = staged_contents(steps), self._observe(), self.published_contents()
         overlay = staged_by(steps).overlay
         staged: Held = {}
         before: Held = {}
@@ -339,7 +341,7 @@ class CampaignRun:
             before[name] = complete(lake, table, was, version, read=self.read)
         return staged, before
 
-    def _observed(self) -> LogView:
+    def _observe(self) -> LogView:
         return observe(self.builder.lake.storage, [table for each in self.steps for table in each.tables])
 
     @property
@@ -347,7 +349,7 @@ class CampaignRun:
         return [each for step in self.shadowed for each in step.held_back]
 
 
-def shadow_told(done: Iterable[ShadowedStep]) -> StepReport:
+def shadow_report(done: Iterable[ShadowedStep]) -> StepReport:
     """How many days of each step are staged, unchanged, held back; and why the last are."""
     steps = list(done)
     counts = {

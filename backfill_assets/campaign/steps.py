@@ -8,11 +8,11 @@ from datetime import date
 from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.cutover import cut_over
-from backfill_assets.campaign.notice import begins, completed
+from backfill_assets.campaign.notice import begins, completion
 from backfill_assets.campaign.recheck import Review, compare_and_keep, evidence
-from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_told
+from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_report
 from backfill_assets.campaign.undo import undo
-from backfill_assets.campaign.undo_request import tell_journal
+from backfill_assets.campaign.undo_request import record_in_journal
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.difference.metadata import changes
@@ -39,23 +39,23 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
     at.begin()
     _require_in_force(at)
     work: Mapping[CampaignStep, Callable[[], StepReport]] = {
-        CampaignStep.TELL_BEFORE: lambda: tell_before(at, sender),
+        CampaignStep.ANNOUNCE: lambda: announce_campaign(at, sender),
         CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
         CampaignStep.PIN: lambda: pin_watermarks(at, situation),
         CampaignStep.SHADOW: lambda: shadow_all(at),
         CampaignStep.VALIDATE: lambda: validate(at),
         CampaignStep.CUT_OVER: lambda: bring_into_main(at),
         CampaignStep.DOWNSTREAM: lambda: check_and_rebuild_downstream(at, sender, situation),
-        CampaignStep.TELL_AFTER: lambda: tell_after(at, sender),
+        CampaignStep.NOTIFY: lambda: notify(at, sender),
         CampaignStep.DECOMMISSION: lambda: decommission(at),
     }
-    return at.done(step, work[step]())
+    return at.record_step(step, work[step]())
 
 
 def _require_in_force(at: CampaignRun) -> None:
     """Stop if the campaign was undone, also when the undo's process died before it wrote to the journal."""
     was = at.state.rolled_back
-    tell_journal(at.builder.lake.publisher, at.campaign, at.run.launched_by)
+    record_in_journal(at.builder.lake.publisher, at.campaign, at.run.launched_by)
     if (back := at.state.rolled_back) and not was:
         raise CampaignStopped(
             f"{at.campaign} was rolled back {back.reason}.", hint=f"To stage it again: backfill run {at.plan.id}"
@@ -79,7 +79,7 @@ def carry_on(
     return move
 
 
-def tell_before(at: CampaignRun, sender: Sender) -> StepReport:
+def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
     """Announce the campaign and open its plan: from now on `backfill status` shows it on its tables."""
     storage = at.builder.lake.storage
     open_plan(storage, at.plan.id)
@@ -125,7 +125,7 @@ def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
 def shadow_all(at: CampaignRun) -> StepReport:
     """Every day once more: what moved since its wave is staged again, everything else is adopted."""
     at.require_within_limits(CampaignStep.SHADOW, at.stage())
-    return shadow_told(at.shadowed)
+    return shadow_report(at.shadowed)
 
 
 def validate(at: CampaignRun) -> StepReport:
@@ -150,16 +150,16 @@ def bring_into_main(at: CampaignRun) -> StepReport:
     """
     lake = at.builder.lake
     lake.publisher.recover()
-    if (publication := _published_untold(at)) is not None:
+    if (publication := _unrecorded_publication(at)) is not None:
         close_plan(lake.storage, at.plan.id)
-        days = {table: list(as_ranges(found)) for table, found in _brought(at, publication)}
+        days = {table: list(as_ranges(found)) for table, found in _brought_days(at, publication)}
         return {"publication": publication, "days": days, "staged again": {}, "moved": {}}
     review = Review(at)
 
     def notice(publication: Publication) -> Notice:
-        changed = changes(publication, at.published())
+        changed = changes(publication, at.published_contents())
         reports = _reports(change.table for change in changed if change.changed)
-        return completed(at.plan, changed, reports, _approved_by(at), review.moved)
+        return completion(at.plan, changed, reports, _approved_by(at), review.moved)
 
     done = cut_over(
         lake,
@@ -185,7 +185,7 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
 
     Days of the campaign itself are not built: a day that was held back stays as it is, with all that reads it.
     """
-    brought = _brought(at, _publication(at))
+    brought = _brought_days(at, _publication(at))
     watched = [day for table, days in brought for day in _watch(at).look([registry.table(table)], days)]
     if wrong := _wrong_and_not_stale(at, [day for day in watched if not day.passed], situation):
         raise _wrong_after_cut_over(at, wrong, sender)
@@ -200,11 +200,11 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
     return {"checked": len(watched), "rebuilt": rebuilt}
 
 
-def tell_after(at: CampaignRun, sender: Sender) -> StepReport:
+def notify(at: CampaignRun, sender: Sender) -> StepReport:
     """Deliver the notice that was written with the publication. One that does not arrive stays due."""
     delivery = deliver(at.builder.lake.publisher, sender)
-    told = _reports(table for each in at.steps for table in each.tables)
-    return {"reports": list(told), "delivered": list(delivery.sent), "still due": dict(delivery.failed)}
+    reports = _reports(table for each in at.steps for table in each.tables)
+    return {"reports": list(reports), "delivered": list(delivery.sent), "still due": dict(delivery.failed)}
 
 
 def _reports(tables: Iterable[str]) -> tuple[str, ...]:
@@ -245,10 +245,10 @@ def _watch(at: CampaignRun) -> Watch:
 
 
 def _publication(at: CampaignRun) -> str:
-    return str(at.state.done[CampaignStep.CUT_OVER].told["publication"])
+    return str(at.state.done[CampaignStep.CUT_OVER].report["publication"])
 
 
-def _brought(at: CampaignRun, publication: str) -> list[tuple[str, tuple[date, ...]]]:
+def _brought_days(at: CampaignRun, publication: str) -> list[tuple[str, tuple[date, ...]]]:
     """The days of each table that the publication brought: one that was held back holds what it held."""
     found = at.builder.lake.publisher.log.find_prepared(publication)
     if found is None:
@@ -282,17 +282,17 @@ def _wrong_after_cut_over(at: CampaignRun, wrong: Sequence[WatchedDay], sender: 
     if not at.options.roll_back_if_wrong:
         return at.stop(CampaignStep.DOWNSTREAM, f"{reason} To put all of it back: backfill rollback {publication}")
     back = undo(at.builder.lake, publication, at.run, at.progress, reason=reason).published.publication
-    at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, told={"publication": back}))
+    at.write(JournalEntry(kind="rolled back", at=now(), reason=reason, report={"publication": back}))
     deliver(at.builder.lake.publisher, sender)
     return at.stop(CampaignStep.DOWNSTREAM, f"{reason} All of it was put back by {back}.")
 
 
-def _published_untold(at: CampaignRun) -> str | None:
+def _unrecorded_publication(at: CampaignRun) -> str | None:
     """A publication of this campaign that the journal does not know: its process died before it could say so."""
-    told = {str(entry.told.get("publication")) for entry in at.entries()}
+    recorded = {str(entry.report.get("publication")) for entry in at.entries()}
     for each in history(at.builder.lake.storage, campaign=at.campaign):
         if each.kind == "replace" and each.outcome == "done":
-            return None if each.publication in told else each.publication
+            return None if each.publication in recorded else each.publication
     return None
 
 

@@ -13,10 +13,10 @@ _MARKDOWN = ("difference",)
 """Texts of a report that are Markdown already; others may be errors."""
 
 
-def markdown(step: CampaignStep, told: Mapping[str, Any]) -> str:
+def markdown(step: CampaignStep, report: Mapping[str, Any]) -> str:
     """Plain values as lines, tables of values as tables; only what is Markdown itself is taken as such."""
     lines = [f"### {step.value.replace('_', ' ')}", ""]
-    for name, value in told.items():
+    for name, value in report.items():
         if isinstance(value, Mapping) and value and all(isinstance(each, Mapping) for each in value.values()):
             lines += ["", f"**{name}**", "", _table(value), ""]
         elif isinstance(value, Mapping):

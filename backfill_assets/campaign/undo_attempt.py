@@ -11,8 +11,8 @@ from backfill_assets.campaign.undo_days import (
     TableDayState,
     UndoAction,
     UndoneDay,
-    decided,
-    read_again,
+    decide_day,
+    first_read_again,
     require_undoable,
 )
 from backfill_assets.datasets import registry
@@ -117,23 +117,23 @@ class UndoAttempt:
         return self.overlay.over(self.lake.publisher.pin(dict.fromkeys(part.tables, written), reads))
 
     def decide(self, part: VersionDays, pin: Pin, again: Mapping[str, frozenset[date]]) -> list[UndoneDay]:
-        wanted = _wanted(part, pin)
+        wanted = _wanted_inputs(part, pin)
         reads = part.version.reads if part.version else ()
         reads_raw = any(registry.step(read.table).source for read in reads)
         return [
-            decided(
+            decide_day(
                 part.step.name,
                 day,
-                [self.made(table, day, pin) for table in part.tables],
+                [self.state_of(table, day, pin) for table in part.tables],
                 wanted.get(day),
-                read_again(decide.read_days(part.step, part.version, [day]), again) if part.version else "",
+                first_read_again(decide.read_days(part.step, part.version, [day]), again) if part.version else "",
                 version_known=part.version is not None,
                 reads_raw=reads_raw,
             )
             for day in part.days
         ]
 
-    def made(self, table: str, day: date, pin: Pin) -> TableDayState:
+    def state_of(self, table: str, day: date, pin: Pin) -> TableDayState:
         change = next(each for each in self.prepared.change(table).days if each.day == day)
         now = pin.states.get(TableDay(table, day))
         return TableDayState(
@@ -235,7 +235,7 @@ class UndoAttempt:
             build.close_timelines()
 
 
-def _wanted(part: VersionDays, pin: Pin) -> dict[date, InputFingerprint]:
+def _wanted_inputs(part: VersionDays, pin: Pin) -> dict[date, InputFingerprint]:
     """What the logic from before would be given now, of the days whose inputs are all published."""
     if part.version is None:
         return {}

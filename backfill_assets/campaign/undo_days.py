@@ -71,7 +71,7 @@ class UndoneDay:
     seconds: float | None = None
 
 
-def decided(
+def decide_day(
     step: str,
     day: date,
     tables: Iterable[TableDayState],
@@ -168,6 +168,6 @@ def seconds_of(days: Iterable[UndoneDay]) -> float | None:
     return None if None in again else sum(each for each in again if each is not None)
 
 
-def read_again(reads: Mapping[str, Iterable[date]], again: Mapping[str, frozenset[date]]) -> str:
+def first_read_again(reads: Mapping[str, Iterable[date]], again: Mapping[str, frozenset[date]]) -> str:
     """The first of the input days ``reads`` that is staged again itself; empty if none is."""
     return next((f"{table} {day}" for table, days in reads.items() for day in days if day in again.get(table, ())), "")

@@ -19,11 +19,11 @@ def carry_out_undo(lake: Lake, plan: UndoPlan, run: RunInfo, progress: Progress)
     """Undo what ``plan`` says, and write it into the campaign's journal. Raises like :func:`undo`."""
     require_undoable(plan.days)
     done = undo(lake, plan.publication, run, progress)
-    tell_journal(lake.publisher, plan.campaign, run.launched_by)
+    record_in_journal(lake.publisher, plan.campaign, run.launched_by)
     return done
 
 
-def tell_journal(publisher: Publisher, campaign: str, by: str) -> None:
+def record_in_journal(publisher: Publisher, campaign: str, by: str) -> None:
     """Write into the journal whether the log has ``campaign`` as rolled back, or in force again; nothing if it knows.
 
     A process that dies between the publication of an undo and the journal is followed by one that asks for this.

@@ -38,7 +38,7 @@ def foreground_builder(settings: Settings, stack: ExitStack) -> Builder:
 
     @cache
     def spark() -> SparkSession:
-        tell("Starting Spark ...")
+        report_progress("Starting Spark ...")
         return _interruptible(stack.enter_context(spark_session(settings, "backfill")))
 
     return Builder.from_settings(settings, spark)
@@ -52,15 +52,15 @@ def run_info(command: str) -> RunInfo:
     return RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: {command}")
 
 
-def tell(message: str) -> None:
-    """Print progress within a step on a terminal. A log has only the steps (:func:`tell_step`), warnings and waits."""
+def report_progress(message: str) -> None:
+    """Print progress within a step on a terminal. A log has only steps (:func:`report_step`), warnings and waits."""
     if message.startswith(_IN_LOGS_TOO):
-        tell_step(message)
+        report_step(message)
     elif sys.stderr.isatty():
         click.echo(f"  {message}", err=True)
 
 
-def tell_step(message: str) -> None:
+def report_step(message: str) -> None:
     """Where a run is, on standard error while it runs; in a log or a pipe with the time, in UTC."""
     before = "  " if sys.stderr.isatty() else f"{datetime.now(UTC):%H:%M:%SZ} "
     click.echo(f"{before}{message}", err=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from backfill_assets.model.declaration import Metric, RuleOutcome
-from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarized
+from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarize
 from backfill_assets.rebuild.outcome import BuiltDay
 
 _RULE_COLUMNS = {
@@ -92,7 +92,7 @@ def quality_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
     A reused day was not judged again: it shows what the gates said when it was published, as far as that was kept.
     """
     if day.rules:
-        return _dimensions(summarized(day.rules), "every rule held")
+        return _dimensions(summarize(day.rules), "every rule held")
     kept = from_record(day.metrics)
     if kept is None:
         unchanged = f"unchanged since its gates passed for publication {day.publication}"

@@ -36,7 +36,7 @@ def sums_chart(table: TableCompared, measure: str) -> Plot:
     for side, colour, width in (("before", BEFORE, 5), ("after", AFTER, 1.5)):
         chart.line("at", side, source=source, color=colour, line_width=width, legend_label=side)
         chart.scatter("at", side, source=source, color=colour, size=size + width - 1.5, legend_label=side)
-    return _finished(chart)
+    return _finish(chart)
 
 
 def change_chart(table: TableCompared, measure: str) -> Plot:
@@ -51,7 +51,7 @@ def change_chart(table: TableCompared, measure: str) -> Plot:
     chart = _chart(f"change of {column_label(measure)}, %", [("change", "@share{+0.000} %"), ("absolute", "@text")])
     chart.vbar("at", top="share", width=_width(table), color="colour", source=_source(data))
     chart.line("at", 0, source=_source(data), color="#5b6573", line_width=1)
-    return _finished(chart)
+    return _finish(chart)
 
 
 def rows_chart(table: TableCompared) -> Plot:
@@ -68,7 +68,7 @@ def rows_chart(table: TableCompared) -> Plot:
         source=_source(data),
         legend_label=names,
     )
-    return _finished(chart)
+    return _finish(chart)
 
 
 def _chart(title: str, tips: Sequence[tuple[str, str]]) -> Any:
@@ -82,7 +82,7 @@ def _chart(title: str, tips: Sequence[tuple[str, str]]) -> Any:
     return chart
 
 
-def _finished(chart: Any) -> Plot:
+def _finish(chart: Any) -> Plot:
     """The looks that all charts share; Bokeh makes a legend only when it is used."""
     from bokeh.models import DatetimeTickFormatter, NumeralTickFormatter
 

@@ -28,7 +28,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.rows import DAY, changed_rows, compared
+from backfill_assets.difference.rows import DAY, changed_rows, compare_rows
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import newest_version, read_log
 from backfill_assets.lakehouse.records import TOTAL, DayContent, DayState, InputRead, logical_of
@@ -77,7 +77,7 @@ def compare(
         for table in each.step.tables:
             main = _Main.of(lake.storage, table.name, observed)
             beside = _TableComparison(lake, table, each.step.cadence, each.days, staged, main, progress)
-            found.append(beside.compared(sample_rows, before.get(table.name)))
+            found.append(beside.compare(sample_rows, before.get(table.name)))
     return found, observed.sequence
 
 
@@ -123,7 +123,7 @@ class _TableComparison:
     main: _Main
     progress: Progress
 
-    def compared(self, sample_rows: int, known: TableCompared | None) -> TableCompared:
+    def compare(self, sample_rows: int, known: TableCompared | None) -> TableCompared:
         hows = {day: self._how(day) for day in self.days}
         to_read = [day for day, how in hows.items() if how == "compared"]
         found = TableCompared(
@@ -150,7 +150,7 @@ class _TableComparison:
         return self.main.logical(day), staged.content.logical if staged else ""
 
     def _how(self, day: date) -> DayIs:
-        """``compared`` for a day that has to be read: checksums do not show what would become of it."""
+        """``compare_rows`` for a day that has to be read: checksums do not show what would become of it."""
         if (staged := self.staged.get(day)) is not None:
             return "equal" if _same(staged.content, self.main.logical(day)) else "compared"
         return "held back" if day in self.held.failed.get(self.table.name, ()) else "not staged"
@@ -166,7 +166,7 @@ class _TableComparison:
         added_up = {day: content for day, content in held.items() if hows[day] != "not staged" or content is None}
         for day, content in {**held, **complete(self.lake, self.table, added_up, self.main.version)}.items():
             if content is not None:
-                yield self._day(day, hows[day], RowCounts(unchanged=content.rows), _unchanged(self.table, content))
+                yield self._day(day, hows[day], RowCounts(unchanged=content.rows), _unchanged_sums(self.table, content))
 
     def _with_rows(self, found: TableCompared, days: Sequence[date], sample_rows: int) -> TableCompared:
         with waiting(self.progress, f"{self.table.name}: Spark compares {len(days)} day(s)"):
@@ -185,8 +185,8 @@ class _TableComparison:
     def _read(self, days: Sequence[date]) -> _Parts:
         before, after = self._sides(days)
         rows = [self.staged[day].content.rows for day in days]
-        with _hashed(self.lake.spark(), sum(rows)):
-            found = compared(
+        with _hash_groups(self.lake.spark(), sum(rows)):
+            found = compare_rows(
                 self.table, before, after, _MOST_GROUPS, buckets=1 + max(rows, default=0) // _ROWS_OF_A_BUCKET
             ).collect()
         return _Parts.of(self.table, [row.asDict() for row in found])
@@ -249,7 +249,7 @@ def _same(staged: DayContent, in_main: str) -> bool:
 
 
 @contextmanager
-def _hashed(spark: SparkSession, rows: int) -> Iterator[None]:
+def _hash_groups(spark: SparkSession, rows: int) -> Iterator[None]:
     """Let Spark hash its groups while there is room; by default it sorts all rows for more than 128 groups a task."""
     if rows > _MOST_HASHED_ROWS:
         yield
@@ -273,7 +273,7 @@ def _group(table: Table, row: Mapping[str, Any]) -> GroupCompared:
     )
 
 
-def _unchanged(table: Table, content: DayContent) -> dict[str, Sums | None]:
+def _unchanged_sums(table: Table, content: DayContent) -> dict[str, Sums | None]:
     """The sums of a day whose rows approving would not change."""
     sums = {name: content.figure(f"{TOTAL}{name}") for name in table.totals}
     return {

@@ -36,7 +36,7 @@ def complete(
     Rows are those of ``version`` of main, and of ``overlay`` for the days that it has. ``read`` keeps what is read.
     """
     names, read = measures.compared_metrics(table), {} if read is None else read
-    known = {day: content for day, content in contents.items() if content is not None and _measured(content, names)}
+    known = {day: content for day, content in contents.items() if content is not None and _is_measured(content, names)}
     keys = {
         day: (table.name, day, content.logical if content else f"version {version}")
         for day, content in contents.items()
@@ -54,22 +54,22 @@ def _read(lake: Lake, table: Table, lacking: Contents, version: int | None, over
     read = InputRead(table=table.name, version=version, days=dict.fromkeys(lacking, ""))
     spark = lake.spark()
     rows = overlay.rows(spark, lake.storage, read, struct_type(table.contract))
-    found = measures.measured_only(rows, table, names)
+    found = measures.measure_only(rows, table, names)
     nothing = dict.fromkeys(names, 0)
-    return {day: _completed(content, found.get(day, nothing)) for day, content in lacking.items()}
+    return {day: _complete_content(content, found.get(day, nothing)) for day, content in lacking.items()}
 
 
-def _completed(content: DayContent | None, read: Metrics) -> DayContent:
-    metrics = {name: _stored(value) for name, value in read.items() if name not in ("rows", "checksum")}
+def _complete_content(content: DayContent | None, read: Metrics) -> DayContent:
+    metrics = {name: _as_stored(value) for name, value in read.items() if name not in ("rows", "checksum")}
     if content is None:
         return DayContent(rows=int(str(read["rows"])), checksum=str(read["checksum"]), metrics=metrics)
     measured = {name: value for name, value in content.metrics.items() if value is not None}
     return replace(content, metrics={**metrics, **measured})
 
 
-def _measured(content: DayContent, names: tuple[str, ...]) -> bool:
+def _is_measured(content: DayContent, names: tuple[str, ...]) -> bool:
     return all(content.figure(name) is not None for name in names)
 
 
-def _stored(value: Metric) -> int | str | None:
+def _as_stored(value: Metric) -> int | str | None:
     return value if value is None or isinstance(value, int) else str(value)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from backfill_assets.difference.records import Sides, TableCompared, fingerprint_of, sides_compared
 from backfill_assets.difference.sentences import table_sentence
-from backfill_assets.difference.verdicts import ExpectationVerdict, judged
+from backfill_assets.difference.verdicts import ExpectationVerdict, judge
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.records import Plan
 from backfill_assets.text import format_count
@@ -73,7 +73,7 @@ def difference_of(plan: Plan, tables: Sequence[TableCompared], *, log_entry: int
         log_entry=log_entry,
         made_at=made_at,
         tables=tuple(tables),
-        verdicts=judged(plan.expectations, tables),
+        verdicts=judge(plan.expectations, tables),
     )
 
 

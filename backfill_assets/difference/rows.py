@@ -27,7 +27,7 @@ DAY = "day"
 _SIDES = _BEFORE, _AFTER = "before", "after"
 
 
-def compared(table: Table, before: DataFrame, after: DataFrame, most_groups: int, *, buckets: int = 1) -> DataFrame:
+def compare_rows(table: Table, before: DataFrame, after: DataFrame, most_groups: int, *, buckets: int = 1) -> DataFrame:
     """One row for each day and for each group of ``table.groups``: what became of its rows, and its sums.
 
     ``kind`` is ``day`` or the group's column, ``value`` the day or the group's value as text; then the counts, and
@@ -50,7 +50,7 @@ def changed_rows(table: Table, before: DataFrame, after: DataFrame, withheld: Co
     same = [F.col(f"before.{name}").eqNullSafe(F.col(f"after.{name}")) for name in (DAY, *table.key)]
     rest = [name for name in _columns(table) if name not in (DAY, *table.key)]
     cells = F.array_compact(F.array(*(_cell(name) for name in rest if name not in withheld)))
-    hidden = F.array_compact(F.array(*(_hidden(name) for name in rest if name in withheld)))
+    hidden = F.array_compact(F.array(*(_hide(name) for name in rest if name in withheld)))
     shown_key = [F.col(f"after.{name}").cast("string") for name in table.key if name not in withheld]
     difference = reduce(or_, (_differs(name) for name in rest), F.lit(False))
     pairs = old.join(new, same, "inner").where(difference)
@@ -205,7 +205,7 @@ def _cell(name: str) -> Column:
     return F.when(_differs(name), F.struct(F.lit(name).alias("column"), before, after))
 
 
-def _hidden(name: str) -> Column:
+def _hide(name: str) -> Column:
     return F.when(_differs(name), F.lit(name))
 
 

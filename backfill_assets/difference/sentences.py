@@ -37,12 +37,12 @@ def table_sentence(table: TableCompared) -> str:
 def change_sentence(table: TableDifference) -> str:
     """``report_monthly_close: 22 of 31 days change; revenue_eur -0.4 %, rows +0.2 %.``"""
     days = len(table.changed) + len(table.unchanged)
-    moved = [_moved(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
-    told = f"; {', '.join(moved)}" if moved else ""
-    return f"{table.table}: {len(table.changed)} of {days} days change{told}."
+    moved = [_move_text(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
+    suffix = f"; {', '.join(moved)}" if moved else ""
+    return f"{table.table}: {len(table.changed)} of {days} days change{suffix}."
 
 
-def _moved(measure: str, sums: Sums) -> str:
+def _move_text(measure: str, sums: Sums) -> str:
     if sums.share is None:
         return f"{measure} by an unknown amount: it was not measured before"
     return f"{measure} {sums.share * 100:+.3g} %"

@@ -57,19 +57,19 @@ def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
 
 def day_columns(table: TableCompared) -> tuple[str, ...]:
     """The columns of :func:`day_row`; numbers from the third on."""
-    measure = column_label(_told_by_day(table))
+    measure = column_label(_day_measure(table))
     return (unit(table), "is", *COUNTS, f"{measure} before", f"{measure} after", "change")
 
 
 def day_row(table: TableCompared, day: DayCompared) -> tuple[str, ...]:
-    return (str(day.day), day.how, *_counts(day.rows), *_sums(day.of(_told_by_day(table))))
+    return (str(day.day), day.how, *_counts(day.rows), *_sums(day.of(_day_measure(table))))
 
 
 def _counts(rows: RowCounts) -> list[str]:
     return [f"{getattr(rows, name):,}" for name in COUNTS]
 
 
-def _told_by_day(table: TableCompared) -> str:
+def _day_measure(table: TableCompared) -> str:
     """The first measure that changes; rows if none does."""
     return next(table.changing(), ROWS)
 

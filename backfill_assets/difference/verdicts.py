@@ -31,11 +31,11 @@ class ExpectationVerdict(Record):
         return bool(self.tables) and not self.deviations
 
 
-def judged(expectations: Iterable[Expectation], tables: Sequence[TableCompared]) -> tuple[ExpectationVerdict, ...]:
-    return tuple(_judged(each, tables) for each in expectations)
+def judge(expectations: Iterable[Expectation], tables: Sequence[TableCompared]) -> tuple[ExpectationVerdict, ...]:
+    return tuple(_judge(each, tables) for each in expectations)
 
 
-def _judged(expectation: Expectation, tables: Sequence[TableCompared]) -> ExpectationVerdict:
+def _judge(expectation: Expectation, tables: Sequence[TableCompared]) -> ExpectationVerdict:
     about = [table for table in tables if _is_about(expectation, table)]
     return ExpectationVerdict(
         expectation=str(expectation),
@@ -66,14 +66,14 @@ def _deviations(expectation: Expectation, table: TableCompared) -> Iterator[Devi
     else:
         together = sum((day.of(expectation.subject) for day in days), Sums())
         if not _within(expectation, together):
-            yield Deviation(table=table.table, day=None, observed=_observed(together))
+            yield Deviation(table=table.table, day=None, observed=_observed_text(together))
 
 
 def _of_days(expectation: Expectation, table: TableCompared, days: Sequence[DayCompared]) -> Iterator[Deviation]:
     for day in days:
         found = day.of(expectation.subject)
         if not _within(expectation, found):
-            yield Deviation(table=table.table, day=day.day, observed=_observed(found))
+            yield Deviation(table=table.table, day=day.day, observed=_observed_text(found))
 
 
 def _of_group(expectation: Expectation, table: TableCompared) -> Iterator[Deviation]:
@@ -98,7 +98,7 @@ def _within(expectation: Expectation, found: Sums) -> bool:
     return abs(change) * (1 if expectation.unit == "" else 100) < expectation.limit
 
 
-def _observed(found: Sums) -> str:
+def _observed_text(found: Sums) -> str:
     if found.change is None:
         return UNKNOWN
     share = "" if found.share is None else f" ({percent(found.share)})"

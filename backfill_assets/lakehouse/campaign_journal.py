@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import Record
@@ -34,7 +34,7 @@ Kind = Literal[
 ]
 """``staged``: a run of Dagster's staged days of a wave, which is judged later.
 
-``withdrawn``: an approval does not cover what would be published any more; ``told`` is what another one is for.
+``withdrawn``: an approval does not cover what would be published any more; ``report`` is what another one is for.
 """
 
 
@@ -51,7 +51,9 @@ class Spent(Record):
 
 
 class JournalEntry(Record):
-    """One thing that happened. ``told`` is what the step reports, as JSON."""
+    """One thing that happened. ``report`` is what the step reports, as JSON; its key is ``told``."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
 
     kind: Kind
     at: datetime
@@ -60,7 +62,7 @@ class JournalEntry(Record):
     """Of a step that is done, that was under way when the campaign stopped, or that it was begun again at."""
     wave: int = -1
     reason: str = ""
-    told: Mapping[str, Any] = Field(default_factory=dict)
+    report: Mapping[str, Any] = Field(default_factory=dict, validation_alias="told", serialization_alias="told")
     spent: Spent | None = None
 
 
@@ -133,14 +135,14 @@ def plan_of(campaign: str) -> str:
 class CampaignStep(enum.StrEnum):
     """In this order. The value is what people read and click."""
 
-    TELL_BEFORE = "announced"
+    ANNOUNCE = "announced"
     VERIFY_SOURCE = "source_verified"
     PIN = "watermarks_pinned"
     SHADOW = "shadow_backfilled"
     VALIDATE = "validated"
     CUT_OVER = "cut_over"
     DOWNSTREAM = "downstream_rebuilt"
-    TELL_AFTER = "completion_told"
+    NOTIFY = "completion_told"
     DECOMMISSION = "decommissioned"
 
 

@@ -178,14 +178,14 @@ def _judge_rows(spark: SparkSession, dataset: Dataset, source: Source, raw: Data
     outputs = version.transform({**empty_inputs(spark, version, find), raw_table.name: raw})
     quarantine = next(table for table in step.tables if table.layer == "quarantine")
     letters = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()
-    received = measures.measured(raw, raw_table, MOST_LINES)
+    received = measures.measure_days(raw, raw_table, MOST_LINES)
     known = {
         raw_table.name: received,
         quarantine.name: _measure_days(outputs[quarantine.name], quarantine, len(letters)),
     }
     broken: list[BrokenGate] = []
     for table in (each for each in step.tables if each is not quarantine):
-        own = measures.measured(outputs[table.name], table, MOST_LINES)
+        own = measures.measure_days(outputs[table.name], table, MOST_LINES)
         facts = {day: _facts(table, day, own, known) for day in sorted(received)}
         broken += _broken_gates(_with_rules_judged_here(table, known), facts, raw, outputs[quarantine.name])
     return CheckedFile(
@@ -211,7 +211,7 @@ def _bronze_step(dataset: Dataset, source: Source) -> Step:
 
 
 def _measure_days(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
-    return measures.measured(rows, table, count) if count else {}
+    return measures.measure_days(rows, table, count) if count else {}
 
 
 def _with_rules_judged_here(table: Table, known: Mapping[str, object]) -> Table:

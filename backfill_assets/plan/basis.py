@@ -42,7 +42,7 @@ class PlanDrift:
         return [*map(str, self.tables), *self.code]
 
 
-def moved_since(plan: Plan, now: PlanContext) -> PlanDrift:
+def drift_since(plan: Plan, now: PlanContext) -> PlanDrift:
     """Exactly which days of which tables moved since the plan was made, and which step has other code now.
 
     Compaction and identical rebuilds move nothing: what counts is content, not files. Days outside the plan and
@@ -75,7 +75,7 @@ def basis_of(
     """The state of all days that the plan writes and reads, as fingerprints."""
     built = {step.name: step.all_days for step in steps if step.kind == "rebuild"}
     written = {
-        table: {str(day): _written(table, day, situation) for day in built[step.name]}
+        table: {str(day): _content_hash(table, day, situation) for day in built[step.name]}
         for step in steps
         if step.name in built
         for table in step.tables
@@ -95,17 +95,17 @@ def basis_of(
         code={
             step.name: known[step.name].version().name for step in steps if step.name in built and step.name in known
         },
-        landed={step.name: _landed(step, situation) for step in steps if step.kind == "take in"},
+        landed={step.name: _landed_hashes(step, situation) for step in steps if step.kind == "take in"},
     )
 
 
-def _written(table: str, day: date, situation: PlanContext) -> str:
+def _content_hash(table: str, day: date, situation: PlanContext) -> str:
     content = situation.content(table, day)
     made_of = f"{content.code_version} {content.parameters} {content.inputs}" if content else ""
     return _short(f"{situation.logical(table, day)} {made_of}")
 
 
-def _landed(step: PlannedStep, situation: PlanContext) -> dict[str, str]:
+def _landed_hashes(step: PlannedStep, situation: PlanContext) -> dict[str, str]:
     landed = situation.landed.get(step.name, {})
     waiting = {day: landed[day].waiting if day in landed else () for day in step.all_days}
     return {str(day): _short("\n".join(files)) for day, files in waiting.items()}

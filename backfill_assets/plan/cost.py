@@ -50,7 +50,7 @@ class Volumes:
             self._between[table] = lambda first, end: sums[bisect_left(days, end)] - sums[bisect_left(days, first)]
         return self._between[table]
 
-    def timed(self, table: str) -> dict[date, float]:
+    def day_seconds(self, table: str) -> dict[date, float]:
         """Seconds of the newest days that were timed."""
         newest = sorted(self._timed.get(table, ()), reverse=True)[:_NEWEST]
         return {date.fromordinal(at): milliseconds / 1000 for _, at, milliseconds in newest}
@@ -58,16 +58,16 @@ class Volumes:
 
 def estimate(step: Step, chosen: RebuildScope, situation: PlanContext, volumes: Volumes) -> Estimate:
     """What building the step's days will read, write and take."""
-    days = chosen.rebuilt(step)
+    days = chosen.rebuilt_days(step)
     if not days:
         return Estimate()
-    samples = volumes.timed(step.name)
+    samples = volumes.day_seconds(step.name)
     rows_read, bytes_read = _read(step, chosen, volumes, situation)
     return Estimate(
         rows_read=rows_read,
         bytes_read=bytes_read,
-        rows_written=_written(days, [volumes.rows(table.name) for table in step.tables]),
-        bytes_written=_written(days, [volumes.bytes(table.name) for table in step.tables]),
+        rows_written=_volume_written(days, [volumes.rows(table.name) for table in step.tables]),
+        bytes_written=_volume_written(days, [volumes.bytes(table.name) for table in step.tables]),
         seconds=_seconds(step, days, samples, volumes),
         measured_days=len(samples),
     )
@@ -89,13 +89,13 @@ def _read(step: Step, chosen: RebuildScope, volumes: Volumes, situation: PlanCon
     """Each input day is read once, however many days look back at it. The rows of landed files are unknown."""
     if step.source:
         landed = situation.landed.get(step.name, {})
-        return None, sum(landed[day].bytes for day in chosen.rebuilt(step) if day in landed)
+        return None, sum(landed[day].bytes for day in chosen.rebuilt_days(step) if day in landed)
     rows: list[int | None] = []
     bytes_read: list[int | None] = []
     for table, days in chosen.reads(step).items():
-        built = set(chosen.rebuilt(situation.step_of(table)))
-        rows.append(_held(days, built, volumes.rows(table)))
-        bytes_read.append(_held(days, built, volumes.bytes(table)))
+        built = set(chosen.rebuilt_days(situation.step_of(table)))
+        rows.append(_volume_held(days, built, volumes.rows(table)))
+        bytes_read.append(_volume_held(days, built, volumes.bytes(table)))
     return together(rows), together(bytes_read)
 
 
@@ -105,7 +105,7 @@ def together(found: Iterable[int | None]) -> int | None:
     return None if None in values else sum(value for value in values if value is not None)
 
 
-def _held(days: Iterable[date], built: set[date], volume: Volume) -> int | None:
+def _volume_held(days: Iterable[date], built: set[date], volume: Volume) -> int | None:
     """What days hold; of those that the plan builds first, what such days hold on average if they are not there yet.
 
     None if the plan builds days of a table of which nothing was ever published.
@@ -116,7 +116,7 @@ def _held(days: Iterable[date], built: set[date], volume: Volume) -> int | None:
     return sum(volume.get(day.toordinal(), typical if day in built else 0) for day in days)
 
 
-def _written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:
+def _volume_written(days: Sequence[date], tables: Sequence[Volume]) -> int | None:
     """None if nothing was ever published that a day could be compared with."""
     total = 0
     for volume in tables:

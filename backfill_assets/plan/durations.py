@@ -45,14 +45,14 @@ class _Default:
 _DEFAULTS = {
     # Two processes: one stages, one cuts over.
     SPARK: _Default((4, 40)),
-    CampaignStep.TELL_BEFORE.value: _Default((0, 3)),
+    CampaignStep.ANNOUNCE.value: _Default((0, 3)),
     CampaignStep.VERIFY_SOURCE.value: _Default((1, 90), million_rows=(0.3, 15)),
     CampaignStep.PIN.value: _Default((0, 5)),
     CampaignStep.SHADOW.value: _Default((0, 10), piece=(0.3, 8)),
     CampaignStep.VALIDATE.value: _Default((3, 120), million_rows=(0.5, 20)),
     CampaignStep.CUT_OVER.value: _Default((1, 60)),
     CampaignStep.DOWNSTREAM.value: _Default((1, 120), million_rows=(0.3, 15)),
-    CampaignStep.TELL_AFTER.value: _Default((0, 5)),
+    CampaignStep.NOTIFY.value: _Default((0, 5)),
 }
 
 
@@ -102,9 +102,9 @@ def _days(step: PlannedStep) -> int:
 
 def _of_step(step: str, size: int | None, journals: Sequence[Journal]) -> StepTime:
     samples = [sample for journal in journals if (sample := _sample(step, journal)) is not None]
-    bands = [_scaled(seconds, [_ratio(size, then)]) for seconds, then in samples if size is None or then]
+    bands = [_scale(seconds, [_ratio(size, then)]) for seconds, then in samples if size is None or then]
     if bands:
-        return _banded(step, bands)
+        return _band_time(step, bands)
     default, millions = _DEFAULTS[step], (size or 0) / 1e6
     low, high = (fixed + rows * millions for fixed, rows in zip(default.fixed, default.million_rows, strict=True))
     return _step_time(step, low, high)
@@ -116,11 +116,11 @@ def _staging(cost: Cost, rows: int | None, pieces_now: int, journals: Sequence[J
         return StepTime(step=step)
     bands = []
     for journal in journals:
-        seconds, rows_then, pieces_then = _staged(journal)
+        seconds, rows_then, pieces_then = _shadow_work(journal)
         if seconds is not None and pieces_then:
-            bands.append(_scaled(seconds, [_ratio(rows, rows_then), pieces_now / pieces_then]))
+            bands.append(_scale(seconds, [_ratio(rows, rows_then), pieces_now / pieces_then]))
     if bands:
-        found = _banded(step, bands)
+        found = _band_time(step, bands)
         low, high = found.low or 0.0, found.high or 0.0
         timed = min(cost.seconds / _TIMED_DAYS_VARY, high / _margin(bands))
         return _step_time(step, max(low, timed), high, found.campaigns)
@@ -138,7 +138,7 @@ def _sample(step: str, journal: Journal) -> tuple[float, int | None] | None:
     return (done[-1].seconds - done[-1].spark_start, done[-1].size) if done else None
 
 
-def _staged(journal: Journal) -> tuple[float | None, int | None, int]:
+def _shadow_work(journal: Journal) -> tuple[float | None, int | None, int]:
     """Seconds, rows and pieces of a shadow backfill that came to its end, interrupted attempts included."""
     done = [e for e in journal if e.kind == "step" and e.step == CampaignStep.SHADOW and e.spent]
     if not done or done[-1].spent is None:
@@ -151,13 +151,13 @@ def _ratio(now: int | None, then: int | None) -> float:
     return now / then if now is not None and then else 1.0
 
 
-def _scaled(seconds: float, ratios: Sequence[float]) -> tuple[float, float]:
+def _scale(seconds: float, ratios: Sequence[float]) -> tuple[float, float]:
     """A step with one size has a fixed part as well; with several, each of them is one."""
     shares = [1.0, *ratios] if len(ratios) == 1 else ratios
     return seconds * min(shares), seconds * max(shares)
 
 
-def _banded(step: str, bands: Sequence[tuple[float, float]]) -> StepTime:
+def _band_time(step: str, bands: Sequence[tuple[float, float]]) -> StepTime:
     low = _tenths([low for low, _ in bands])[_LOW] / _margin(bands)
     high = _tenths([high for _, high in bands])[_HIGH] * _margin(bands)
     return _step_time(step, low, high, len(bands))
@@ -224,7 +224,7 @@ def time_rows(plan: Plan, journal: Journal) -> list[tuple[str, ...]]:
     """What each step was estimated to take, and what it took so far."""
     spent = spent_by_step(journal)
     names = dict.fromkeys((*(each.step for each in plan.times), *(step for step in TIMED if step in spent)))
-    rows = [(_named(step), band(time_of(plan, step)), seconds_text(spent.get(step))) for step in names]
+    rows = [(_step_name(step), band(time_of(plan, step)), seconds_text(spent.get(step))) for step in names]
     everything = together(plan.times) if plan.times else None
     return [*rows, ("together", band(everything), seconds_text(sum(spent.values()) if spent else None))]
 
@@ -245,18 +245,18 @@ def times_json(plan: Plan, journal: Journal) -> list[dict[str, object]]:
 def step_line(plan: Plan, step: str, journal: Journal) -> str:
     """``source verified: spent 12 s, estimated 8..20 s``"""
     spent = seconds_text(spent_by_step(journal).get(step))
-    return f"{_named(step)}: spent {spent}, estimated {band(time_of(plan, step))}"
+    return f"{_step_name(step)}: spent {spent}, estimated {band(time_of(plan, step))}"
 
 
 def estimate_line(plan: Plan) -> str:
     """The band of the whole campaign, split by step, and what it goes by."""
-    steps = ", ".join(f"{_named(each.step)} {band(each)}" for each in plan.times)
+    steps = ", ".join(f"{_step_name(each.step)} {band(each)}" for each in plan.times)
     return f"Carried out as a campaign: {band(together(plan.times))} ({steps}). {basis_line(plan.times)}"
 
 
 def basis_line(times: Times) -> str:
     """What the bands go by; a default is called one."""
-    defaults = [_named(each.step) for each in times if not each.campaigns and each.low is not None]
+    defaults = [_step_name(each.step) for each in times if not each.campaigns and each.low is not None]
     if all(not each.campaigns for each in times):
         return "These are defaults: no campaign was carried out here yet."
     most = max(each.campaigns for each in times)
@@ -290,5 +290,5 @@ def seconds_text(spent: float | None) -> str:
     return f"{spent:.0f} s" if spent < 600 else f"{spent / 60:.1f} min"
 
 
-def _named(step: str) -> str:
+def _step_name(step: str) -> str:
     return step.replace("_", " ")

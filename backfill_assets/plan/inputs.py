@@ -29,17 +29,17 @@ def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
     days: dict[str, set[date]] = {}
     for step in situation.steps:
         for table, read in chosen.reads(step).items():
-            days.setdefault(table, set()).update(read - set(chosen.rebuilt(situation.step_of(table))))
+            days.setdefault(table, set()).update(read - set(chosen.rebuilt_days(situation.step_of(table))))
     days = {table: found for table, found in sorted(days.items()) if found}
     return PlanInputs(
         days=days,
-        pinned=tuple(_pinned(table, found, situation) for table, found in days.items()),
+        pinned=tuple(_pin_of(table, found, situation) for table, found in days.items()),
         as_of=tuple(_looking_back(chosen, situation)),
         unsound=_unsound(days, chosen, situation),
     )
 
 
-def _pinned(table: str, days: set[date], situation: PlanContext) -> Pinned:
+def _pin_of(table: str, days: set[date], situation: PlanContext) -> Pinned:
     return Pinned(
         table=table,
         version=situation.observed.versions.get(table),
@@ -50,11 +50,11 @@ def _pinned(table: str, days: set[date], situation: PlanContext) -> Pinned:
 
 def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Lookback]:
     for step in situation.steps:
-        for read in step.reads if chosen.rebuilt(step) else ():
+        for read in step.reads if chosen.rebuilt_days(step) else ():
             if read.first < 0:
                 back = chosen.reads(step)[read.table]
-                built = set(chosen.rebuilt(situation.step_of(read.table)))
-                there = {day for day in back if day in built or _published(situation, read.table, day)}
+                built = set(chosen.rebuilt_days(situation.step_of(read.table)))
+                there = {day for day in back if day in built or _is_published(situation, read.table, day)}
                 yield Lookback(
                     step=step.name,
                     table=read.table,
@@ -65,7 +65,7 @@ def _looking_back(chosen: RebuildScope, situation: PlanContext) -> Iterator[Look
                 )
 
 
-def _published(situation: PlanContext, table: str, day: date) -> bool:
+def _is_published(situation: PlanContext, table: str, day: date) -> bool:
     return situation.logical(table, day) != fingerprints.NEVER_PUBLISHED
 
 
@@ -76,7 +76,7 @@ def _unsound(
     unsound: dict[str, dict[DayStatus, list[date]]] = {}
     for table, found in days.items():
         expected = {DayStatus.FRESH, DayStatus.MISSING}
-        expected |= {DayStatus.CODE_CHANGED} if chosen.rebuilt(situation.step_of(table)) else set()
+        expected |= {DayStatus.CODE_CHANGED} if chosen.rebuilt_days(situation.step_of(table)) else set()
         for day in sorted(found):
             status = chosen.statuses[table].get(day, DayStatus.MISSING)
             if status not in expected:

@@ -10,7 +10,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.plans import keep_plan, kept_plan
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.plan.basis import PlanDrift, moved_since
+from backfill_assets.plan.basis import PlanDrift, drift_since
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.observe import observe_context, observe_context_of
@@ -43,7 +43,7 @@ def look_again(settings: Settings, id: str) -> tuple[Plan, PlanDrift, datetime]:
     """A plan as it was made, what of its basis has moved since, and the moment of looking."""
     found = plan_as_kept(settings, id)
     now = observe_context_of(settings, found)
-    return found, moved_since(found, now), now.now
+    return found, drift_since(found, now), now.now
 
 
 def require_carried_out(settings: Settings, plan: Plan, *, started: bool) -> None:
@@ -56,7 +56,7 @@ def require_carried_out(settings: Settings, plan: Plan, *, started: bool) -> Non
         raise InvalidRequest(f"{plan.id} cannot be run: {stops[0].message}", hint=stops[0].next_step)
     if started:
         return
-    moved = moved_since(plan, observe_context_of(settings, plan))
+    moved = drift_since(plan, observe_context_of(settings, plan))
     if moved:
         raise InvalidRequest(
             f"What {plan.id} was computed from has moved: {'; '.join(moved.lines()[:3])}.",

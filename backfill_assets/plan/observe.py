@@ -44,7 +44,7 @@ def observe_context(
         bytes=standing.bytes,
         schemas=standing.schemas,
         declared_schemas=declared_schemas(steps, standing.schemas),
-        landed=_landed(settings, storage, steps, step, days),
+        landed=_landed_days(settings, storage, steps, step, days),
         files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
         journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),
         open_plans=[Plan.from_json(kept_plan(storage, id), id=id) for id in open_plan_ids(storage)],
@@ -66,7 +66,7 @@ def observe_context_of(settings: Settings, plan: Plan) -> PlanContext:
     return observe_context(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
 
 
-def _landed(
+def _landed_days(
     settings: Settings, storage: Storage, steps: Sequence[Step], step: Step, days: DayRange
 ) -> dict[str, dict[date, LandedDay]]:
     """The arrival days that could matter: those behind the target's days."""

@@ -41,10 +41,10 @@ class Preflight:
     def days(self) -> DayRange:
         return DayRange.parse(self.asked.days)
 
-    def planned(self) -> Iterator[tuple[Step, list[date]]]:
+    def planned_days(self) -> Iterator[tuple[Step, list[date]]]:
         """The steps with the days that they rebuild."""
         for step in self.situation.steps:
-            if days := self.chosen.rebuilt(step):
+            if days := self.chosen.rebuilt_days(step):
                 yield step, days
 
 
@@ -60,10 +60,10 @@ def _days_asked_for(seen: Preflight) -> Iterator[PlanFinding]:
     late = [day for day in seen.days if day >= seen.situation.today]
     early = [day for day in seen.days if day < seen.situation.begins]
     if late:
-        message = f"{_named(late)} has not ended; today is {seen.situation.today} in UTC."
+        message = f"{_days_text(late)} has not ended; today is {seen.situation.today} in UTC."
         yield finding("stops", "days not ended", message, "End the days with yesterday at the latest.", days=late)
     if early:
-        message = f"{_named(early)} is before {seen.situation.begins}, the first day that can have data."
+        message = f"{_days_text(early)} is before {seen.situation.begins}, the first day that can have data."
         yield finding("stops", "days before the beginning", message, "Begin the days there.", days=early)
 
 
@@ -86,25 +86,25 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
         absent = [day for day, why in planned.items() if why is not None and not getattr(landed.get(day), "files", ())]
         waiting = [day for day in seen.chosen.demanded.get(step.name, ()) if day in landed and landed[day].waiting]
         if absent:
-            message = f"Nothing has landed for {step.source.name} on {_named(absent)}."
+            message = f"Nothing has landed for {step.source.name} on {_days_text(absent)}."
             hint = "Wait for the delivery, or land an empty file if a day really has no rows."
             yield finding("stops", "source days missing", message, hint, step.name, absent)
         if waiting and seen.asked.scope is not Scope.WHOLE:
-            message = f"Files of {step.source.name} have landed on {_named(waiting)} and were not taken in."
+            message = f"Files of {step.source.name} have landed on {_days_text(waiting)} and were not taken in."
             hint = "Plan with --source-too, or take them in first: the rebuild reads what is taken in."
             yield finding("warns", "source days incomplete", message, hint, step.name, waiting)
 
 
 def _inputs_published(seen: Preflight) -> Iterator[PlanFinding]:
-    there = seen.situation.published()
-    for step, days in seen.planned():
+    there = seen.situation.published_days()
+    for step, days in seen.planned_days():
         for name in step.table_names:
             there.setdefault(name, set()).update(days)
         absent = {table: found - there.get(table, set()) for table, found in seen.chosen.reads(step).items()}
         suspects = sorted(reading(step, absent).intersection(days))
         if held := missing_inputs(step, step.version(), suspects, there) if suspects else {}:
             needed = next(iter(held.values()))[0]
-            message = f"{step.name} cannot be built on {_named(held)}: {needed} was never published."
+            message = f"{step.name} cannot be built on {_days_text(held)}: {needed} was never published."
             hint = "Build the input days first, or plan with --source-too."
             yield finding("stops", "input days not published", message, hint, step.name, held)
 
@@ -113,7 +113,7 @@ def _inputs_sound(seen: Preflight) -> Iterator[PlanFinding]:
     """Stale or foreign inputs that the plan reads as they are."""
     for table, by_status in seen.inputs.unsound.items():
         for status, days in by_status.items():
-            message = f"{table} is read as it is on {_named(days)}, which is {status.value}."
+            message = f"{table} is read as it is on {_days_text(days)}, which is {status.value}."
             hint = "Plan with --source-too to rebuild it as well, or look at it with backfill status."
             yield finding("warns", "input days not fresh", message, hint, table, days)
 
@@ -128,7 +128,7 @@ def _foreign_writes(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _schemas(seen: Preflight) -> Iterator[PlanFinding]:
-    for step, _ in seen.planned():
+    for step, _ in seen.planned_days():
         for table in step.tables:
             if table.name in seen.situation.schemas:
                 declared = json.loads(seen.situation.declared_schemas[table.name])
@@ -153,31 +153,31 @@ def _disk_space(seen: Preflight) -> Iterator[PlanFinding]:
 
 def _under_way(seen: Preflight) -> Iterator[PlanFinding]:
     """Publications and plans under way for the same tables. No rows are lost, but the plan's basis will have moved."""
-    touched = {name for step, _ in seen.planned() for name in step.table_names} | seen.inputs.days.keys()
+    touched = {name for step, _ in seen.planned_days() for name in step.table_names} | seen.inputs.days.keys()
     for name, writes in seen.situation.observed.writing.items():
         if common := sorted(writes & touched):
             message = f"The publication {name} is under way on {', '.join(common)}."
             yield finding("warns", "publication under way", message, "Plan again when it is closed.", common[0])
     for plan in seen.situation.open_plans:
-        for step, days in seen.planned():
+        for step, days in seen.planned_days():
             if common_days := set(plan.rebuilds.get(step.name, ())) & set(days):
-                message = f"{plan.id} is being carried out and rebuilds {step.name} on {_named(common_days)}."
+                message = f"{plan.id} is being carried out and rebuilds {step.name} on {_days_text(common_days)}."
                 hint = "The plan that publishes first wins these days; the other one is refused and must be made again."
                 yield finding("warns", "overlapping plan", message, hint, step.name, common_days)
 
 
 def _cut_periods(seen: Preflight) -> Iterator[PlanFinding]:
     """Weeks and months that hold days of this plan beside days that other code built."""
-    for step, days in seen.planned():
+    for step, days in seen.planned_days():
         if step.cadence is Cadence.DAILY or step.source:
             continue
         for read in step.version().reads:
             source = seen.situation.step_of(read.table)
-            rebuilt = set(seen.chosen.rebuilt(source))
+            rebuilt = set(seen.chosen.rebuilt_days(source))
             mixed = [day for day in days if rebuilt and _other_code(seen, source, step.cadence.period(day), rebuilt)]
             if mixed:
                 message = (
-                    f"Mixed logic: {step.name} of {_named(mixed)} has days that the plan rebuilds by "
+                    f"Mixed logic: {step.name} of {_days_text(mixed)} has days that the plan rebuilds by "
                     f"{source.version().name} of {source.name}, and days of other code that stay as they are."
                 )
                 hint = f"Widen --days to whole {'weeks' if step.cadence is Cadence.WEEKLY else 'months'}."
@@ -213,5 +213,5 @@ _CHECKS = (
 )
 
 
-def _named(days: Collection[date]) -> str:
+def _days_text(days: Collection[date]) -> str:
     return format_ranges(days, _MOST_RANGES)

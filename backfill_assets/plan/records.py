@@ -1,7 +1,7 @@
 """A plan: which days of which tables are rebuilt and why, from what, at what cost, and what blocks it.
 
 Frozen data that goes to JSON and back. Its id is a hash of its content, so an approved id stands for exactly this
-content; :func:`backfill_assets.plan.basis.moved_since` says what of it no longer holds.
+content; :func:`backfill_assets.plan.basis.drift_since` says what of it no longer holds.
 """
 
 from __future__ import annotations

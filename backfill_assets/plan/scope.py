@@ -44,18 +44,18 @@ class RebuildScope:
     _reads: dict[str, dict[str, set[date]]] = field(default_factory=dict)
 
     @cached_property
-    def _rebuilt(self) -> dict[str, list[date]]:
+    def _rebuilt_by_step(self) -> dict[str, list[date]]:
         return {
             name: sorted(day for day, why in found.items() if why is not None) for name, found in self.reasons.items()
         }
 
-    def rebuilt(self, step: Step) -> list[date]:
-        return self._rebuilt.get(step.name, [])
+    def rebuilt_days(self, step: Step) -> list[date]:
+        return self._rebuilt_by_step.get(step.name, [])
 
     def reads(self, step: Step) -> Mapping[str, set[date]]:
         """The days of every table that the step's rebuilt days are computed from."""
         if step.name not in self._reads:
-            self._reads[step.name] = read_by(step, self.rebuilt(step))
+            self._reads[step.name] = read_by(step, self.rebuilt_days(step))
         return self._reads[step.name]
 
 
@@ -90,7 +90,7 @@ def _reach(situation: PlanContext, given: Days) -> DayRange:
 
 def _obtainable(situation: PlanContext, needed: Days, demanded: Days) -> dict[str, set[date]]:
     """The demanded days, and of the other needed ones those that are published, have landed or can be built."""
-    there, found = Presence(situation.published()), {}
+    there, found = Presence(situation.published_days()), {}
     for step in situation.steps:
         days = set(needed.get(step.name, ()))
         landed = days.intersection(situation.landed.get(step.name, ())) if step.source else set()
@@ -112,12 +112,12 @@ class _Reasoning:
     rebuilt: dict[str, set[date]] = field(default_factory=dict)
 
     def by_step(self) -> dict[str, Reasons]:
-        there = Presence(self.situation.published())
+        there = Presence(self.situation.published_days())
         found: dict[str, Reasons] = {}
 
         def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
             """The walk goes on from the target's days and what is computed from them, and from what is rebuilt."""
-            reached = there.obtainable(step, self.situation.begun(step, readers))
+            reached = there.obtainable(step, self.situation.begun_periods(step, readers))
             there.add(step, own | reached)
             found[step.name] = self.reasons(step, own | reached)
             again = {day for day, why in found[step.name].items() if why is not None}
@@ -184,21 +184,21 @@ def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | Non
     """The scope that fits the changes; None without any. A gap in a look back is no change: reference data has gaps."""
     for step in situation.steps:
         needed, demanded = (days.get(step.name, ()) for days in (chosen.needed, chosen.demanded))
-        changed = _changed(step, needed, demanded, chosen, situation)
+        changed = _changed_days(step, needed, demanded, chosen, situation)
         if changed:
             return Recommended(scope=Scope.WHOLE, because=_because(step, changed))
-    own = _changed(chosen.target, chosen.periods, chosen.periods, chosen, situation)
+    own = _changed_days(chosen.target, chosen.periods, chosen.periods, chosen, situation)
     if own:
         return Recommended(scope=Scope.ONWARDS, because=_because(chosen.target, own))
     for step in situation.steps:
-        below = set() if step is chosen.target else set(chosen.rebuilt(step))
-        stale = _changed(step, below, below, chosen, situation)
+        below = set() if step is chosen.target else set(chosen.rebuilt_days(step))
+        stale = _changed_days(step, below, below, chosen, situation)
         if stale:
             return Recommended(scope=Scope.DOWNSTREAM, because=_because(step, stale))
     return None
 
 
-def _changed(
+def _changed_days(
     step: Step, days: Collection[date], demanded: Collection[date], chosen: RebuildScope, situation: PlanContext
 ) -> dict[date, str]:
     found = {}

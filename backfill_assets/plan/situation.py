@@ -78,14 +78,14 @@ class PlanContext:
         physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
         return logical_of(self.observed.states.get(TableDay(table, day)), physical)
 
-    def published(self) -> dict[str, set[date]]:
+    def published_days(self) -> dict[str, set[date]]:
         """The days that are published, by table."""
         return published_days(self.observed.states)
 
     def statuses(self, days: DayRange) -> Statuses:
         return day_statuses(self.steps, self.observed, days)
 
-    def begun(self, step: Step, starts: Iterable[date]) -> set[date]:
+    def begun_periods(self, step: Step, starts: Iterable[date]) -> set[date]:
         """Those of ``starts`` whose periods have begun. Days have to be over; weeks and months need not."""
         first = step.cadence.start(self.begins)
         return {day for day in starts if first <= day < self.today}

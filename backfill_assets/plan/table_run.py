@@ -103,12 +103,12 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
         own = {day: worst_status(step, day, current) for day in step.cadence.starts(asked.days)}
         along = {day: worst_status(step, day, published) for day in after | before}
         update = {"later": as_ranges(after), "earlier": as_ranges(before)}
-        planned.append(_planned(step, asked, seen, own, along).model_copy(update=update))
+        planned.append(_plan_step(step, asked, seen, own, along).model_copy(update=update))
     steps = with_rolled_back(planned, seen.observed.states, seen.rollbacks)
     return RunPlan(asked, tuple(steps), tuple(_not_taken_in(seen, tables, asked.days)))
 
 
-def _planned(
+def _plan_step(
     step: Step, asked: RunRequest, seen: RunContext, own: Mapping[date, DayStatus], along: Mapping[date, DayStatus]
 ) -> PlannedStep:
     """The step's ``own`` days and those that come ``along``, by the state that they are in.

@@ -46,7 +46,7 @@ def step_rows(plan: Plan) -> list[tuple[str, ...]]:
 
 def pinned_rows(plan: Plan, now: datetime) -> list[tuple[str, ...]]:
     return [
-        (each.table, _version(each), f"{len(days_of(each.days)):,}: {ranges(each.days)}", _kept(each, now))
+        (each.table, _version(each), f"{len(days_of(each.days)):,}: {ranges(each.days)}", _kept_text(each, now))
         for each in plan.pinned
     ]
 
@@ -144,7 +144,7 @@ def _version(pinned: Pinned) -> str:
     return "never published" if pinned.version is None else str(pinned.version)
 
 
-def _kept(pinned: Pinned, now: datetime) -> str:
+def _kept_text(pinned: Pinned, now: datetime) -> str:
     """How long the files of a pinned version can be relied on."""
     if pinned.version is None:
         return ""

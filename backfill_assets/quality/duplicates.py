@@ -14,7 +14,7 @@ from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, Source
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.model.refinement import with_occurrence
 from backfill_assets.model.rules import DUPLICATES, IDENTICAL, FewDuplicates
-from backfill_assets.quality.measures import collected
+from backfill_assets.quality.measures import collect_metrics
 
 _PLACE = ("source_file", "source_line")
 _VERSION = "version of the row"
@@ -34,17 +34,17 @@ def with_duplicates(table: Table, facts: Mapping[date, DayFacts], rows: Rows) ->
     found = dict(facts)
     for rule in table.rules:
         if isinstance(rule, FewDuplicates) and (days := [day for day in facts if rule.looks_closer(facts[day])]):
-            counted = measured(*rows(rule, days), rule.source, table, days)
+            counted = measure_duplicates(*rows(rule, days), rule.source, table, days)
             found |= {day: replace(found[day], own={**found[day].own, **counted[day]}) for day in days}
     return found
 
 
-def measured(
+def measure_duplicates(
     raw: DataFrame, quarantined: DataFrame | None, source: Source, table: Table, days: Sequence[date]
 ) -> dict[date, Metrics]:
     """The metrics of :func:`equal_versions` for each of ``days``; zeros where nothing gave way. One Spark job."""
     nothing: Metrics = {DUPLICATES: 0, IDENTICAL: 0, f"{DUPLICATES}{EXAMPLE}": ""}
-    return {**dict.fromkeys(days, nothing), **collected(equal_versions(raw, quarantined, source, table))}
+    return {**dict.fromkeys(days, nothing), **collect_metrics(equal_versions(raw, quarantined, source, table))}
 
 
 def equal_versions(raw: DataFrame, quarantined: DataFrame | None, source: Source, table: Table) -> DataFrame:
@@ -60,9 +60,9 @@ def equal_versions(raw: DataFrame, quarantined: DataFrame | None, source: Source
     version = parsed(F.col(source.version_field), source.type_of(source.version_field))
     typed = numbered.select(
         *("day", "content_hash", OCCURRENCE, F.struct(*_PLACE).alias("place"), version.alias(_VERSION)),
-        *(value.alias(_typed(name)) for name, value in keys.items()),
+        *(value.alias(_typed_name(name)) for name, value in keys.items()),
     )
-    met = typed.groupBy("day", OCCURRENCE, _VERSION, *map(_typed, keys)).agg(
+    met = typed.groupBy("day", OCCURRENCE, _VERSION, *map(_typed_name, keys)).agg(
         F.count("*").alias("rows"),
         F.size(F.collect_set("content_hash")).alias("contents"),
         F.min("place").alias("one"),
@@ -85,5 +85,5 @@ def key_columns(source: Source, table: Table) -> tuple[str, ...]:
     return names if set(names) <= set(source.columns) else source.key_columns
 
 
-def _typed(name: str) -> str:
+def _typed_name(name: str) -> str:
     return f"{name} typed"

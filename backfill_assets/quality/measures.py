@@ -20,7 +20,7 @@ from backfill_assets.quality.gates import KEYS, VIOLATING
 _TOGETHER = 500_000
 
 
-def measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
+def measure_days(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
     """The metrics of every day that has rows; ``count`` is how many there are, more or less. Runs Spark.
 
     Few rows are looked at in one query. A set (of keys, or of texts to take an example from) makes Spark aggregate
@@ -29,10 +29,10 @@ def measured(rows: DataFrame, table: Table, count: int) -> dict[date, Metrics]:
     in two. Days that have an example of what is wrong to show are rare, and get a query of their own.
     """
     many, sets, wrong = count > _TOGETHER, sets_of_rows(table), examples(table)
-    found = collected(measure_without_sets(rows, table) if many else measure(rows, table))
-    apart = collected(_of(rows, sets)) if many and sets else {}
-    shown = [day for day, metrics in found.items() if any(metrics[_counted_as(name)] != 0 for name in wrong)]
-    texts = collected(measure_examples(rows.where(F.col("day").isin(shown)), table)) if shown else {}
+    found = collect_metrics(measure_without_sets(rows, table) if many else measure(rows, table))
+    apart = collect_metrics(_of(rows, sets)) if many and sets else {}
+    shown = [day for day, metrics in found.items() if any(metrics[_count_column(name)] != 0 for name in wrong)]
+    texts = collect_metrics(measure_examples(rows.where(F.col("day").isin(shown)), table)) if shown else {}
     without = dict.fromkeys(wrong, "")
     return {day: {**metrics, **apart.get(day, {}), **without, **texts.get(day, {})} for day, metrics in found.items()}
 
@@ -55,9 +55,9 @@ def compared_metrics(table: Table) -> tuple[str, ...]:
     return (*(f"total_{name}" for name in table.totals), *(name for rule in table.rules for name in rule.compared))
 
 
-def measured_only(rows: DataFrame, table: Table, names: Collection[str]) -> dict[date, Metrics]:
+def measure_only(rows: DataFrame, table: Table, names: Collection[str]) -> dict[date, Metrics]:
     """The metrics called ``names``, of those in :func:`measurement`, of every day that has rows. Runs Spark."""
-    return collected(_of(rows, {name: made for name, made in measurement(table).items() if name in names}))
+    return collect_metrics(_of(rows, {name: made for name, made in measurement(table).items() if name in names}))
 
 
 def measure_examples(rows: DataFrame, table: Table) -> DataFrame:
@@ -97,7 +97,7 @@ def zero_metrics(table: Table) -> Metrics:
     return {name: "" if name.endswith(EXAMPLE) else 0 for name in names}
 
 
-def collected(found: DataFrame) -> dict[date, Metrics]:
+def collect_metrics(found: DataFrame) -> dict[date, Metrics]:
     """The metrics of each ``day`` of ``found``. Runs Spark."""
     return {row["day"]: as_metrics(row.asDict()) for row in found.collect()}
 
@@ -107,7 +107,7 @@ def as_metrics(measured: Mapping[str, object]) -> Metrics:
     return {name: _plain(value) for name, value in measured.items() if name != "day"}
 
 
-def added_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
+def add_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
     """The metrics of several days together: numbers are added exactly, of examples the first stands for all.
 
     Counts of different keys add up only as long as a key belongs to one day. A number that one of the days was not
@@ -121,7 +121,7 @@ def _of(rows: DataFrame, metrics: Aggregates) -> DataFrame:
     return rows.groupBy("day").agg(*(made().alias(name) for name, made in metrics.items()))
 
 
-def _counted_as(example: str) -> str:
+def _count_column(example: str) -> str:
     return example.removesuffix(EXAMPLE)
 
 

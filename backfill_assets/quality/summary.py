@@ -30,7 +30,7 @@ class DimensionQuality:
         return self.passed / self.rules if self.rules else None
 
 
-def summarized(outcomes: Iterable[RuleOutcome]) -> tuple[DimensionQuality, ...]:
+def summarize(outcomes: Iterable[RuleOutcome]) -> tuple[DimensionQuality, ...]:
     """All five dimensions in their order, those without a rule among them."""
     found = list(outcomes)
     return tuple(_of(name, [rule for rule in found if rule.dimension == name]) for name in DIMENSIONS)
@@ -49,12 +49,12 @@ def chart(qualities: Iterable[DimensionQuality]) -> str:
     return "\n".join(["```", *(f"{each.dimension:<{width}} {_bar(each)}" for each in qualities), "```"])
 
 
-def recorded(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
+def to_metrics(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
     """Two numbers for each dimension with rules, to be kept with what is published: they are there when it is reused.
 
     The numbers of several deliveries of a raw day add up.
     """
-    judged = [each for each in summarized(outcomes) if each.rules]
+    judged = [each for each in summarize(outcomes) if each.rules]
     return {
         name: count
         for each in judged
@@ -63,12 +63,12 @@ def recorded(outcomes: Iterable[RuleOutcome]) -> dict[str, int]:
 
 
 def from_record(metrics: Metrics) -> tuple[DimensionQuality, ...] | None:
-    """The numbers that :func:`recorded` kept; None for a day that was published before there were any."""
-    found = tuple(_kept(metrics, name) for name in DIMENSIONS)
+    """The numbers that :func:`to_metrics` kept; None for a day that was published before there were any."""
+    found = tuple(_from_metrics(metrics, name) for name in DIMENSIONS)
     return found if any(each.rules for each in found) else None
 
 
-def _kept(metrics: Metrics, dimension: Dimension) -> DimensionQuality:
+def _from_metrics(metrics: Metrics, dimension: Dimension) -> DimensionQuality:
     passed, rules = (_count(metrics, name) for name in _names(dimension))
     return DimensionQuality(dimension, passed, rules)
 

@@ -55,8 +55,8 @@ def in_words(outcomes: Iterable[RuleOutcome]) -> str:
     failed = [rule for rule in listed if not rule.passed]
     if not failed:
         return f"{len(listed)} rules hold on what the tables hold now"
-    told = "; ".join(f"{rule.rule}: expected {rule.expected}, observed {rule.observed}" for rule in failed)
-    return f"{told} -> {failed[0].next_step}"
+    deviations = "; ".join(f"{rule.rule}: expected {rule.expected}, observed {rule.observed}" for rule in failed)
+    return f"{deviations} -> {failed[0].next_step}"
 
 
 def _files(table: Table, recorded: RecordedDay) -> GateFinding:

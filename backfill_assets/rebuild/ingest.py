@@ -38,7 +38,7 @@ from backfill_assets.model.placement import ON_ARRIVAL_DAY
 from backfill_assets.publication.holds import holding
 from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
-from backfill_assets.quality.measures import added_up, zero_metrics
+from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance
@@ -287,7 +287,7 @@ class ArrivalBuild:
         }
         parts = side_by_side(spark, looking).values()
         self.looked_at = frozenset(file.below(timeline.folder).path for file in (*rows, *added))
-        return {day: added_up([part[day] for part in parts if day in part]) for day in set().union(*parts)}
+        return {day: add_up([part[day] for part in parts if day in part]) for day in set().union(*parts)}
 
     def stage_supersessions(self, timeline: Timeline, rows: Sequence[AddedFile], pin: Pin) -> list[AddedFile]:
         """Write the markers that ``rows`` make necessary, and return their files."""

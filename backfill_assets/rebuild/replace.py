@@ -306,6 +306,6 @@ def _metrics_together(contents: Sequence[DayContent]) -> dict[str, int | str | N
     """A day without rows adds nothing to a total, also to one that was declared after the day was published."""
     totals = {name for content in contents for name in content.metrics if name.startswith(TOTAL)}
     nothing = dict.fromkeys(totals, 0)
-    return measures.added_up(
+    return measures.add_up(
         [content.metrics if content.rows else {**nothing, **content.metrics} for content in contents]
     )

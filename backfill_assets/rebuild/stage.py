@@ -167,7 +167,7 @@ def measured_files(
     """
     if not files:
         return {}
-    return measures.measured(rows_of_files(spark, timeline, files), table, sum(file.rows for file in files))
+    return measures.measure_days(rows_of_files(spark, timeline, files), table, sum(file.rows for file in files))
 
 
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:
@@ -281,7 +281,7 @@ def content_of(metrics: Metrics, code_version: str, inputs: str, upstream: Conte
 
 def with_verdict(content: DayContent, rules: Sequence[RuleOutcome]) -> DayContent:
     """``content`` with how many rules held: known without judging again when the day is reused."""
-    return replace(content, metrics={**content.metrics, **summary.recorded(rules)})
+    return replace(content, metrics={**content.metrics, **summary.to_metrics(rules)})
 
 
 def with_cost(content: DayContent, seconds: float) -> DayContent:

@@ -150,7 +150,7 @@ class Watch:
             return {}
         read = InputRead(table=table.name, version=version, days=dict.fromkeys(days, ""))
         rows = published_rows(self.spark(), self.storage, read, struct_type(table.contract))
-        return measures.measured(rows, table, count)
+        return measures.measure_days(rows, table, count)
 
     def _judge(
         self, table: Table, day: date, sight: TablesAtOnce, columns: Mapping[tuple[str, str], set[str]]
@@ -177,7 +177,7 @@ class Watch:
         """What the tables that the rules look at hold in the period of ``day``, together."""
         period = registry.step(table.name).cadence.period(day)
         return {
-            name: measures.added_up([self._measured[TableDay(name, each)] for each in period])
+            name: measures.add_up([self._measured[TableDay(name, each)] for each in period])
             for name in watchdogs.metrics_needed(table)
         }
 

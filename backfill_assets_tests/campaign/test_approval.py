@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.campaign.approval import ApprovalVerdict, Attempt, decide, moved_sentence, moved_since
+from backfill_assets.campaign.approval import ApprovalVerdict, Attempt, decide, moved_days, moved_sentence
 from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.days import TableDay
 from backfill_assets.difference.kept import Difference, difference_of
@@ -87,7 +87,7 @@ def test_a_difference_names_the_rows_of_both_sides() -> None:
 
 def test_days_that_moved_are_named() -> None:
     """Also one that is not published any more, and one that was not to be."""
-    moved = moved_since(SHOWN, {TableDay(FACT, FIRST): ("1:10", "1:11"), TableDay(REPORT, LATE): ("0:0", "1:1")})
+    moved = moved_days(SHOWN, {TableDay(FACT, FIRST): ("1:10", "1:11"), TableDay(REPORT, LATE): ("0:0", "1:1")})
     assert moved == {REPORT: [str(LATE)], FACT: [str(LATE)]}
     assert moved_sentence(moved) == f"Moved after the approval: {REPORT} {LATE}; {FACT} {LATE}."
-    assert moved_since(SHOWN, SHOWN) == {}
+    assert moved_days(SHOWN, SHOWN) == {}

@@ -273,7 +273,7 @@ class World:
         if not course.started or course.stopped:
             self.at.start(OPTIONS)
             for step in STEPS[: STEPS.index(CampaignStep.VALIDATE)]:
-                self.at.done(step, {})
+                self.at.record_step(step, {})
         elif CampaignStep.VALIDATE not in course.done:
             self.do(CampaignStep.VALIDATE)
         elif course.approved is None:
@@ -284,7 +284,7 @@ class World:
     def approve(self, by_command: bool) -> None:
         """By what the command shows, or by what the UI says of the step before."""
         seen = last_difference(self.storage, PLAN.id) if by_command else None
-        held = bool(self.at.state.done[CampaignStep.VALIDATE].told["held_back"])
+        held = bool(self.at.state.done[CampaignStep.VALIDATE].report["held_back"])
         try:
             self.at.approve(without_held_back=held, seen=seen)
         except InvalidRequest:
@@ -342,7 +342,7 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         patch.setattr(difference._TableComparison, "_read", read)
         patch.setattr(difference._TableComparison, "_sample", lambda *_: ())
         patch.setattr(campaign_review, "difference_page", lambda *_: "")
-        patch.setattr(campaign_work, "tell_journal", lambda *_: None)
+        patch.setattr(campaign_work, "record_in_journal", lambda *_: None)
         patch.setattr(
             campaign_work, "history", lambda _, campaign: [as_told(each) for each in reversed(world.published)]
         )
@@ -393,7 +393,7 @@ def test_what_moved_within_the_bounds_is_published_and_reported(world: World) ->
     assert publication.notice is not None
     assert publication.notice.lines[0].endswith("revenue_eur +6.00 %.")
     assert publication.notice.lines[1].startswith(f"Moved after the approval: {TABLE} {DAYS[1]}. ")
-    assert world.at.state.done[CampaignStep.CUT_OVER].told["moved"] == {TABLE: [str(DAYS[1])]}
+    assert world.at.state.done[CampaignStep.CUT_OVER].report["moved"] == {TABLE: [str(DAYS[1])]}
 
 
 def test_what_did_not_move_is_published_without_another_look(world: World) -> None:
@@ -535,7 +535,7 @@ def test_nothing_is_published_that_breaks_a_bound_and_was_not_seen(
                 world.carry_on(by_command=True)
         assert world.is_cut_over
         (publication,) = world.published
-        told = world.at.state.done[CampaignStep.CUT_OVER].told
+        told = world.at.state.done[CampaignStep.CUT_OVER].report
         assert told["publication"] == publication.id and publication.notice is not None
         expected = f"; {MEASURE} {world.share * 100:+.3g} %." if world.share else "change."
         assert publication.notice.lines[0].endswith(expected)

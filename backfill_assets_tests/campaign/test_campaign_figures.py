@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 
-from backfill_assets.campaign.breaker_input import seen
+from backfill_assets.campaign.breaker_input import input_of
 from backfill_assets.days import TableDay
 from backfill_assets.difference.metadata import Contents, table_difference
 from backfill_assets.difference.records import Sums, TableDifference
@@ -58,7 +58,7 @@ def test_the_breaker_compares_only_days_that_were_published_before() -> None:
 
 
 def to_the_breaker(published: Contents, staged: dict[date, DayContent]) -> TableDifference:
-    (found,) = seen([], {"fact": staged}, {"fact": published}, Decimal(0), None).tables
+    (found,) = input_of([], {"fact": staged}, {"fact": published}, Decimal(0), None).tables
     return found
 
 

@@ -15,8 +15,8 @@ WINDOW = timedelta(days=30)
 WAVES = ("canary", "pilot", "all")
 
 
-def entry(kind: Kind, step: CampaignStep | None = None, wave: int = -1, **told: object) -> JournalEntry:
-    return JournalEntry(kind=kind, at=NOW, step=step or "", wave=wave, told=told, reason=f"because of {kind}")
+def entry(kind: Kind, step: CampaignStep | None = None, wave: int = -1, **report: object) -> JournalEntry:
+    return JournalEntry(kind=kind, at=NOW, step=step or "", wave=wave, report=report, reason=f"because of {kind}")
 
 
 def until(last: CampaignStep) -> list[JournalEntry]:
@@ -70,7 +70,7 @@ def test_nothing_is_cut_over_without_an_approval() -> None:
 
 
 def test_it_is_decommissioned_when_no_one_can_roll_it_back_any_more() -> None:
-    told = until(CampaignStep.TELL_AFTER)
+    told = until(CampaignStep.NOTIFY)
     assert after(told, NOW + WINDOW - timedelta(seconds=1)).reason == (
         "it can be rolled back until 2026-03-31, and is decommissioned then"
     )
@@ -93,13 +93,13 @@ def test_what_is_published_is_not_staged_again_by_a_resume() -> None:
 
 
 def test_a_campaign_that_was_rolled_back_can_be_run_again() -> None:
-    back = [*until(CampaignStep.TELL_AFTER), entry("rolled back")]
+    back = [*until(CampaignStep.NOTIFY), entry("rolled back")]
     assert after(back).waits
     assert after([*back, entry("resumed")]).wave == 0
 
 
 def test_a_rollback_that_was_undone_leaves_the_campaign_where_it_was() -> None:
-    back_and_forth = [*until(CampaignStep.TELL_AFTER), entry("rolled back"), entry("restored")]
+    back_and_forth = [*until(CampaignStep.NOTIFY), entry("rolled back"), entry("restored")]
     assert after(back_and_forth, NOW + WINDOW).step is CampaignStep.DECOMMISSION
 
 
@@ -125,7 +125,7 @@ def test_it_can_begin_again_at_any_step_that_it_has_reached(first: CampaignStep,
 
 
 def test_after_the_cut_over_it_can_only_begin_again_behind_it() -> None:
-    told = until(CampaignStep.TELL_AFTER)
+    told = until(CampaignStep.NOTIFY)
     require_beginning(state_of("campaign-x", told), CampaignStep.DOWNSTREAM)
     assert after([*told, entry("resumed", CampaignStep.DOWNSTREAM)]).step is CampaignStep.DOWNSTREAM
     for step in (CampaignStep.SHADOW, CampaignStep.CUT_OVER):
@@ -148,7 +148,7 @@ def test_a_withdrawn_approval_has_to_be_given_again_for_what_there_is_then() -> 
     withdrawn = [*given, entry("withdrawn", CampaignStep.VALIDATE, fingerprint="new")]
     assert after(withdrawn) == Move("it waits for approval again: because of withdrawn")
     now = state_of("campaign-x", withdrawn)
-    assert now.done[CampaignStep.VALIDATE].told == {"fingerprint": "new"}
+    assert now.done[CampaignStep.VALIDATE].report == {"fingerprint": "new"}
     given_again = [*withdrawn, entry("approved")]
     assert after(given_again).step is CampaignStep.CUT_OVER
     assert not state_of("campaign-x", given_again).options["without_held_back"]

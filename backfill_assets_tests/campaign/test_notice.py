@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from backfill_assets.campaign.notice import begins, completed
+from backfill_assets.campaign.notice import begins, completion
 from backfill_assets.difference.metadata import table_difference
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
@@ -32,8 +32,8 @@ def test_before_it_begins_people_learn_what_is_rebuilt_and_that_nothing_changes_
 def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_undo_it() -> None:
     """Days that moved after the approval are named."""
     change = table_difference("fact", {DAY: DayContent(2, "a")}, {DAY: DayContent(3, "b")})
-    notice = completed(PLAN, [change], [REPORT], "ana", {"fact": [str(DAY)]})
+    notice = completion(PLAN, [change], [REPORT], "ana", {"fact": [str(DAY)]})
     assert len(notice.lines) == 2 and notice.lines[0].startswith("fact") and str(DAY) in notice.lines[1]
     assert (notice.reports, notice.approved_by) == ((REPORT,), "ana")
     assert notice.undo == f"backfill rollback {PLAN.id}"
-    assert len(completed(PLAN, [change], [REPORT], "ana").lines) == 1
+    assert len(completion(PLAN, [change], [REPORT], "ana").lines) == 1

@@ -55,7 +55,7 @@ def test_money_cannot_be_limited_without_a_price(at: CampaignRun) -> None:
 def test_days_that_are_held_back_have_to_be_left_out_knowingly(at: CampaignRun) -> None:
     """Not after three failed runs of the cut-over, and not by silence."""
     at.start(Options())
-    at.done(CampaignStep.VALIDATE, _told())
+    at.record_step(CampaignStep.VALIDATE, _told())
     with pytest.raises(InvalidRequest, match=f"held back: fact_daily_revenue {BAD}: a gate") as refused:
         at.approve()
     assert "--without-held-back" in str(refused.value.hint) and at.state.approved is None
@@ -88,10 +88,10 @@ def test_the_days_of_a_campaign_are_staged_held_back_published_or_left(at: Campa
     at.start(Options())
     (found,) = campaign_days(storage, PLAN)
     assert (found.table, found.left, found.held_back) == ("fact_daily_revenue", (FIRST, BAD, LAST), ())
-    at.write(JournalEntry(kind="wave", wave=0, told=_told(), at=MADE))
+    at.write(JournalEntry(kind="wave", wave=0, report=_told(), at=MADE))
     (found,) = campaign_days(storage, PLAN)
     assert (found.held_back, found.left, found.published) == ((BAD,), (FIRST, LAST), ())
-    at.done(CampaignStep.CUT_OVER, {"publication": "p", "days": {"fact_daily_revenue": [f"{FIRST}", f"{LAST}"]}})
+    at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {"fact_daily_revenue": [f"{FIRST}", f"{LAST}"]}})
     (found,) = campaign_days(storage, PLAN)
     assert (found.published, found.held_back, found.left) == ((FIRST, LAST), (BAD,), ())
     at.write(JournalEntry(kind="rolled back", at=MADE))
@@ -106,7 +106,7 @@ def test_a_day_that_passed_before_it_was_held_back_is_not_staged(
     """Each day is in one place: what it reads was held back after its own gates had passed."""
     monkeypatch.setattr(campaign_days_of_log, "_newest_verdicts", lambda *_: {FIRST: True, BAD: True, LAST: False})
     at.start(Options())
-    at.write(JournalEntry(kind="wave", wave=0, told=_told(), at=MADE))
+    at.write(JournalEntry(kind="wave", wave=0, report=_told(), at=MADE))
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
     assert (found.staged, found.held_back, found.left) == ((FIRST,), (BAD, LAST), ())
 
@@ -124,8 +124,8 @@ def test_each_step_records_what_it_took_in_its_process(at: CampaignRun, capsys: 
     at.begin()
     at.spark_seconds += 4
     clock.now += 12
-    at.done(CampaignStep.VERIFY_SOURCE, {})
-    at.done(CampaignStep.PIN, {})
+    at.record_step(CampaignStep.VERIFY_SOURCE, {})
+    at.record_step(CampaignStep.PIN, {})
     spent = [entry.spent for entry in at.entries()]
     assert [None if each is None else (each.seconds, each.spark_start) for each in spent] == [
         None,
@@ -148,7 +148,7 @@ def test_the_time_until_spark_has_started_is_apart(tmp_path: Path) -> None:
     at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), slow), PLAN, RunInfo("r"), print, clock=clock)
     at.begin()
     at.builder.lake.spark()
-    found = at.spent(CampaignStep.VALIDATE)
+    found = at.time_spent(CampaignStep.VALIDATE)
     assert found == Spent(seconds=7, spark_start=7)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.campaign.undo_days import TableDayState, UndoAction, decided, read_again, seconds_of
+from backfill_assets.campaign.undo_days import TableDayState, UndoAction, decide_day, first_read_again, seconds_of
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import Before, DayContent, DayState
@@ -38,7 +38,7 @@ MOVED = replace(AS_LEFT, now=now(LATER, "more"), now_files=frozenset({"more"}))
 def way(
     made: TableDayState, wanted: InputFingerprint | None = WANTED, reads_again: str = "", *, known: bool = True
 ) -> tuple[UndoAction, str]:
-    found = decided("t", DAY, [made], wanted, reads_again, version_known=known)
+    found = decide_day("t", DAY, [made], wanted, reads_again, version_known=known)
     return found.way, found.reason
 
 
@@ -57,7 +57,7 @@ def test_a_compaction_has_not_moved_it() -> None:
 def test_a_day_that_was_published_again_is_staged_again() -> None:
     """By the logic from before; in one of two tables is enough."""
     assert way(MOVED, CHANGED) == (UndoAction.STAGE_AGAIN, "published again since by later")
-    found = decided("t", DAY, [AS_LEFT, replace(MOVED, table="u")], CHANGED, version_known=True)
+    found = decide_day("t", DAY, [AS_LEFT, replace(MOVED, table="u")], CHANGED, version_known=True)
     assert (found.way, found.version, found.seconds) == (UndoAction.STAGE_AGAIN, "v1", 1.5)
 
 
@@ -81,7 +81,7 @@ def test_inputs_that_changed_before_the_campaign_are_no_reason_to_keep_what_it_b
     caught_up = replace(OLD, inputs="j", checksum="9")
     made = replace(AS_LEFT, content=caught_up, now=now(caught_up, "new", publication="cut"))
     assert way(made, CHANGED) == (UndoAction.PUT_BACK, "")
-    of_raw = decided("t", DAY, [made], CHANGED, version_known=True, reads_raw=True)
+    of_raw = decide_day("t", DAY, [made], CHANGED, version_known=True, reads_raw=True)
     assert of_raw.way is UndoAction.STAGE_AGAIN
     assert way(made, CHANGED, "fact 2017-03-01")[0] is UndoAction.STAGE_AGAIN
     assert way(made, InputFingerprint("k", fingerprints.input_fingerprint("v1", "", "k")))[0] is UndoAction.STAGE_AGAIN
@@ -101,8 +101,8 @@ def test_a_day_that_was_never_published_before_is_withdrawn() -> None:
 
 
 def test_the_time_is_known_if_every_day_was_timed() -> None:
-    again = decided("t", DAY, [MOVED], CHANGED, version_known=True)
-    put_back = decided("t", DAY, [AS_LEFT], WANTED, version_known=True)
+    again = decide_day("t", DAY, [MOVED], CHANGED, version_known=True)
+    put_back = decide_day("t", DAY, [AS_LEFT], WANTED, version_known=True)
     assert seconds_of([again, again, put_back]) == 3.0
     assert seconds_of([again, replace(again, seconds=None)]) is None
     assert seconds_of([put_back]) == 0
@@ -111,5 +111,5 @@ def test_the_time_is_known_if_every_day_was_timed() -> None:
 def test_the_first_input_day_that_is_staged_again_is_named() -> None:
     second = date(2017, 3, 2)
     again = {"fact": frozenset({second})}
-    assert read_again({"raw": [second], "fact": [DAY, second]}, again) == "fact 2017-03-02"
-    assert read_again({"fact": [DAY]}, again) == ""
+    assert first_read_again({"raw": [second], "fact": [DAY, second]}, again) == "fact 2017-03-02"
+    assert first_read_again({"fact": [DAY]}, again) == ""

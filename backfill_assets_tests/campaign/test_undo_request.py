@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
-from backfill_assets.campaign.undo_request import tell_journal
+from backfill_assets.campaign.undo_request import record_in_journal
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
@@ -62,16 +62,16 @@ def _kinds(lakehouse: SmallLakehouse) -> list[str]:
 
 def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakehouse) -> None:
     """Undone, brought back, and undone again."""
-    tell_journal(lakehouse.publisher, CAMPAIGN, "me")
+    record_in_journal(lakehouse.publisher, CAMPAIGN, "me")
     assert _kinds(lakehouse) == []
     _undo(lakehouse, "cut", "back")
     for _ in range(2):
-        tell_journal(lakehouse.publisher, CAMPAIGN, "me")
+        record_in_journal(lakehouse.publisher, CAMPAIGN, "me")
         assert _kinds(lakehouse) == ["rolled back"]
     _undo(lakehouse, "back", "forth")
-    tell_journal(lakehouse.publisher, CAMPAIGN, "me")
+    record_in_journal(lakehouse.publisher, CAMPAIGN, "me")
     _undo(lakehouse, "forth", "back-again")
-    tell_journal(lakehouse.publisher, CAMPAIGN, "me")
+    record_in_journal(lakehouse.publisher, CAMPAIGN, "me")
     assert _kinds(lakehouse) == ["rolled back", "restored", "rolled back"]
     assert journal.entries(lakehouse.storage, CAMPAIGN)[-1].reason == "by back-again"
 
@@ -79,7 +79,7 @@ def test_the_journal_gets_what_the_log_says_and_only_once(lakehouse: SmallLakeho
 def test_other_campaigns_and_unknown_ones_are_left_alone(lakehouse: SmallLakehouse) -> None:
     """One without a journal, and one that has published nothing."""
     _undo(lakehouse, "cut", "back")
-    tell_journal(lakehouse.publisher, "campaign-none", "me")
+    record_in_journal(lakehouse.publisher, "campaign-none", "me")
     assert journal.campaigns(lakehouse.storage) == [CAMPAIGN]
     assert _kinds(lakehouse) == []
 
@@ -93,7 +93,7 @@ def test_no_step_goes_on_with_what_was_undone(settings: Settings, lakehouse: Sma
     _undo(lakehouse, "cut", "back")
     at = _at(settings)
     with pytest.raises(CampaignStopped, match="was rolled back by back"):
-        do_step(at, CampaignStep.TELL_AFTER, _Nobody(), lambda _: pytest.fail("nothing is planned"))
+        do_step(at, CampaignStep.NOTIFY, _Nobody(), lambda _: pytest.fail("nothing is planned"))
     assert _kinds(lakehouse) == ["rolled back"]
     assert at.next().waits
 

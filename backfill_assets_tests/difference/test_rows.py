@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from backfill_assets.difference.rows import changed_rows, compared
+from backfill_assets.difference.rows import changed_rows, compare_rows
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Table
@@ -66,7 +66,7 @@ def told(found: DataFrame) -> dict[tuple[str, str | None], tuple[Any, ...]]:
 
 def test_every_row_is_added_removed_changed_or_unchanged(each_spark: SparkSession) -> None:
     """By key within its day; a row that changes its group leaves one and comes to the other; null is not any value."""
-    found = compared(TABLE, rows(each_spark, BEFORE), rows(each_spark, AFTER), 10)
+    found = compare_rows(TABLE, rows(each_spark, BEFORE), rows(each_spark, AFTER), 10)
     assert told(found) == {
         ("day", "2017-03-01"): (1, 2, 3, 1, Decimal("22.00"), Decimal("22.10")),
         ("day", "2017-03-02"): (1, 0, 2, 0, Decimal("2.00"), Decimal("9.00")),
@@ -76,7 +76,7 @@ def test_every_row_is_added_removed_changed_or_unchanged(each_spark: SparkSessio
         ("currency", None): (1, 0, 0, 0, Decimal("0.00"), Decimal("4.00")),
     }
     (first,) = (
-        compared(TABLE, rows(each_spark, BEFORE), rows(each_spark, AFTER), 1).where("kind = 'currency'").collect()
+        compare_rows(TABLE, rows(each_spark, BEFORE), rows(each_spark, AFTER), 1).where("kind = 'currency'").collect()
     )
     assert (first.value, first.groups, first.differing) == (None, 4, 4), "the largest change of the first total"
 
@@ -97,7 +97,7 @@ def test_without_a_key_rows_are_a_multiset(spark: SparkSession) -> None:
     """Two equal rows of which one stays: one unchanged, one removed; what differs at all is removed and added."""
     twice = [BEFORE[0], BEFORE[0], BEFORE[1]]
     table = replace(TABLE, key=())
-    found = told(compared(table, rows(spark, twice), rows(spark, [AFTER[0], AFTER[1]]), 10))
+    found = told(compare_rows(table, rows(spark, twice), rows(spark, [AFTER[0], AFTER[1]]), 10))
     assert found == {
         ("day", "2017-03-01"): (1, 2, 0, 1, Decimal("4.00"), Decimal("3.10")),
         ("currency", "EUR"): (0, 1, 0, 1, Decimal("2.00"), Decimal("1.00")),
@@ -108,7 +108,7 @@ def test_without_a_key_rows_are_a_multiset(spark: SparkSession) -> None:
 def test_a_table_without_totals_and_groups_is_compared_too(spark: SparkSession) -> None:
     """Days and counts are all there is."""
     bare = replace(TABLE, totals=(), groups=())
-    found = compared(bare, rows(spark, BEFORE), rows(spark, AFTER), 10).orderBy("value").collect()
+    found = compare_rows(bare, rows(spark, BEFORE), rows(spark, AFTER), 10).orderBy("value").collect()
     assert [(row.value, row.added, row.removed, row.changed, row.unchanged) for row in found] == [
         ("2017-03-01", 1, 2, 3, 1),
         ("2017-03-02", 1, 0, 2, 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,3 +39,10 @@ def test_two_writers_get_two_numbers(tmp_path: Path) -> None:
         f"_campaigns/{CAMPAIGN}/000002.json", JournalEntry(kind="resumed", at=NOW).model_dump_json().encode()
     )
     assert write(storage, CAMPAIGN, JournalEntry(kind="approved", at=NOW)) == 3
+
+
+def test_the_report_of_an_entry_has_the_key_of_older_entries() -> None:
+    """On disk and in the JSON that the commands print."""
+    entry = JournalEntry(kind="step", at=NOW, report={"days": 3})
+    assert entry.model_dump(mode="json")["told"] == json.loads(entry.model_dump_json())["told"] == {"days": 3}
+    assert JournalEntry.model_validate_json(entry.model_dump_json()) == entry

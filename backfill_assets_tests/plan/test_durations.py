@@ -52,7 +52,7 @@ def carried(seconds: float, rows: int = 2_000, of_pieces: int = 8) -> list[Journ
     """A campaign each of whose steps took ``seconds``, five of them for Spark in the first that needed it."""
     return [
         entry("started"),
-        entry("step", CampaignStep.TELL_BEFORE, seconds),
+        entry("step", CampaignStep.ANNOUNCE, seconds),
         entry("step", VERIFY, seconds + 5, spark_start=5.0, size=rows),
         entry("step", CampaignStep.PIN, seconds),
         entry("wave", seconds=seconds / 2, wave=0, pieces=of_pieces),
@@ -60,7 +60,7 @@ def carried(seconds: float, rows: int = 2_000, of_pieces: int = 8) -> list[Journ
         entry("step", VALIDATE, seconds, size=rows),
         entry("step", CampaignStep.CUT_OVER, seconds, size=90 + 3),
         entry("step", CampaignStep.DOWNSTREAM, seconds, size=rows),
-        entry("step", CampaignStep.TELL_AFTER, seconds),
+        entry("step", CampaignStep.NOTIFY, seconds),
     ]
 
 
@@ -107,7 +107,7 @@ def test_a_larger_campaign_takes_from_as_long_to_as_much_longer_as_it_is_larger(
     found = times(carried(10.0, of_pieces=pieces(STEPS)), steps=larger(3))
     assert (found[VALIDATE].low, found[VALIDATE].high) == (5.0, 60.0)
     assert (found[SHADOW].low, found[SHADOW].high) == (5.0, 60.0)
-    assert (found[CampaignStep.TELL_AFTER].low, found[CampaignStep.TELL_AFTER].high) == (5.0, 20.0)
+    assert (found[CampaignStep.NOTIFY].low, found[CampaignStep.NOTIFY].high) == (5.0, 20.0)
     assert (found[SPARK].low, found[SPARK].high) == (2.5, 10.0)
     fewer = times(carried(10.0, of_pieces=2 * pieces(STEPS)))
     assert (fewer[SHADOW].low, fewer[SHADOW].high) == (3.2, 20.0), "half as many pieces of as many rows"
@@ -144,7 +144,7 @@ def test_a_campaign_that_got_half_way_is_gone_by_as_far_as_it_got() -> None:
         SPARK,
         CampaignStep.CUT_OVER,
         CampaignStep.DOWNSTREAM,
-        CampaignStep.TELL_AFTER,
+        CampaignStep.NOTIFY,
     ]
     assert "From 1 earlier campaign; defaults for spark started, cut over" in estimate_line(
         plan_of(tuple(found.values()))

@@ -18,7 +18,7 @@ from backfill_assets.difference.records import (
     Sums,
     TableCompared,
 )
-from backfill_assets.difference.verdicts import ExpectationVerdict, judged
+from backfill_assets.difference.verdicts import ExpectationVerdict, judge
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.plan.expectations import Expectation, require_known
 
@@ -38,7 +38,7 @@ def a_table(*days: DayCompared, name: str = REVENUE, **more: object) -> TableCom
 
 
 def verdict(text: str, *tables: TableCompared) -> ExpectationVerdict:
-    (found,) = judged([Expectation.parse(text)], tables)
+    (found,) = judge([Expectation.parse(text)], tables)
     return found
 
 

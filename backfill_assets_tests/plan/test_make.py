@@ -16,7 +16,7 @@ from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.landed_days import LandedDay
 from backfill_assets.model.declaration import Reads, Step, Table, Version
-from backfill_assets.plan.basis import moved_since
+from backfill_assets.plan.basis import drift_since
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlanRequest, Scope, Why, days_of
 from backfill_assets.plan.situation import Machine, PlanContext
@@ -264,10 +264,10 @@ MOVES = {
 def test_what_has_moved_is_said_exactly(world: World, case: str) -> None:
     """Neither more nor less than the plan was computed from."""
     plan = make_plan(asked("fact", force=True), situation_of(world))
-    assert not moved_since(plan, situation_of(world))
+    assert not drift_since(plan, situation_of(world))
     table, day, expected = MOVES[case]
     world.publish(table, day, checksum="99")
-    moved = moved_since(plan, situation_of(world))
+    moved = drift_since(plan, situation_of(world))
     assert [(each.table, each.days) for each in moved.tables] == [(name, (day,)) for name in expected]
     assert bool(moved) is bool(expected) and not moved.code
 
@@ -278,10 +278,10 @@ def test_other_code_moves_a_plan_and_the_same_content_in_other_files_does_not(wo
     fact = TableDay("fact", D)
     world.states[fact] = replace(world.states[fact], physical="compacted", publication="q")
     world.pinned["fact"][D] = world.newest["fact"][D] = "compacted"
-    assert not moved_since(plan, situation_of(world))
+    assert not drift_since(plan, situation_of(world))
     other = [replace(step, current="v3", versions=(Version("v3", "", step.version().reads, dict),))
              if step.name == "daily" else step for step in STEPS]  # fmt: skip
-    (told,) = moved_since(plan, replace(situation_of(world), steps=other)).code
+    (told,) = drift_since(plan, replace(situation_of(world), steps=other)).code
     assert told.startswith("daily: the plan was made for v2, and the code has v3")
 
 

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from backfill_assets.datasets import registry
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome
 from backfill_assets.quality.gates import judge, metrics_needed
-from backfill_assets.quality.measures import added_up, as_metrics
+from backfill_assets.quality.measures import add_up, as_metrics
 
 HUGE = 10**36
 """Sums of hashes have more digits than decimal arithmetic keeps by default."""
@@ -224,14 +224,14 @@ def test_the_days_of_a_period_add_up_exactly() -> None:
     """A week's report is judged by the totals of its days: no digit may be lost, however long the sums are."""
     first: Metrics = {"rows": 1, "checksum": HUGE, "total": "0.0001", "violating_example": ""}
     second: Metrics = {"rows": 2, "checksum": -1, "total": f"{HUGE}.5", "violating_example": "a: is missing"}
-    together = added_up([first, second])
+    together = add_up([first, second])
     assert together.pop("total") == f"{HUGE}.5001"
     assert together == {"rows": 3, "checksum": HUGE - 1, "violating_example": "a: is missing"}
 
 
 def test_a_total_that_a_day_lacks_is_unknown_of_the_period() -> None:
     """It was declared after the day was published: the sum of the other days would be a wrong number."""
-    assert added_up([{"rows": 1, "total_eur": "1.5"}, {"rows": 2}]) == {"rows": 3, "total_eur": None}
+    assert add_up([{"rows": 1, "total_eur": "1.5"}, {"rows": 2}]) == {"rows": 3, "total_eur": None}
 
 
 def test_an_unmeasured_total_of_the_facts_fails_the_day_and_says_so() -> None:

@@ -16,9 +16,9 @@ from backfill_assets.quality.gates import judge
 from backfill_assets.quality.measures import (
     examples,
     measure,
+    measure_days,
     measure_examples,
     measure_without_sets,
-    measured,
     zero_metrics,
 )
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
@@ -40,7 +40,7 @@ DEFECTS: list[dict[str, Any]] = [
 def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
     """In one query, as few rows are, and in several, as many are: it comes to the same."""
     declared = registry.table(table)
-    few, many = (measured(rows, declared, count) for count in (1, 10**9))
+    few, many = (measure_days(rows, declared, count) for count in (1, 10**9))
     assert few == many
     assert all(list(metrics) == list(zero_metrics(declared)) for metrics in many.values())
     return few
@@ -219,10 +219,10 @@ def test_examples_are_looked_for_on_days_that_have_something_wrong_and_nowhere_e
 
     monkeypatch.setattr("backfill_assets.quality.measures.measure_examples", looked)
     bronze = _chain(spark, raw_sales(spark, [{"currency": "EUR"}]))["bronze_sales"]
-    measured(bronze, registry.table("bronze_sales"), 1)
+    measure_days(bronze, registry.table("bronze_sales"), 1)
     assert looked_at == []
     broken = bronze.withColumn("quantity", F.lit(-1).cast("bigint")).withColumn("day", F.lit(NEXT_DAY))
-    found = measured(bronze.union(broken), registry.table("bronze_sales"), 1)
+    found = measure_days(bronze.union(broken), registry.table("bronze_sales"), 1)
     assert looked_at == [{NEXT_DAY}]
     assert [found[day]["violating_example"] for day in (DAY, NEXT_DAY)] == [
         "",

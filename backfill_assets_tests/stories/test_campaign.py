@@ -100,7 +100,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     new = checksums(wrong)
     assert all(new[table] != old[table] for table in TABLES)
     publications = {state.publication for table in TABLES for state in wrong.states(table).values()}
-    published = str(at.state.done[CampaignStep.CUT_OVER].told["publication"])
+    published = str(at.state.done[CampaignStep.CUT_OVER].report["publication"])
     assert published in publications
     prepared = publisher.log.find_prepared(published)
     assert prepared is not None and prepared[0].publication.notice is not None
@@ -158,4 +158,4 @@ def test_a_breaker_stops_a_campaign_after_its_canary(wrong: Workshop) -> None:
     assert "abandoned it" in at.next().reason
     assert not days_staged_in(wrong.builder.lake.storage, at.campaign, TABLES).overlay.days.get(FACT)
     at.start(Options(WAVES))
-    assert at.next().step is CampaignStep.TELL_BEFORE, "it can be taken up again"
+    assert at.next().step is CampaignStep.ANNOUNCE, "it can be taken up again"

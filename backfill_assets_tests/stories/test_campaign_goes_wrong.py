@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BAD_DAY = date(2017, 3, 7)
-BEFORE_CUT_OVER = [CampaignStep.TELL_BEFORE, CampaignStep.VERIFY_SOURCE, CampaignStep.PIN]
+BEFORE_CUT_OVER = [CampaignStep.ANNOUNCE, CampaignStep.VERIFY_SOURCE, CampaignStep.PIN]
 
 
 class Carried:
@@ -69,7 +69,7 @@ def damage(workshop: Workshop, table: str, day: date) -> None:
 def test_an_input_that_is_damaged_stops_it_before_anything_is_staged(wrong: Workshop) -> None:
     story = Carried(wrong)
     damage(wrong, "bronze_sales", BAD_DAY)
-    story.do(CampaignStep.TELL_BEFORE)
+    story.do(CampaignStep.ANNOUNCE)
     with pytest.raises(CampaignStopped, match=f"bronze_sales {BAD_DAY} is not as it was published"):
         story.do(CampaignStep.VERIFY_SOURCE)
     assert story.at.next().reason.startswith("it was stopped: bronze_sales 2017-03-07")
@@ -104,7 +104,7 @@ def test_a_publication_that_was_not_reported_is_found_and_a_wrong_one_is_put_bac
     journal = wrong.settings.lakehouse / "_campaigns" / story.at.campaign
     before = {entry.name for entry in journal.iterdir()}
     story.do(CampaignStep.CUT_OVER)
-    published, brought = (story.at.state.done[CampaignStep.CUT_OVER].told[name] for name in ("publication", "days"))
+    published, brought = (story.at.state.done[CampaignStep.CUT_OVER].report[name] for name in ("publication", "days"))
     assert brought[FACT] == ["2017-03-01..2017-03-09"]
     (told,) = [entry for entry in journal.iterdir() if entry.name not in before]
     told.unlink()
@@ -113,7 +113,7 @@ def test_a_publication_that_was_not_reported_is_found_and_a_wrong_one_is_put_bac
 
     story.do(CampaignStep.CUT_OVER)
 
-    again = story.at.state.done[CampaignStep.CUT_OVER].told
+    again = story.at.state.done[CampaignStep.CUT_OVER].report
     assert (again["publication"], again["days"]) == (published, brought)
     assert checksums(wrong) == new != old
     damage(wrong, "report_monthly_close", date(2017, 3, 1))
@@ -121,7 +121,7 @@ def test_a_publication_that_was_not_reported_is_found_and_a_wrong_one_is_put_bac
         story.do(CampaignStep.DOWNSTREAM)
     assert checksums(wrong) == old
     assert story.at.state.rolled_back is not None
-    story.do(CampaignStep.TELL_AFTER)
+    story.do(CampaignStep.NOTIFY)
     assert sum(published in notice for notice in story.notices) == 1
 
 

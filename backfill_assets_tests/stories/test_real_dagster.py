@@ -50,7 +50,7 @@ DAYS_PER_RUN = 2
 CUT_OVER = step_key(CampaignStep.CUT_OVER).to_user_string()
 ALL, DAEMON = "everything", "the daemon"
 BEFORE_APPROVAL = {
-    f"journal {CampaignStep.TELL_BEFORE}": ALL,
+    f"journal {CampaignStep.ANNOUNCE}": ALL,
     f"journal {CampaignStep.VERIFY_SOURCE}": DAEMON,
     f"journal {CampaignStep.PIN}": ALL,
     f"staged {FACT}": DAEMON,
@@ -63,7 +63,7 @@ BEFORE_APPROVAL = {
 AFTER_IT = {
     f"journal {CampaignStep.CUT_OVER}": DAEMON,
     f"journal {CampaignStep.DOWNSTREAM}": ALL,
-    f"journal {CampaignStep.TELL_AFTER}": DAEMON,
+    f"journal {CampaignStep.NOTIFY}": DAEMON,
 }
 """What is killed with the run that dies there, in the order in which a campaign of two waves comes to it."""
 
@@ -104,7 +104,7 @@ class Played:
 
     def assert_is_cut_over(self, campaign: str) -> None:
         """Once, for all tables and days, and one notice was sent."""
-        self.wait_for(lambda: self.has_done(CampaignStep.TELL_AFTER, campaign), "the end of the campaign")
+        self.wait_for(lambda: self.has_done(CampaignStep.NOTIFY, campaign), "the end of the campaign")
         published = self.publications()
         (publication,) = published[FACT]
         assert all(publication in found for found in published.values()), "all tables by the same one"

@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.commands.notices import notice_sender, say_undelivered
-from backfill_assets.cli.foreground import foreground_builder, run_info, tell, tell_step
+from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from backfill_assets.plan.records import Plan
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 
-_LONGEST_TOLD = 100
+_LONGEST_REPORT = 100
 
 _EPILOG = """
 \b
@@ -71,7 +71,7 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
 
     with ExitStack() as stack:
-        at = _carried(plan, "backfill approve", stack)
+        at = _campaign_run(plan, "backfill approve", stack)
         _refuse_unstaged(at)
         seen = _difference(at)
         _say_difference(seen, as_json)
@@ -89,19 +89,19 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
             _say_difference(_difference(at), as_json or _difference(at) == seen)
             raise
         done = at.state.done
-        told, times = done[CampaignStep.CUT_OVER].told, _times(at.plan, at.entries())
+        report, times = done[CampaignStep.CUT_OVER].report, _times(at.plan, at.entries())
     if as_json:
-        say_json({**told, "waits": move.reason, "times": times.json})
+        say_json({**report, "waits": move.reason, "times": times.json})
         return
-    again = told["staged again"]
-    rows = ((table, ", ".join(again.get(table, ())), ", ".join(days)) for table, days in told["days"].items())
-    say(new_table("table", "staged again", "published", rows=rows), f"Published together as {told['publication']}.")
-    if CampaignStep.TELL_AFTER in done:
-        say_undelivered(done[CampaignStep.TELL_AFTER].told.get("still due", {}))
-    if moved := told["moved"]:
+    again = report["staged again"]
+    rows = ((table, ", ".join(again.get(table, ())), ", ".join(days)) for table, days in report["days"].items())
+    say(new_table("table", "staged again", "published", rows=rows), f"Published together as {report['publication']}.")
+    if CampaignStep.NOTIFY in done:
+        say_undelivered(done[CampaignStep.NOTIFY].report.get("still due", {}))
+    if moved := report["moved"]:
         shown = f"backfill diff {plan} --kept shows what was published"
         say(f"{moved_sentence(moved)} It was compared and judged again: {shown}.")
-    say(times.shown, f"To put all of it back: backfill rollback {told['publication']}")
+    say(times.shown, f"To put all of it back: backfill rollback {report['publication']}")
 
 
 @click.command(epilog=_CAMPAIGN_EPILOG)
@@ -132,12 +132,12 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
         _abandon(plan)
     entries = journal.entries(storage, campaign_of(plan))
     if as_json:
-        told = [entry.model_dump(mode="json") for entry in entries]
+        entry_values = [entry.model_dump(mode="json") for entry in entries]
         days = campaign_json(campaign_days(storage, kept))
-        say_json({"plan": plan, "entries": told, "days": days, "times": _times(kept, entries).json})
+        say_json({"plan": plan, "entries": entry_values, "days": days, "times": _times(kept, entries).json})
         return
     with ExitStack() as stack:
-        _say_campaign(_carried(plan, "backfill campaign", stack), entries)
+        _say_campaign(_campaign_run(plan, "backfill campaign", stack), entries)
     if found := campaign_days(storage, kept):
         say(campaign_table(found))
     say(_times(kept, entries).shown)
@@ -147,7 +147,7 @@ def _abandon(plan: str) -> None:
     from backfill_assets.campaign.steps import abandon
 
     with ExitStack() as stack:
-        abandon(_carried(plan, "backfill campaign --abandon", stack))
+        abandon(_campaign_run(plan, "backfill campaign --abandon", stack))
 
 
 def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) -> None:
@@ -156,7 +156,7 @@ def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) ->
     from backfill_assets.plan.keep import require_carried_out
 
     with ExitStack() as stack:
-        at = _carried(plan, "backfill run", stack)
+        at = _campaign_run(plan, "backfill run", stack)
         require_carried_out(current_settings(), at.plan, started=at.state.started)
         at.start(options, CampaignStep(first) if first else None)
         if options.daemon:
@@ -185,7 +185,7 @@ def _refuse_unstaged(at: CampaignRun) -> None:
 
     course, plan = at.state, at.plan.id
     if CampaignStep.CUT_OVER in course.done and not course.rolled_back:
-        publication = course.done[CampaignStep.CUT_OVER].told["publication"]
+        publication = course.done[CampaignStep.CUT_OVER].report["publication"]
         raise InvalidRequest(f"{plan} is published already, as {publication}.", hint=f"backfill campaign {plan}")
     if CampaignStep.VALIDATE not in course.done:
         raise InvalidRequest(f"Nothing of {plan} is staged and validated.", hint=f"backfill run {plan} stages it.")
@@ -194,7 +194,7 @@ def _refuse_unstaged(at: CampaignRun) -> None:
 # ------------------------------------------------------------------ what it works with
 
 
-def _carried(plan: str, command: str, stack: ExitStack) -> CampaignRun:
+def _campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
     from backfill_assets.campaign.run import CampaignRun
     from backfill_assets.plan.keep import plan_as_kept
 
@@ -204,7 +204,7 @@ def _carried(plan: str, command: str, stack: ExitStack) -> CampaignRun:
         foreground_builder(settings, stack),
         plan_as_kept(settings, plan),
         run_info(command),
-        tell,
+        report_progress,
         None if price is None else price / 3600,
     )
 
@@ -215,7 +215,7 @@ def _carry_on(at: CampaignRun, *, as_json: bool) -> Move:
 
     settings = current_settings()
     sender = notice_sender(settings, as_json=as_json)
-    return carry_on(at, sender, lambda plan: observe_context_of(settings, plan), tell_step)
+    return carry_on(at, sender, lambda plan: observe_context_of(settings, plan), report_step)
 
 
 # ------------------------------------------------------------------ what it shows
@@ -246,8 +246,8 @@ def _say(done: Sequence[ShadowedStep], changes: Sequence[TableDifference], held:
     for change in changes:
         step = by_step[change.table]
         out = sum(each.table == change.table for each in step.held_back)
-        told = (len(step.staged), len(change.changed), len(change.unchanged) + len(step.unchanged), out)
-        rows.add_row(change.table, *(f"{count:,}" for count in told), ranges(change.changed))
+        numbers = (len(step.staged), len(change.changed), len(change.unchanged) + len(step.unchanged), out)
+        rows.add_row(change.table, *(f"{count:,}" for count in numbers), ranges(change.changed))
     say(rows)
     _say_measures(changes)
     for each in held:
@@ -281,13 +281,13 @@ def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -
     from backfill_assets.lakehouse.campaign_journal import STEPS
 
     rows = new_table("campaign", "steps done", "last", "by", numbers=["steps done"])
-    told = []
+    values = []
     for name, entries in found.items():
         now = state_of(name, entries)
-        told.append({"campaign": name, "done": [step.value for step in STEPS if step in now.done]})
+        values.append({"campaign": name, "done": [step.value for step in STEPS if step in now.done]})
         rows.add_row(name, f"{len(now.done)} of {len(STEPS)}", f"{entries[-1].kind} {entries[-1].step}", entries[-1].by)
     if as_json:
-        say_json(told)
+        say_json(values)
     else:
         say(
             rows
@@ -303,14 +303,14 @@ def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
     for entry in entries:
         which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
         spent = seconds_text(entry.spent.seconds if entry.spent else None)
-        told = entry.reason or _short(entry.told)
-        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, entry.by, told)
+        result = entry.reason or _short(entry.report)
+        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, entry.by, result)
     say(rows, f"Next: {at.next().reason}.")
 
 
-def _short(told: Mapping[str, object]) -> str:
-    text = "; ".join(f"{name}: {value}" for name, value in told.items() if value)
-    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]} ..."
+def _short(report: Mapping[str, object]) -> str:
+    text = "; ".join(f"{name}: {value}" for name, value in report.items() if value)
+    return text if len(text) <= _LONGEST_REPORT else f"{text[:_LONGEST_REPORT]} ..."
 
 
 def _say_measures(found: Sequence[TableDifference]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from backfill_assets.cli.foreground import tell
+from backfill_assets.cli.foreground import report_progress
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -43,7 +43,7 @@ def maintain(dry_run: bool, clock_checked: bool, as_json: bool) -> None:
     tables = [table.name for table in registry.tables()]
     found = Maintenance(open_publisher(settings), tables, settings.timeline_days, clock_checked)
     tasks = found.plan()
-    done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, tell)
+    done = [Done(task, "") for task in tasks] if dry_run else found.carry_out(tasks, report_progress)
     if as_json:
         say_json([_as_json(each) for each in done])
     elif tasks:

@@ -80,7 +80,7 @@ def send(as_json: bool) -> None:
     The exit code is 1 if one cannot be sent. It stays due.
     """
     settings = current_settings()
-    found = delivered(settings, open_publisher(settings), as_json=as_json)
+    found = deliver_notices(settings, open_publisher(settings), as_json=as_json)
     if as_json:
         say_json({"sent": list(found.sent), "failed": dict(found.failed)})
     elif not found.sent and not found.failed:
@@ -92,7 +92,7 @@ def send(as_json: bool) -> None:
         )
 
 
-def delivered(settings: Settings, publisher: Publisher, *, as_json: bool = False) -> NoticeDelivery:
+def deliver_notices(settings: Settings, publisher: Publisher, *, as_json: bool = False) -> NoticeDelivery:
     """Send the notices that are due, and say so. A notice that cannot be sent does not fail the command."""
     from backfill_assets.publication.outbox import deliver
 

@@ -60,14 +60,14 @@ def replay(table: str | None, days_text: str | None, dry_run: bool, as_json: boo
     days = DayRange.parse(days_text) if days_text else None
     rejects = rejects_named(table)
     with ExitStack() as stack:
-        told = _replayed(_builder(current_settings(), stack), rejects, days, dry_run, as_json)
+        report = _replay(_builder(current_settings(), stack), rejects, days, dry_run, as_json)
     if as_json:
-        say_json(told)
-    if told["still_bad"] and not told["freed"] and not dry_run:
-        raise _still_bad(told)
+        say_json(report)
+    if report["still_bad"] and not report["freed"] and not dry_run:
+        raise _still_bad(report)
 
 
-def _replayed(
+def _replay(
     builder: Builder, rejects: Sequence[Rejects], days: DayRange | None, dry_run: bool, quiet: bool
 ) -> dict[str, Any]:
     from backfill_assets.published.reading import anything_published
@@ -77,7 +77,7 @@ def _replayed(
     judged = [each for one in rejects for each in (judge_again(builder.lake, one, days) if published else ())]
     if not quiet:
         _say_judged(judged, days)
-    built = [] if dry_run else _rebuilt(builder, _freed(rejects, judged), quiet)
+    built = [] if dry_run else _rebuild(builder, _freed_days(rejects, judged), quiet)
     return {"judged": [_as_json(each) for each in judged if each.reason], **_totals(judged), "built": built}
 
 
@@ -97,7 +97,7 @@ def _totals(judged: Sequence[Judged]) -> dict[str, int]:
     return {"freed": sum(each.freed for each in once), "still_bad": sum(each.still_bad for each in once)}
 
 
-def _freed(rejects: Sequence[Rejects], judged: Sequence[Judged]) -> dict[str, list[date]]:
+def _freed_days(rejects: Sequence[Rejects], judged: Sequence[Judged]) -> dict[str, list[date]]:
     """The days with freed rows, by the step that rejected them."""
     found = {
         one.step.name: sorted({each.day for each in judged if each.table == one.table and each.freed})
@@ -106,17 +106,17 @@ def _freed(rejects: Sequence[Rejects], judged: Sequence[Judged]) -> dict[str, li
     return {name: days for name, days in found.items() if days}
 
 
-def _still_bad(told: Mapping[str, Any]) -> StillBad:
+def _still_bad(report: Mapping[str, Any]) -> StillBad:
     reasons: Counter[str] = Counter()
-    for each in told["judged"]:
+    for each in report["judged"]:
         reasons[each["reason"]] += each["still_bad"]
     listed = "\n".join(f"  {rows:,} x {reason}" for reason, rows in reasons.most_common())
     return StillBad(
-        f"None of {told['still_bad']:,} quarantined rows would be accepted; nothing was built.\n{listed}", hint=_HINT
+        f"None of {report['still_bad']:,} quarantined rows would be accepted; nothing was built.\n{listed}", hint=_HINT
     )
 
 
-def _rebuilt(builder: Builder, freed: Mapping[str, Sequence[date]], quiet: bool) -> list[dict[str, Any]]:
+def _rebuild(builder: Builder, freed: Mapping[str, Sequence[date]], quiet: bool) -> list[dict[str, Any]]:
     if not freed:
         return []
     from backfill_assets.rebuild.environment import git_commit
@@ -126,7 +126,7 @@ def _rebuilt(builder: Builder, freed: Mapping[str, Sequence[date]], quiet: bool)
     run = RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: backfill quarantine replay")
     found = []
     for step, result in rebuild(builder, freed, run, (lambda _: None) if quiet else _progress):
-        found += _built(step.name, result)
+        found += _built_json(step.name, result)
         if not quiet:
             _say_built(found[-1])
     return found
@@ -136,7 +136,7 @@ def _progress(message: str) -> None:
     click.echo(message, err=True)
 
 
-def _built(step: str, result: BuildResult) -> list[dict[str, Any]]:
+def _built_json(step: str, result: BuildResult) -> list[dict[str, Any]]:
     days = sorted({day.day for day in result.days if not day.reused})
     rows = sum(day.rows for day in result.days if day.table == step)
     return [{"step": step, "days": days, "rows": rows, "publications": list(result.publications)}]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.commands.notices import delivered
-from backfill_assets.cli.foreground import foreground_builder, run_info, tell
+from backfill_assets.cli.commands.notices import deliver_notices
+from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -58,7 +58,7 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
 
 def _publication(publisher: Publisher, what: str) -> str:
     """The id of the publication to roll back: for a plan or a campaign, the one that published it."""
-    from backfill_assets.campaign.undo_request import tell_journal
+    from backfill_assets.campaign.undo_request import record_in_journal
     from backfill_assets.lakehouse.campaign_journal import campaign_of
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.lakehouse.timelines import CAMPAIGN
@@ -68,7 +68,7 @@ def _publication(publisher: Publisher, what: str) -> str:
     campaign = campaign_of(what) if is_plan_id(what) else what
     if not campaign.startswith(CAMPAIGN) or not anything_published(publisher.storage):
         return what
-    tell_journal(publisher, campaign, "backfill rollback")
+    record_in_journal(publisher, campaign, "backfill rollback")
     return newest_of(publisher, campaign)
 
 
@@ -113,8 +113,8 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
         require_undoable(plan.days)
         if not yes:
             ask("Put this back?")
-        done = carry_out_undo(lake, plan, run_info("backfill rollback"), tell)
-        delivered(settings, lake.publisher, as_json=as_json)
+        done = carry_out_undo(lake, plan, run_info("backfill rollback"), report_progress)
+        deliver_notices(settings, lake.publisher, as_json=as_json)
     if as_json:
         say_json({**_undo_json(done.plan), "publication": done.published.publication})
     else:
@@ -154,9 +154,9 @@ def _undo_json(plan: UndoPlan) -> dict[str, Any]:
     return {"campaign": plan.campaign, "undoes": plan.publication, "seconds": plan.seconds, "days": days}
 
 
-def _say_dry(told: dict[str, Any], as_json: bool) -> None:
+def _say_dry(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        say_json(told)
+        say_json(report)
     else:
         say("Nothing was done: --dry-run.")
 

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from backfill_assets.cli.commands.campaign import stage_plan
-from backfill_assets.cli.foreground import foreground_builder, run_info, tell, tell_step
+from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -151,15 +151,15 @@ def run(
     plan = _plan(settings, asked)
     if not as_json:
         _say_plan(plan)
-    told = {"days": list(days_texts), "not_taken_in": [_waiting_json(each) for each in plan.not_taken_in]}
+    values = {"days": list(days_texts), "not_taken_in": [_waiting_json(each) for each in plan.not_taken_in]}
     if dry_run:
         if as_json:
-            say_json({**told, "steps": [_plan_json(step) for step in plan.steps]})
+            say_json({**values, "steps": [_plan_json(step) for step in plan.steps]})
         return
     with ExitStack() as stack:
         ran = _run(plan, foreground_builder(settings, stack))
     if as_json:
-        say_json({**told, "steps": [asdict(step) for step in ran]})
+        say_json({**values, "steps": [asdict(step) for step in ran]})
     else:
         _say_ran(ran)
 
@@ -218,7 +218,7 @@ def _run(plan: RunPlan, builder: Builder) -> list[Ran]:
     ran: list[Ran] = []
     for each in plan.steps:
         started = time.monotonic()
-        tell_step(f"{each.name}: {len(each.all_days):,} {_PERIODS[each.cadence.value]} ...")
+        report_step(f"{each.name}: {len(each.all_days):,} {_PERIODS[each.cadence.value]} ...")
         try:
             result = builder.build(
                 registry.step(each.name),
@@ -227,15 +227,15 @@ def _run(plan: RunPlan, builder: Builder) -> list[Ran]:
                 version=each.version or None,
                 force=plan.asked.force,
                 later=days_of([*each.later, *each.earlier]),
-                progress=tell,
+                progress=report_progress,
             )
         except KeyboardInterrupt:
-            raise _interrupted(each.name, ran) from None
+            raise _interruption(each.name, ran) from None
         except BackfillError:
             _say_ran(ran)
             raise
-        ran.append(_ran(each.name, result, time.monotonic() - started))
-        tell_step(_in_a_line(ran[-1]))
+        ran.append(_summary_of(each.name, result, time.monotonic() - started))
+        report_step(_in_a_line(ran[-1]))
     return ran
 
 
@@ -244,26 +244,26 @@ def _in_a_line(step: Ran) -> str:
     return f"{step.step}: {published:,} published, {step.unchanged:,} unchanged, in {step.seconds:.1f} s"
 
 
-def _ran(step: str, result: BuildResult, seconds: float) -> Ran:
+def _summary_of(step: str, result: BuildResult, seconds: float) -> Ran:
     days = [day for day in result.days if day.table == step]
     return Ran(
         step=step,
         days=len(days),
         unchanged=sum(day.reused for day in days),
         rows=sum(day.rows for day in days),
-        deduplicated=_deduplicated(days),
+        deduplicated=_deduplicated_rows(days),
         publications=result.publications,
         seconds=round(seconds, 1),
         appended_elsewhere=result.appended_elsewhere,
     )
 
 
-def _deduplicated(days: Sequence[BuiltDay]) -> int | None:
+def _deduplicated_rows(days: Sequence[BuiltDay]) -> int | None:
     counts = [int(count) for day in days if (count := day.metrics.get("deduplicated")) is not None]
     return sum(counts) if counts else None
 
 
-def _interrupted(step: str, ran: Sequence[Ran]) -> Interrupted:
+def _interruption(step: str, ran: Sequence[Ran]) -> Interrupted:
     before = f" Published before: {', '.join(each.step for each in ran)}." if ran else ""
     return Interrupted(
         f"Interrupted while {step} was built: nothing of it was published.{before}\n"
@@ -326,8 +326,8 @@ def _say_ran(ran: Sequence[Ran]) -> None:
     for step in ran:
         published = step.days - step.unchanged
         deduplicated = "" if step.deduplicated is None else f"{step.deduplicated:,}"
-        told = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", deduplicated)
-        rows.add_row(step.step, *told, f"{step.seconds:.1f}", ", ".join(step.publications))
+        cells = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", deduplicated)
+        rows.add_row(step.step, *cells, f"{step.seconds:.1f}", ", ".join(step.publications))
     say(rows)
     for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
         late = ranges(days)

@@ -64,7 +64,7 @@ def start(port: int, profile: str, as_json: bool) -> None:
 
     service = start_service(current_settings(), port=port, profile=profile)
     if as_json:
-        say_json(_told(service, answering=True))
+        say_json(_service_json(service, answering=True))
     else:
         say(f"Spark answers at {service.url}. For commands and runs to use it:", f"  export SPARK_REMOTE={service.url}")
 
@@ -91,7 +91,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     service = running_service(current_settings())
     answering = service is not None and reachable(service)
     if as_json:
-        say_json(_told(service, answering=answering))
+        say_json(_service_json(service, answering=answering))
     elif service is None:
         say("No Spark server is running. To start one: backfill spark start")
     else:
@@ -100,7 +100,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
         ctx.exit(1)
 
 
-def _told(service: SparkService | None, *, answering: bool) -> dict[str, object]:
+def _service_json(service: SparkService | None, *, answering: bool) -> dict[str, object]:
     return {"running": service is not None, "answers": answering, **(service.as_json() if service else {})}
 
 

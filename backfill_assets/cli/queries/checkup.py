@@ -41,22 +41,22 @@ class MachineFinding:
 def examine(settings: Settings) -> list[MachineFinding]:
     """All findings, in the order in which a new machine is set up."""
     return [
-        _guarded("Java", java),
-        _guarded("Spark profile", lambda: spark_profile(settings)),
-        _guarded("JARs", lambda: jars(settings)),
+        _guard("Java", java),
+        _guard("Spark profile", lambda: spark_profile(settings)),
+        _guard("JARs", lambda: jars(settings)),
         class_archive(settings),
-        _guarded("memory", memory),
-        *([] if settings.lakehouse_on_s3 else [_guarded("disk space", lambda: disk_space(settings.lakehouse))]),
+        _guard("memory", memory),
+        *([] if settings.lakehouse_on_s3 else [_guard("disk space", lambda: disk_space(settings.lakehouse))]),
         dagster_port(),
         connect_server(settings),
         *landing_zone(settings),
-        _guarded("token key", lambda: token_key(settings)),
+        _guard("token key", lambda: token_key(settings)),
         bucket(settings) if settings.lakehouse_on_s3 else writable(settings.lakehouse),
-        _guarded("publications", lambda: open_publications(settings)),
+        _guard("publications", lambda: open_publications(settings)),
     ]
 
 
-def _guarded(what: str, check: Callable[[], MachineFinding]) -> MachineFinding:
+def _guard(what: str, check: Callable[[], MachineFinding]) -> MachineFinding:
     """Errors of this project say what to do: they become a failed finding."""
     try:
         return check()
@@ -147,10 +147,10 @@ def landing_zone(settings: Settings) -> list[MachineFinding]:
     from backfill_assets.datasets import registry
 
     names = [step.source.name for step in registry.steps() if step.source]
-    return [_guarded(f"landed {name}", lambda name=name: landed(settings.landing, name)) for name in names]  # type: ignore[misc]
+    return [_guard(f"landed {name}", lambda name=name: landed_files(settings.landing, name)) for name in names]  # type: ignore[misc]
 
 
-def landed(root: Path, source: str) -> MachineFinding:
+def landed_files(root: Path, source: str) -> MachineFinding:
     from backfill_assets.cli.commands.sample import DATASETS
     from backfill_assets.cli.output import ranges
     from backfill_assets.landing.zone import SUFFIX, LandingZone, first_paths
@@ -228,10 +228,10 @@ def open_publications(settings: Settings) -> MachineFinding:
     if head.state.open:
         found = f"under way: {', '.join(head.state.open)}"
         return MachineFinding(what, "warn", found, "Is a run at work? If not, the next run or rollback finishes them.")
-    return MachineFinding(what, "ok", f"all are closed; {_counted(head.state.versions)}")
+    return MachineFinding(what, "ok", f"all are closed; {_count_text(head.state.versions)}")
 
 
-def _counted(tables: Iterable[str]) -> str:
+def _count_text(tables: Iterable[str]) -> str:
     count = len(list(tables))
     return f"{format_count(count, 'table')} published"
 

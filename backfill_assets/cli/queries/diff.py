@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.foreground import foreground_builder, tell
+from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -66,7 +66,7 @@ def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | Non
     The difference is stored with the plan. The exit code is 1 if an expectation of the plan is broken.
     """
     settings = current_settings()
-    found = _kept(settings, plan) if kept else _found(settings, plan, sample)
+    found = _kept_difference(settings, plan) if kept else _find(settings, plan, sample)
     if page is not None:
         file = Path(page) if page else settings.home / "differences" / f"{plan}.html"
         written = _write_page(found, _time_rows(settings, plan), file)
@@ -79,17 +79,17 @@ def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | Non
         ctx.exit(1)
 
 
-def _found(settings: Settings, plan: str, sample: int) -> Difference:
+def _find(settings: Settings, plan: str, sample: int) -> Difference:
     from backfill_assets.difference.find import find_difference
     from backfill_assets.lakehouse.plans import kept_plan
     from backfill_assets.plan.records import Plan
 
     wanted = Plan.from_json(kept_plan(open_storage(settings), plan), id=plan)
     with ExitStack() as stack:
-        return find_difference(foreground_builder(settings, stack).lake, wanted, tell, sample)
+        return find_difference(foreground_builder(settings, stack).lake, wanted, report_progress, sample)
 
 
-def _kept(settings: Settings, plan: str) -> Difference:
+def _kept_difference(settings: Settings, plan: str) -> Difference:
     from backfill_assets.difference.find import last_difference
     from backfill_assets.lakehouse.plans import kept_plan
 
@@ -120,9 +120,9 @@ def _write_page(found: Difference, times: Sequence[Sequence[str]], file: Path) -
 def _as_json(found: Difference) -> dict[str, Any]:
     from backfill_assets.difference.sentences import table_sentence
 
-    told = json.loads(found.to_json())
+    values = json.loads(found.to_json())
     sentences = {table.table: table_sentence(table) for table in found.tables}
-    return {"sentence": found.sentence, "sentences": sentences, "broken": len(found.broken), **told}
+    return {"sentence": found.sentence, "sentences": sentences, "broken": len(found.broken), **values}
 
 
 def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> None:

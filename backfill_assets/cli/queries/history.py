@@ -40,7 +40,7 @@ def history(table: str | None, days_text: str | None, limit: int, as_json: bool)
 
     Aborted publications, and those that are under way, are listed too.
     """
-    from backfill_assets.published.history import history as told_by_log
+    from backfill_assets.published.history import history as publication_records
     from backfill_assets.published.history import inputs
 
     days = DayRange.parse(days_text) if days_text else None
@@ -48,10 +48,10 @@ def history(table: str | None, days_text: str | None, limit: int, as_json: bool)
         _check_table(table)
     settings = current_settings()
     storage = open_storage(settings)
-    found = told_by_log(storage, table, days, most=limit + 1)
+    found = publication_records(storage, table, days, most=limit + 1)
     made_from = inputs(storage, found[:limit])
     if as_json:
-        say_json([_as_json(told, made_from[told.publication, told.prepared_at]) for told in found[:limit]])
+        say_json([_as_json(record, made_from[record.publication, record.prepared_at]) for record in found[:limit]])
     elif found:
         _say(found[:limit], made_from)
         if len(found) > limit:
@@ -69,23 +69,23 @@ def _check_table(table: str) -> None:
 def _say(found: Iterable[PublicationRecord], made_from: Mapping[tuple[str, datetime], InputSummary]) -> None:
     columns = ("publication", "when", "outcome", "table", "days", "rows", "code", "from", "replaces", "by")
     rows = new_table(*columns, numbers=["rows"])
-    for told in found:
-        first = (told.publication, moment(told.closed_at or told.prepared_at), _outcome(told))
-        by, source = _by(told), _from(made_from[told.publication, told.prepared_at])
-        for name, part in sorted(told.tables.items()):
-            counted, code, replaces = _part(told, part)
+    for record in found:
+        first = (record.publication, moment(record.closed_at or record.prepared_at), _outcome(record))
+        by, source = _by(record), _from(made_from[record.publication, record.prepared_at])
+        for name, part in sorted(record.tables.items()):
+            counted, code, replaces = _part(record, part)
             rows.add_row(*first, name, ranges(part.days), counted, code, source, replaces, by)
             first, by, source = ("", "", Text("")), "", ""
         rows.add_section()
     say(rows)
 
 
-def _outcome(told: PublicationRecord) -> Text:
-    return Text.assemble(f"{told.kind} ", (told.outcome, _COLOURS.get(told.outcome, "")))
+def _outcome(record: PublicationRecord) -> Text:
+    return Text.assemble(f"{record.kind} ", (record.outcome, _COLOURS.get(record.outcome, "")))
 
 
-def _part(told: PublicationRecord, part: TablePart) -> tuple[str, str, str]:
-    rows = f"{part.rows:,}" if told.outcome == "done" else ""
+def _part(record: PublicationRecord, part: TablePart) -> tuple[str, str, str]:
+    rows = f"{part.rows:,}" if record.outcome == "done" else ""
     return rows, ", ".join(sorted(part.code_versions)), _few(sorted(part.replaces))
 
 
@@ -101,24 +101,24 @@ def _from(made: InputSummary) -> str:
     return ", ".join(read + staged + landed)
 
 
-def _by(told: PublicationRecord) -> str:
+def _by(record: PublicationRecord) -> str:
     facts = (
-        told.launched_by,
-        told.run and f"run {told.run[:8]}",
-        told.git_commit and f"git {short_commit(told.git_commit)}",
+        record.launched_by,
+        record.run and f"run {record.run[:8]}",
+        record.git_commit and f"git {short_commit(record.git_commit)}",
     )
-    return ", ".join(fact for fact in (*facts, told.campaign, told.reason) if fact)
+    return ", ".join(fact for fact in (*facts, record.campaign, record.reason) if fact)
 
 
-def _as_json(told: PublicationRecord, made: InputSummary) -> dict[str, Any]:
+def _as_json(record: PublicationRecord, made: InputSummary) -> dict[str, Any]:
     names = ("publication", "kind", "outcome", "prepared_at", "closed_at", "run", "launched_by", "git_commit")
     return {
-        **{name: getattr(told, name) for name in (*names, "campaign", "reason", "rows")},
-        "tables": {name: _part_json(part) for name, part in sorted(told.tables.items())},
+        **{name: getattr(record, name) for name in (*names, "campaign", "reason", "rows")},
+        "tables": {name: _part_json(part) for name, part in sorted(record.tables.items())},
         "inputs": [
             *(_input_json(table, version, days) for (table, version), days in made.read.items()),
             *(
-                _input_json(table, told.tables[table].version, days, same_publication=True)
+                _input_json(table, record.tables[table].version, days, same_publication=True)
                 for table, days in made.staged.items()
             ),
         ],

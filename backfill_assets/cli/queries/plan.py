@@ -86,7 +86,7 @@ def plan(
             raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
         found, moved, now = look_again(current_settings(), target)
     else:
-        found, now = _made(target, days_text, version, _scope(only_downstream, source_too), force, expected=expected)
+        found, now = _make(target, days_text, version, _scope(only_downstream, source_too), force, expected=expected)
     if as_json:
         say_json(_as_json(found, moved))
     elif as_markdown:
@@ -109,7 +109,7 @@ def _scope(only_downstream: bool, source_too: bool) -> Scope:
     return Scope.WHOLE if source_too else Scope.ONWARDS
 
 
-def _made(
+def _make(
     target: str, days_text: str | None, version: str, scope: Scope, force: bool, *, expected: Sequence[str]
 ) -> tuple[Plan, datetime]:
     from backfill_assets.plan.keep import plan_and_keep
@@ -123,9 +123,9 @@ def _made(
 
 
 def _as_json(found: Plan, moved: PlanDrift | None) -> dict[str, object]:
-    told = {"id": found.id, "stopped": found.stopped, **json.loads(found.to_json())}
-    told["cost"] |= {"core_seconds": found.cost.core_seconds, "money": found.cost.money}
-    return told if moved is None else {**told, "moved": moved.lines()}
+    values = {"id": found.id, "stopped": found.stopped, **json.loads(found.to_json())}
+    values["cost"] |= {"core_seconds": found.cost.core_seconds, "money": found.cost.money}
+    return values if moved is None else {**values, "moved": moved.lines()}
 
 
 def _say(found: Plan, now: datetime, moved: PlanDrift | None) -> None:

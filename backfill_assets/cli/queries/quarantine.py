@@ -65,7 +65,7 @@ def list_reasons(table: str | None, days_text: str | None, as_json: bool) -> Non
         say_json([_as_json(group) for group in found])
     elif found:
         _say(found)
-        for line in _unbelieved_days(found):
+        for line in _advice_on_days(found):
             say(line)
         say("Rows as they were landed: backfill quarantine show TABLE --day D")
     else:
@@ -82,19 +82,19 @@ def _say(found: Sequence[Group]) -> None:
     say(rows)
 
 
-def _unbelieved_days(found: Sequence[Group]) -> list[str]:
+def _advice_on_days(found: Sequence[Group]) -> list[str]:
     """What to do about days that the declaration does not allow: the rows may be right, and the declaration wrong."""
     from backfill_assets.landing.quarantine import rejects_named
     from backfill_assets.model.placement import IMPLAUSIBLE
 
-    told = []
+    advice = []
     for group in found:
         named = _DAY.search(group.example)
         if named and group.reason.endswith(IMPLAUSIBLE):
             (rejects,) = rejects_named(group.table)
             why = rejects.source.why_on_arrival_day(date.fromisoformat(named[0]))
-            told.append(f"{group.table}: {rejects.source.event_day_field} {why}")
-    return told
+            advice.append(f"{group.table}: {rejects.source.event_day_field} {why}")
+    return advice
 
 
 def _as_json(group: Group) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def reproduce(publication: str, as_json: bool) -> None:
     Publishes nothing. Starts Spark.
     """
     with ExitStack() as stack:
-        found = _staged_again(current_settings(), publication, stack)
+        found = _stage_again(current_settings(), publication, stack)
     if as_json:
         say_json(_as_json(publication, found))
     else:
@@ -88,7 +88,7 @@ def _judge(publication: str, found: Reproduction) -> None:
         raise DaysNotReproduced(f"{publication}: {lost} {of} cannot be reproduced; {equal} came out equal.")
 
 
-def _staged_again(settings: Settings, publication: str, stack: ExitStack) -> Reproduction:
+def _stage_again(settings: Settings, publication: str, stack: ExitStack) -> Reproduction:
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.published.reading import closing_entry
     from backfill_assets.rebuild.builder import Builder
@@ -105,7 +105,7 @@ def _staged_again(settings: Settings, publication: str, stack: ExitStack) -> Rep
 
 def _say(found: Reproduction) -> None:
     rows = new_table("table", "days", "rows", "came out", "which", numbers=["days", "rows"])
-    for table, verdict, days in _grouped(found.days):
+    for table, verdict, days in _groups(found.days):
         total = sum(day.published.rows for day in days if day.published)
         words = Text(verdict, _COLOURS[verdict])
         rows.add_row(table, f"{len(days):,}", f"{total:,}", words, ranges(day.day for day in days))
@@ -116,7 +116,7 @@ def _say(found: Reproduction) -> None:
         say(line)
 
 
-def _grouped(days: Iterable[Reproduced]) -> Iterable[tuple[str, str, list[Reproduced]]]:
+def _groups(days: Iterable[Reproduced]) -> Iterable[tuple[str, str, list[Reproduced]]]:
     groups: dict[tuple[str, str], list[Reproduced]] = {}
     for day in days:
         groups.setdefault((day.table, day.verdict.value), []).append(day)

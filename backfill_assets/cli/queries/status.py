@@ -130,7 +130,7 @@ def _say_summary(statuses: Statuses) -> None:
     for name, by_day in statuses.items():
         title = name
         for status, found in ranges_by_status(by_day).items():
-            rows.add_row(title, _coloured(status), f"{sum(map(len, found)):,}", ranges(found))
+            rows.add_row(title, _in_colour(status), f"{sum(map(len, found)):,}", ranges(found))
             title = ""
         if not by_day:
             rows.add_row(title, Text("nothing published", "dim"), "0", "")
@@ -143,7 +143,7 @@ def _say_days(found: _Found, table: str) -> None:
     for day, status in found.statuses[table].items():
         content, publication = _content(found.observed, table, day)
         known = (f"{content.rows:,}", content.code_version) if content else ("", "")
-        rows.add_row(str(day), _coloured(status), *known, publication, content.checksum if content else "")
+        rows.add_row(str(day), _in_colour(status), *known, publication, content.checksum if content else "")
     say(rows)
 
 
@@ -152,7 +152,7 @@ def _content(observed: LogView, table: str, day: date) -> tuple[DayContent | Non
     return (state.content, state.publication) if state else (None, "")
 
 
-def _coloured(status: DayStatus) -> Text:
+def _in_colour(status: DayStatus) -> Text:
     return Text(status.value, _COLOURS.get(status.value, "yellow"))
 
 

@@ -37,7 +37,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _TrailFacts:
     """A trail with its context; ``lines`` has what landed, by file and line."""
 
     trail: Trail
@@ -82,11 +82,11 @@ def trace(key: str, table: str | None, day_text: str | None, personal: str | Non
     snapshot = Snapshot.newest(open_storage(settings))
     found = trails(snapshot, key, table, day)
     statuses = _statuses(snapshot)
-    told = [_told(settings, snapshot, trail, statuses) for trail in found]
+    all_facts = [_trail_facts(settings, snapshot, trail, statuses) for trail in found]
     if as_json:
-        say_json({"key": key, "log_entry": snapshot.sequence, "trails": [_as_json(each) for each in told]})
+        say_json({"key": key, "log_entry": snapshot.sequence, "trails": [_as_json(each) for each in all_facts]})
         return
-    for each in told:
+    for each in all_facts:
         _say(each)
     say(f"As of entry {snapshot.sequence} of the publication log.")
 
@@ -115,7 +115,7 @@ def _statuses(snapshot: Snapshot) -> Statuses:
     return day_statuses(registry.steps(), observe(snapshot.storage, [table.name for table in registry.tables()]))
 
 
-def _told(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Statuses) -> _Told:
+def _trail_facts(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Statuses) -> _TrailFacts:
     from backfill_assets.landing.landed_lines import landed_line
     from backfill_assets.landing.landed_values import overtakes
     from backfill_assets.landing.trace_outcomes import RECEIVED, fates
@@ -124,7 +124,7 @@ def _told(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Status
 
     landing, source = LandingZone(settings.landing), trail.origin.source
     received = [found.row for found in trail.raw if found.row["record_kind"] == RECEIVED]
-    return _Told(
+    return _TrailFacts(
         trail=trail,
         fates=fates(
             [found.row for found in trail.raw],
@@ -138,17 +138,21 @@ def _told(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Status
     )
 
 
-def _say(told: _Told) -> None:
-    for fate in told.fates:
+def _say(facts: _TrailFacts) -> None:
+    for fate in facts.fates:
         say(f"{fate.file}:{fate.line}  {fate.outcome}: {fate.why}")
-        say(f"  {told.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}")
+        say(f"  {facts.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}")
     rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git")
-    for found in told.trail.rows:
+    for found in facts.trail.rows:
         rows.add_row(
-            found.table, format_range(found.period), _status(told, found), _in_words(found), *_stamped(told, found)
+            found.table,
+            format_range(found.period),
+            _status(facts, found),
+            _in_words(found),
+            *_stamp_cells(facts, found),
         )
     say(rows)
-    for each in told.trail.unnamed:
+    for each in facts.trail.unnamed:
         columns, day = " and ".join(each.made_there), each.period.first
         say(
             f"{each.table} of {format_range(each.period)} counts it too. Its {columns} is made in the report: "
@@ -169,13 +173,13 @@ def _in_words(found: Found) -> str:
     return ", ".join(f"{name} {row[name]}" for name in names if name in row)
 
 
-def _status(told: _Told, found: Found) -> str:
-    status = told.statuses[found.table].get(found.day)
+def _status(facts: _TrailFacts, found: Found) -> str:
+    status = facts.statuses[found.table].get(found.day)
     return status.value if status else ""
 
 
-def _stamped(told: _Told, found: Found) -> tuple[str, ...]:
-    stamp = told.stamps.get(TableDay(found.table, found.day))
+def _stamp_cells(facts: _TrailFacts, found: Found) -> tuple[str, ...]:
+    stamp = facts.stamps.get(TableDay(found.table, found.day))
     if stamp is None:
         return ("",) * 5
     return (
@@ -187,25 +191,25 @@ def _stamped(told: _Told, found: Found) -> tuple[str, ...]:
     )
 
 
-def _as_json(told: _Told) -> dict[str, Any]:
-    trail = told.trail
+def _as_json(facts: _TrailFacts) -> dict[str, Any]:
+    trail = facts.trail
     return {
         "source": trail.origin.source.name,
-        "landed": [{**asdict(fate), "text": told.lines[fate.file, fate.line]} for fate in told.fates],
-        "rows": [_found_json(told, found) for found in trail.rows],
+        "landed": [{**asdict(fate), "text": facts.lines[fate.file, fate.line]} for fate in facts.fates],
+        "rows": [_row_json(facts, found) for found in trail.rows],
         "unnamed": [{**asdict(each), "period": str(each.period)} for each in trail.unnamed],
     }
 
 
-def _found_json(told: _Told, found: Found) -> dict[str, Any]:
-    stamp = told.stamps.get(TableDay(found.table, found.day))
+def _row_json(facts: _TrailFacts, found: Found) -> dict[str, Any]:
+    stamp = facts.stamps.get(TableDay(found.table, found.day))
     known = _stamp_json(stamp) if stamp else {}
     return {
         "table": found.table,
         "layer": found.layer,
         "period": str(found.period),
         "day": found.day,
-        "status": _status(told, found),
+        "status": _status(facts, found),
         **known,
         "row": dict(found.row),
     }

@@ -43,14 +43,14 @@ EVERY_SECONDS = 30
 _MOST_ATTEMPTS = 3
 CAMPAIGNS = dg.DynamicPartitionsDefinition(name="campaigns")
 _DESCRIPTIONS = {
-    CampaignStep.TELL_BEFORE: "A notice says what is going to be rebuilt; `backfill status` shows it with the tables.",
+    CampaignStep.ANNOUNCE: "A notice says what is going to be rebuilt; `backfill status` shows it with the tables.",
     CampaignStep.VERIFY_SOURCE: "What has landed is ingested, and every pinned input is read again.",
     CampaignStep.PIN: "The versions of the inputs are recorded, and landed files that are not in them.",
     CampaignStep.SHADOW: "Every day is staged on the campaign's timeline, after all waves of shadow backfills.",
     CampaignStep.VALIDATE: "What is staged is compared with what is published. Approve it, or stop here.",
     CampaignStep.CUT_OVER: "All tables are published at once. Materializing this by hand approves the campaign.",
     CampaignStep.DOWNSTREAM: "Published days are read again; downstream days that were not staged are built.",
-    CampaignStep.TELL_AFTER: "The notice that was stored with the publication is sent.",
+    CampaignStep.NOTIFY: "The notice that was stored with the publication is sent.",
     CampaignStep.DECOMMISSION: "The rollback window is over: the timelines are closed.",
 }
 _WITH_SPARK = {
@@ -101,7 +101,7 @@ def _step_asset(
                 return
             facts = _do_in_order(at, step, context, backfill)
         except BackfillError as error:
-            if step is CampaignStep.CUT_OVER and (shown := at.entries()[-1].told.get("difference")):
+            if step is CampaignStep.CUT_OVER and (shown := at.entries()[-1].report.get("difference")):
                 context.log.info(str(shown))
             raise plain_failure(error) from None
         log = backfill.publications()
@@ -123,7 +123,7 @@ def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue
 
 def _notice_on(report: str, at: CampaignRun, step: CampaignStep) -> dg.AssetObservation:
     """An event on the report's own page, where its readers look."""
-    is_over = step is CampaignStep.TELL_AFTER
+    is_over = step is CampaignStep.NOTIFY
     words = "was rebuilt and published" if is_over else "is going to be rebuilt; until it is approved nothing changes"
     return dg.AssetObservation(
         report,
@@ -144,7 +144,7 @@ def _do_in_order(
     """The step's report. A step that is done is not done again; a step whose turn has not come is refused."""
     course = at.state
     if step in course.done and not course.rolled_back:
-        return dict(course.done[step].told)
+        return dict(course.done[step].report)
     waits = step is CampaignStep.CUT_OVER and CampaignStep.VALIDATE in course.done and not course.approved
     if waits and approves(context.run.tags):
         at.approve(without_held_back=context.run.tags.get(WITHOUT_HELD_BACK_TAG) == "true")

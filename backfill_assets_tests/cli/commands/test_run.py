@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 import click
 import pytest
 
-from backfill_assets.cli.commands.run import _STEPS, _ran, _say_ran
+from backfill_assets.cli.commands.run import _STEPS, _say_ran, _summary_of
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.rollback import roll_back
@@ -228,8 +228,8 @@ def test_the_summary_says_how_many_rows_were_deduplicated(capsys: pytest.Capture
     ]
     revenue_day = BuiltDay("fact_daily_revenue", date(2017, 3, 1), 4, "0", "p", 1, "v1", False, "")
     ran = [
-        _ran("bronze_sales", BuildResult(tuple(days), ("p",)), 1.0),
-        _ran("fact_daily_revenue", BuildResult((revenue_day,)), 1.0),
+        _summary_of("bronze_sales", BuildResult(tuple(days), ("p",)), 1.0),
+        _summary_of("fact_daily_revenue", BuildResult((revenue_day,)), 1.0),
     ]
     assert [each.deduplicated for each in ran] == [3, None]
     _say_ran(ran)
