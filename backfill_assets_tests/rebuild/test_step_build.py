@@ -174,7 +174,7 @@ def test_a_day_that_fails_holds_back_those_of_every_version(world: World, monkey
 
     real = of_one_version._adopt_day
     broken = RuleOutcome("few_nulls", "validity", passed=False, observed="9", expected="0")
-    monkeypatch.setattr(of_one_version, "_adopted", lambda *told: replace(real(*told), rules=(broken,)))
+    monkeypatch.setattr(of_one_version, "_adopt_day", lambda *given: replace(real(*given), rules=(broken,)))
     world.damage(OLD, NEW)
     before = world.small.publisher.log.head().version
     with pytest.raises(DaysFailed) as failed:
