@@ -76,6 +76,13 @@ def test_what_calls_itself_pure_is_in_the_import_contract() -> None:
     assert claims <= _contract()
 
 
+def test_every_module_with_decisions_has_a_test_file_of_its_name() -> None:
+    """A change of a decision is seen to fail where one looks first."""
+    paths = {name: Path(*name.split(".")[1:]) for name in _contract()}
+    tests = {name: Path(__file__).parent / path.with_name(f"test_{path.name}.py") for name, path in paths.items()}
+    assert sorted(name for name, test in tests.items() if not test.exists()) == []
+
+
 def test_what_is_decided_is_decided_without_an_engine() -> None:
     """Imported in a new process, all of it loads no engine: not directly, and not through something else."""
     script = f"import importlib, sys; [importlib.import_module(name) for name in {sorted(_contract())!r}]"

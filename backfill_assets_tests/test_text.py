@@ -7,9 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.campaign import text as campaign_text
 from backfill_assets.days import Cadence
-from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.text import (
     bullets,
     days_options,
@@ -43,22 +41,6 @@ def test_a_table_and_a_list_keep_their_shape() -> None:
     """For any text in a cell."""
     assert len(markdown_table(("what", "why"), [("t", ERROR)]).splitlines()) == 3
     assert len(bullets([ERROR, "b"]).splitlines()) == 2
-
-
-def test_what_a_step_reports_is_literal_but_the_difference() -> None:
-    """That one is a page of its own."""
-    page = campaign_text.markdown(
-        CampaignStep.VERIFY_SOURCE,
-        {
-            "reason": ERROR,
-            "days": [ERROR],
-            "by": {"t": ERROR},
-            "difference": "## Difference\n\n| a |",
-            "t": {"x": {"y": ERROR}},
-        },
-    )
-    assert "<b>" not in page and "## Difference\n\n| a |" in page
-    assert sum("Put it back" in line for line in page.splitlines()) == 4
 
 
 def test_days_are_written_as_ranges() -> None:

@@ -28,7 +28,7 @@ def input_of(
     return BreakerInput(
         tried=len({(step.build.step.name, day) for step in done for day in _tried_days(step)}),
         failed=sum(bool(each.error) for each in held),
-        held_back=len({(each.table, each.day) for each in held if each.rules}),
+        held_back=len({(step.build.step.name, each.day) for step in done for each in step.held_back if each.rules}),
         tables=tuple(
             table_difference(table, before, {day: content for day, content in days.items() if day in before})
             for table, before, days in tables

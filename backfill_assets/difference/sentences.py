@@ -35,7 +35,7 @@ def table_sentence(table: TableCompared) -> str:
 
 
 def change_sentence(table: TableDifference) -> str:
-    """``report_monthly_close: 22 of 31 days change; revenue_eur -0.4 %, rows +0.2 %.``"""
+    """``report_monthly_close: 22 of 31 days change; revenue_eur -0.41 %, rows +0.20 %.``"""
     days = len(table.changed) + len(table.unchanged)
     moved = [_move_text(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
     suffix = f"; {', '.join(moved)}" if moved else ""
@@ -45,7 +45,7 @@ def change_sentence(table: TableDifference) -> str:
 def _move_text(measure: str, sums: Sums) -> str:
     if sums.share is None:
         return f"{measure} by an unknown amount: it was not measured before"
-    return f"{measure} {sums.share * 100:+.3g} %"
+    return f"{measure} {percent(sums.share)}"
 
 
 def unit(table: TableCompared) -> str:

@@ -12,7 +12,6 @@ from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.days import TableDay
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.difference.records import DayCompared, RowCounts, Sides, TableCompared, fingerprint_of
-from backfill_assets.lakehouse.records import HELD_BACK
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest
 
@@ -67,22 +66,6 @@ def test_what_was_not_approved_as_it_is_is_judged_as_it_is(
     decision = decide(attempt)
     assert decision.verdict is verdict and reason in decision.reason
     assert decision.as_approved == (fingerprint_of(attempt.staged) == attempt.approved)
-
-
-def test_a_difference_names_the_rows_of_both_sides() -> None:
-    """Main may move as well as what is staged; a day that would stay as it is counts as one that is published."""
-    assert comparison(SHOWN).sides == SHOWN and comparison(SHOWN).fingerprint == fingerprint_of(SHOWN)
-    others = [MOVED, {**SHOWN, TableDay(FACT, LATE): ("1:19", "1:21")}, {TableDay(FACT, FIRST): ("1:10", "1:11")}]
-    assert len({fingerprint_of(each) for each in (SHOWN, *others)}) == 4
-    assert fingerprint_of({key: SHOWN[key] for key in reversed(list(SHOWN))}) == fingerprint_of(SHOWN)
-    days = (
-        DayCompared(day=FIRST, how="equal", published="1:10", staged="1:10"),
-        DayCompared(day=LATE, how="held back", published="1:20"),
-        DayCompared(day=date(2017, 3, 8), how="not staged", published="1:30"),
-    )
-    tables = [TableCompared(table=FACT, days=days)]
-    found = OF_BEFORE.model_copy(update={"tables": tuple(tables)})
-    assert found.sides == {TableDay(FACT, FIRST): ("1:10", "1:10"), TableDay(FACT, LATE): HELD_BACK}
 
 
 def test_days_that_moved_are_named() -> None:

@@ -51,6 +51,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.text import percent
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3))
 STEP = registry.step("fact_daily_revenue")
@@ -391,7 +392,7 @@ def test_what_moved_within_the_bounds_is_published_and_reported(world: World) ->
     kept = last_difference(world.storage, PLAN.id)
     assert kept is not None and change_of(kept) == 18
     assert publication.notice is not None
-    assert publication.notice.lines[0].endswith("revenue_eur +6.00 %.")
+    assert publication.notice.lines[0].endswith("revenue_eur +6.0 %.")
     assert publication.notice.lines[1].startswith(f"Moved after the approval: {TABLE} {DAYS[1]}. ")
     assert world.at.state.done[CampaignStep.CUT_OVER].report["moved"] == {TABLE: [str(DAYS[1])]}
 
@@ -537,5 +538,5 @@ def test_nothing_is_published_that_breaks_a_bound_and_was_not_seen(
         (publication,) = world.published
         told = world.at.state.done[CampaignStep.CUT_OVER].report
         assert told["publication"] == publication.id and publication.notice is not None
-        expected = f"; {MEASURE} {world.share * 100:+.3g} %." if world.share else "change."
+        expected = f"; {MEASURE} {percent(world.share)}." if world.share else "change."
         assert publication.notice.lines[0].endswith(expected)

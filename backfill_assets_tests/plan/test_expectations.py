@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import date, timedelta
-from decimal import Decimal
+from datetime import date
 
 import pytest
 
 from backfill_assets.datasets import registry
-from backfill_assets.days import Cadence
-from backfill_assets.difference.records import (
-    DayCompared,
-    GroupCompared,
-    GroupsCompared,
-    RowCounts,
-    Sums,
-    TableCompared,
-)
-from backfill_assets.difference.verdicts import ExpectationVerdict, judge
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.plan.expectations import Expectation, require_known
 
 FRIDAY = date(2017, 3, 3)
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
-
-
-def a_day(n: int, before: int, after: int, rows: RowCounts | None = None) -> DayCompared:
-    """The ``n``-th day from a Friday on; rows follow from the sums unless they are given."""
-    changed = RowCounts(changed=1, unchanged=1) if before != after else RowCounts(unchanged=2)
-    sums = {"revenue_eur": Sums(before=Decimal(before), after=Decimal(after))}
-    return DayCompared(day=FRIDAY + timedelta(n), how="compared", rows=rows or changed, sums=sums)
-
-
-def a_table(*days: DayCompared, name: str = REVENUE, **more: object) -> TableCompared:
-    return TableCompared.model_validate({"table": name, "measures": ("revenue_eur",), "days": days, **more})
-
-
-def verdict(text: str, *tables: TableCompared) -> ExpectationVerdict:
-    (found,) = judge([Expectation.parse(text)], tables)
-    return found
-
-
-def broken_days(found: ExpectationVerdict) -> Mapping[date | None, str]:
-    return {each.day: each.observed for each in found.deviations}
 
 
 @pytest.mark.parametrize(
@@ -114,64 +82,3 @@ def test_an_expectation_of_what_is_not_there_is_refused_with_the_nearest() -> No
     ):
         with pytest.raises(InvalidRequest, match=hint.replace("?", "[?]")):
             require_known([Expectation.parse(text)], tables)
-
-
-def test_a_limit_of_each_day_and_one_of_all_days() -> None:
-    """Two days that change in opposite directions: neither is within the limit, together they are."""
-    table = a_table(a_day(0, 100, 103), a_day(3, 100, 97), a_day(4, 100, 101))
-    each = verdict("revenue_eur < 2% a day", table)
-    assert not each.held
-    assert broken_days(each) == {FRIDAY: "100 -> 103 (+3.0 %)", FRIDAY + timedelta(3): "100 -> 97 (-3.0 %)"}
-    assert verdict("revenue_eur < 2%", table).held
-    assert verdict("revenue_eur < 1.1", table).held
-    assert broken_days(verdict("revenue_eur < 1", table)) == {None: "300 -> 301 (+0.33 %)"}
-
-
-def test_exactly_the_limit_is_not_below_it() -> None:
-    """And what was nothing before cannot change by a share of it."""
-    assert not verdict("revenue_eur < 2% a day", a_table(a_day(0, 100, 102))).held
-    assert broken_days(verdict("revenue_eur < 2% a day", a_table(a_day(0, 0, 5)))) == {FRIDAY: "0 -> 5"}
-    assert verdict("revenue_eur < 2% a day", a_table(a_day(0, 0, 0))).held
-
-
-def test_weekends_are_days_of_daily_tables() -> None:
-    """A row that changes without any sum counts; a week that begins on a Saturday is no weekend."""
-    saturday = a_day(1, 100, 100, RowCounts(changed=2))
-    found = verdict("weekends unchanged", a_table(a_day(0, 100, 103), saturday, a_day(2, 100, 100)))
-    assert broken_days(found) == {FRIDAY + timedelta(1): "2 rows would differ"}
-    assert verdict("weekends unchanged", a_table(a_day(0, 1, 2), a_day(1, 1, 1))).held
-    assert verdict("revenue_eur unchanged on weekends", a_table(saturday)).held
-    weekly = a_table(saturday, name="weekly", cadence=Cadence.WEEKLY)
-    assert verdict("weekends unchanged", weekly, a_table(a_day(1, 1, 1))).tables == (REVENUE,)
-
-
-def test_rows_are_counted() -> None:
-    """As many removed as added: their number is unchanged, the rows are not."""
-    table = a_table(a_day(0, 100, 100, RowCounts(added=1, removed=1)))
-    assert verdict("rows unchanged", table).held
-    assert broken_days(verdict("everything unchanged", table)) == {FRIDAY: "2 rows would differ"}
-    more = a_table(a_day(0, 100, 100, RowCounts(added=1, unchanged=4)))
-    assert broken_days(verdict("rows unchanged", more)) == {FRIDAY: "4 -> 5 (+25.0 %)"}
-
-
-def test_a_group_is_found_among_those_that_differ_most() -> None:
-    """One that is not listed differs unless all that differ are listed."""
-    usd = GroupCompared(value="USD", rows=RowCounts(changed=3))
-    eur = GroupCompared(value="EUR", rows=RowCounts(unchanged=3))
-
-    def of(groups: int, differing: int, *most: GroupCompared) -> TableCompared:
-        told = GroupsCompared(column="currency", groups=groups, differing=differing, most=most)
-        return a_table(a_day(0, 1, 2), groups=(told,))
-
-    assert verdict("currency=EUR unchanged", of(2, 1, usd, eur)).held
-    assert verdict("currency=EUR unchanged", of(9, 1, usd)).held
-    assert broken_days(verdict("currency=USD unchanged", of(2, 1, usd, eur))) == {None: "3 rows would differ"}
-    assert broken_days(verdict("currency=EUR unchanged", of(9, 5, usd))) == {
-        None: "not among the 1 groups that differ most"
-    }
-
-
-def test_nothing_to_judge_by_is_not_held() -> None:
-    """An expectation of a table that is not compared says nothing, and must not look as if it did."""
-    found = verdict("revenue_eur unchanged in other", a_table(a_day(0, 1, 1)))
-    assert not found.held and not found.deviations

@@ -4,99 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
-from pyspark.sql import types as T
 
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, logical_of
-from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
+from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.model.declaration import Reads, Version
 from backfill_assets.plan.status import DayStatus, day_statuses, ranges_by_status
 from backfill_assets.published.observed import LogView
-from backfill_assets.rebuild import decide
+from backfill_assets_tests.plan.world import STEPS, TABLES, D, World
 
 FRESH, MISSING, FOREIGN = DayStatus.FRESH, DayStatus.MISSING, DayStatus.FOREIGN_WRITE
 INPUT, CODE = DayStatus.INPUT_CHANGED, DayStatus.CODE_CHANGED
-D = date(2017, 3, 8)
 BEFORE = D - timedelta(days=1)
-
-
-class Anything(Contract):
-    day: T.DateType = Field()
-
-
-def _step(*tables: str, reads: tuple[Reads, ...] = (), source: bool = False) -> Step:
-    declared = tuple(Table(name, "fact", "", Anything, key=()) for name in tables)
-    if source:
-        return Step(declared, source=Source(tables[0], "day", (), "updated_at", ("day",)))
-    return Step(declared, (Version("v2", "", reads, dict),), current="v2")
-
-
-STEPS = (
-    _step("raw_rates", source=True),
-    _step("raw", source=True),
-    _step("rates", reads=(Reads("raw_rates"),)),
-    _step("bronze", "quarantine", reads=(Reads("raw"),)),
-    _step("fact", reads=(Reads("bronze"), Reads("rates", -2, 0))),
-    _step("revenue", reads=(Reads("fact"),)),
-)
-TABLES = [table.name for step in STEPS for table in step.tables]
-
-
-@dataclass
-class World:
-    """A lakehouse as the logs show it, built step by step by what a correct builder would publish."""
-
-    states: dict[TableDay, DayState]
-    newest: dict[str, dict[date, str]]
-    pinned: dict[str, dict[date, str]]
-    steps: tuple[Step, ...] = STEPS
-
-    def observed(self) -> LogView:
-        return LogView(self.states, self.newest, self.pinned)
-
-    def publish(self, table: str, day: date, *, checksum: str = "7", code: str = "v2", rows: int = 1) -> None:
-        physical = fingerprints.physical([f"{table}/{day}/{checksum}/{code}"]) if rows else fingerprints.EMPTY_DAY
-        content = DayContent(rows=rows, checksum=checksum, code_version=code, inputs=self._inputs(table, day, code))
-        self.put(table, day, content, physical)
-
-    def put(self, table: str, day: date, content: DayContent | None, physical: str) -> None:
-        self.states[TableDay(table, day)] = DayState(
-            table=table, day=day, publication="p", sequence=1, physical=physical, content=content
-        )
-        for files in (self.newest, self.pinned):
-            files.setdefault(table, {})[day] = physical
-            if physical == fingerprints.EMPTY_DAY:
-                del files[table][day]
-
-    def write_past_the_protocol(self, table: str, day: date) -> None:
-        self.newest.setdefault(table, {})[day] = "another writer's files"
-
-    def _inputs(self, table: str, day: date, code: str) -> str:
-        """By the decision that a build makes: status has its own, faster one, and they must agree."""
-        step = next(step for step in self.steps if table in [t.name for t in step.tables])
-        if step.source:
-            return ""
-        version = next((version for version in step.versions if version.name == code), step.version())
-        needed = decide.read_days(step, version, [day])
-        logicals = {
-            read: {
-                d: logical_of(
-                    self.states.get(TableDay(read, d)), self.pinned.get(read, {}).get(d, fingerprints.EMPTY_DAY)
-                )
-                for d in days
-            }
-            for read, days in needed.items()
-        }
-        return decide.wanted(step, version, [day], logicals)[day].inputs
-
-    def statuses(self, day: date = D) -> dict[str, DayStatus]:
-        found = day_statuses(STEPS, self.observed(), DayRange.of(day))
-        return {table: by_day[day] for table, by_day in found.items()}
 
 
 @pytest.fixture
@@ -116,35 +39,35 @@ def _but(**different: DayStatus) -> Mapping[str, DayStatus]:
 
 def test_what_was_just_built_is_fresh(world: World) -> None:
     """Agrees with the builder: a second run over the same days finds nothing to do."""
-    assert world.statuses() == _but()
+    assert world.statuses(D) == _but()
 
 
 def test_a_day_without_rows_is_fresh(world: World) -> None:
     """An empty day is published like any other; calling it missing would build it for ever."""
     world.publish("quarantine", D, rows=0, checksum="0")
-    assert world.statuses() == _but()
+    assert world.statuses(D) == _but()
 
 
 def test_new_rows_upstream_make_only_the_next_table_stale(world: World) -> None:
     """Tables of one step share its inputs; what is further down is stale only once its own input changes."""
     world.publish("raw", D, checksum="8")
-    assert world.statuses() == _but(bronze=INPUT, quarantine=INPUT)
+    assert world.statuses(D) == _but(bronze=INPUT, quarantine=INPUT)
     world.publish("bronze", D, checksum="8")
     world.publish("quarantine", D)
-    assert world.statuses() == _but(fact=INPUT)
+    assert world.statuses(D) == _but(fact=INPUT)
 
 
 def test_an_identical_rebuild_makes_nothing_stale(world: World) -> None:
     """Logical fingerprints decide: other files with the same rows change nothing downstream."""
     state = world.states[TableDay("bronze", D)]
     world.put("bronze", D, state.content, "files of a compaction")
-    assert world.statuses() == _but()
+    assert world.statuses(D) == _but()
 
 
 def test_a_lookback_input_counts_on_every_day_it_covers(world: World) -> None:
     """A corrected rate makes stale the days that may have used it, and not a day more."""
     world.publish("rates", BEFORE, checksum="9")
-    assert world.statuses() == _but(fact=INPUT)
+    assert world.statuses(D) == _but(fact=INPUT)
     later = World(world.states, world.newest, world.pinned)
     far = D + timedelta(days=2)
     for table in TABLES:
@@ -156,16 +79,16 @@ def test_a_lookback_input_counts_on_every_day_it_covers(world: World) -> None:
 def test_a_rate_that_arrives_for_a_day_that_had_none_counts(world: World) -> None:
     """Absence is an input too."""
     world.publish("rates", D - timedelta(days=2))
-    assert world.statuses() == _but(fact=INPUT)
+    assert world.statuses(D) == _but(fact=INPUT)
 
 
 @pytest.mark.parametrize("code", ["v1", "v3", ""])
 def test_other_code_than_the_current_is_code_changed(world: World, code: str) -> None:
     """Newer or older: it is not the declared current version. Code is named before inputs when both changed."""
     world.publish("fact", D, code=code)
-    assert world.statuses() == _but(fact=CODE)
+    assert world.statuses(D) == _but(fact=CODE)
     world.publish("bronze", D, checksum="8")
-    assert world.statuses() == _but(fact=CODE)
+    assert world.statuses(D) == _but(fact=CODE)
 
 
 def test_other_parameters_count_as_code(world: World) -> None:
@@ -173,7 +96,7 @@ def test_other_parameters_count_as_code(world: World) -> None:
     state = world.states[TableDay("fact", D)]
     assert state.content is not None
     world.put("fact", D, replace(state.content, parameters="{}"), state.physical)
-    assert world.statuses() == _but(fact=CODE)
+    assert world.statuses(D) == _but(fact=CODE)
 
 
 def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_its_own_inputs_change() -> None:
@@ -204,20 +127,20 @@ def test_by_the_version_that_it_was_published_with_an_older_day_is_fresh_until_i
 def test_files_that_were_not_published_are_a_foreign_write(world: World) -> None:
     """It is named where it happened; what is downstream read the pinned version and is not stale by it yet."""
     world.write_past_the_protocol("bronze", D)
-    assert world.statuses() == _but(bronze=FOREIGN)
+    assert world.statuses(D) == _but(bronze=FOREIGN)
 
 
 def test_deleted_files_are_a_foreign_write(world: World) -> None:
     """A DELETE past the protocol leaves a day without files, which the log knows with rows."""
     del world.newest["raw"][D]
-    assert world.statuses() == _but(raw=FOREIGN)
+    assert world.statuses(D) == _but(raw=FOREIGN)
 
 
 def test_a_foreign_write_that_is_pinned_makes_the_next_table_stale(world: World) -> None:
     """Once any publication closed after it, builds read it."""
     world.write_past_the_protocol("bronze", D)
     world.pinned["bronze"][D] = world.newest["bronze"][D]
-    assert world.statuses() == _but(bronze=FOREIGN, fact=INPUT)
+    assert world.statuses(D) == _but(bronze=FOREIGN, fact=INPUT)
 
 
 def test_a_day_that_was_never_published_but_has_files_is_a_foreign_write(world: World) -> None:
@@ -230,13 +153,13 @@ def test_a_day_that_was_never_published_but_has_files_is_a_foreign_write(world: 
 def test_a_withdrawn_day_is_missing(world: World) -> None:
     """Rolling back the first publication of a day leaves a state without content."""
     world.put("revenue", D, None, fingerprints.EMPTY_DAY)
-    assert world.statuses() == _but(revenue=MISSING)
+    assert world.statuses(D) == _but(revenue=MISSING)
 
 
 def test_a_day_put_back_to_unknown_files_is_a_foreign_write(world: World) -> None:
     """A rollback over a foreign write restores its files; the log still does not know what is in them."""
     world.put("revenue", D, None, "files that were there before")
-    assert world.statuses() == _but(revenue=FOREIGN)
+    assert world.statuses(D) == _but(revenue=FOREIGN)
 
 
 def test_nothing_published_is_missing_on_every_day_asked_for() -> None:

@@ -18,8 +18,8 @@ from backfill_assets.plan.status import stale_later_days
 from backfill_assets.plan.table_run import RunContext, RunRequest, later_days, plan_run, with_rolled_back
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import FileMove, Rollbacks
-from backfill_assets_tests.plan.test_status import World
-from backfill_assets_tests.upkeep.test_repair import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
+from backfill_assets_tests.plan.world import World
+from backfill_assets_tests.upkeep.weeks import NEXT_WEEK, TWO_VERSIONS, WEEK, two_version_world
 
 DAYS = DayRange.parse("2017-03-01..2017-03-07")
 STEPS = registry.steps()

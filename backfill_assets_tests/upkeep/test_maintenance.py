@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,20 +14,11 @@ from backfill_assets.lakehouse.timelines import open_timelines
 from backfill_assets.publication.holds import put_hold
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.upkeep.maintenance import Maintenance
-from backfill_assets.upkeep.maintenance_plan import (
-    AT_ONCE_BYTES,
-    SMALL_FILE_BYTES,
-    Chore,
-    DayFiles,
-    OpenTimeline,
-    days_to_compact,
-    timelines_to_close,
-)
+from backfill_assets.upkeep.maintenance_plan import Chore
 from backfill_assets_tests.protocol.foreign import alter
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.protocol.staging import stage
 
-NOW = datetime(2017, 6, 1, tzinfo=UTC)
 PLAN = "plan-0123456789abcdef"
 
 
@@ -48,39 +39,6 @@ def maintained(lake: Lake) -> dict[tuple[Chore, str], str]:
 
 def planned(lake: Lake) -> set[tuple[Chore, str]]:
     return {(task.chore, task.table) for task in maintenance(lake).plan()}
-
-
-# ------------------------------------------------------------------ what it decides
-
-
-def test_days_of_many_small_files_are_compacted_those_with_most_first() -> None:
-    """Few files, large files, and what does not fit into memory together are left alone."""
-    also, few, large, many = (date(2017, 3, n) for n in range(1, 5))
-    days = {
-        few: DayFiles(4, 400),
-        many: DayFiles(9, 900),
-        large: DayFiles(5, 5 * SMALL_FILE_BYTES),
-        also: DayFiles(5, AT_ONCE_BYTES - 850),
-    }
-    task = days_to_compact("t", days, changing=())
-    assert task and (task.items, task.bytes) == ((str(many),), 900)
-    task = days_to_compact("t", {**days, also: DayFiles(5, AT_ONCE_BYTES - 900)}, changing=())
-    assert task and task.items == (str(also), str(many))
-    assert days_to_compact("t", days, changing={"t"}) is None, "an open plan rebuilds it"
-
-
-def test_old_timelines_are_closed_unless_their_plan_is_open() -> None:
-    """Dead runs and given-up campaigns; not the young, and not a campaign that a person may still approve."""
-    old, young = NOW - timedelta(days=15), NOW - timedelta(days=13)
-    timelines = [
-        OpenTimeline("20170501t000000-fact", old),
-        OpenTimeline("20170520t000000-fact", young),
-        OpenTimeline("campaign-0123456789abcdef-20170501", old),
-        OpenTimeline("campaign-fedcba9876543210-20170501", old),
-    ]
-    task = timelines_to_close("t", timelines, [PLAN], NOW, 14)
-    assert task and task.items == ("20170501t000000-fact", "campaign-fedcba9876543210-20170501")
-    assert timelines_to_close("t", timelines, [PLAN], NOW - timedelta(days=2), 14) is None
 
 
 # ------------------------------------------------------------------ what it does

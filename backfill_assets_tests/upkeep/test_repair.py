@@ -5,58 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.days import Cadence, DayRange, TableDay
-from backfill_assets.model.declaration import Reads, Step, Table, Version
-from backfill_assets.published.rolled_back import FileMove, Rollbacks
+from backfill_assets.days import TableDay
 from backfill_assets.upkeep.repair import MOST_ATTEMPTS, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, StaleReason, WriteUnderWay
-from backfill_assets_tests.plan import test_status
-from backfill_assets_tests.plan.test_status import Anything, World
-
-WEEKLY = Step(
-    (Table("weekly", "report", "", Anything, key=()),),
-    (Version("v2", "", (Reads("fact", partial=True),), dict),),
-    current="v2",
-    cadence=Cadence.WEEKLY,
+from backfill_assets.upkeep.trouble import RepairContext, StaleReason, WriteUnderWay
+from backfill_assets_tests.plan.world import World
+from backfill_assets_tests.upkeep import weeks
+from backfill_assets_tests.upkeep.weeks import (
+    DAYS,
+    MONDAY,
+    NEXT_WEEK,
+    ROLLED_BACK,
+    STEPS,
+    WEEK,
+    D,
+    E,
+    failed_watch,
+    late_rows,
+    one_version_world,
+    two_version_world,
 )
-STEPS = (*test_status.STEPS, WEEKLY)
-WEEK = DayRange.parse("2017-03-06..2017-03-12")
-DAYS = DayRange.parse("2017-03-06..2017-03-14")
-D, E, NEXT_WEEK = date(2017, 3, 7), date(2017, 3, 9), date(2017, 3, 13)
-MONDAY = WEEK.first
-ALL = ("raw_rates", "raw", "rates", "bronze", "quarantine", "fact", "revenue")
-ROLLED_BACK = Rollbacks({"undo": FileMove("rollback", datetime(2017, 4, 1, tzinfo=UTC))})
+
+TWO_VERSIONS = weeks.TWO_VERSIONS
 SALES = ("bronze", "quarantine", "fact", "revenue")
 
 
 @pytest.fixture
 def world() -> World:
-    """Nine days of everything, in two weeks."""
-    world = World({}, {}, {}, STEPS)
-    for table in ALL:
-        for day in DAYS:
-            world.publish(table, day)
-    for monday in (MONDAY, NEXT_WEEK):
-        world.publish("weekly", monday)
-    return world
+    return one_version_world()
 
 
 def _decide(world: World, **seen: object) -> RepairDecision:
     return repairs_needed(RepairContext(STEPS, world.observed(), **seen))  # type: ignore[arg-type]
-
-
-def _watch(world: World, table: str, day: date) -> FailedWatch:
-    state = world.states[TableDay(table, day)]
-    return FailedWatch(table, day, state.publication, state.physical)
-
-
-def _late(world: World, *days: date) -> None:
-    for day in days:
-        world.publish("raw", day, checksum="8", rows=2)
 
 
 def _forget_the_week(world: World) -> None:
@@ -68,29 +51,9 @@ def _overwrite_raw_and_rebuild_a_fact(world: World) -> None:
     world.publish("fact", D, checksum="9")
 
 
-TWO_VERSIONS = tuple(
-    replace(step, versions=(Version("v1", "", (Reads("bronze"), Reads("rates", -2, -1)), dict), *step.versions))
-    if step.name == "fact"
-    else step
-    for step in STEPS
-)
-"""The old logic of the fact reads the rates of the days before, and not those of the day itself."""
-
-
 @pytest.fixture
 def old_world() -> World:
     return two_version_world()
-
-
-def two_version_world() -> World:
-    """The same nine days; the facts of the first week are of the old logic, and NEXT_WEEK's of the current one."""
-    world = World({}, {}, {}, TWO_VERSIONS)
-    for table in ALL:
-        for day in DAYS:
-            world.publish(table, day, code="v1" if table == "fact" and day in WEEK else "v2")
-    for monday in (MONDAY, NEXT_WEEK):
-        world.publish("weekly", monday)
-    return world
 
 
 @dataclass(frozen=True)
@@ -110,10 +73,10 @@ def _of(days: set[date], *tables: str, weeks: set[date]) -> dict[str, set[date]]
 
 CASES = (
     Case("nothing", lambda world: None),
-    Case("late rows on one day", lambda w: _late(w, D), _of({D}, *SALES, weeks={MONDAY}), StaleReason.LATE_ROWS),
+    Case("late rows on one day", lambda w: late_rows(w, D), _of({D}, *SALES, weeks={MONDAY}), StaleReason.LATE_ROWS),
     Case(
         "late rows on days apart are one backfill, and touch exactly their weeks",
-        lambda w: _late(w, D, E, NEXT_WEEK),
+        lambda w: late_rows(w, D, E, NEXT_WEEK),
         _of({D, E, NEXT_WEEK}, *SALES, weeks={MONDAY, NEXT_WEEK}),
         StaleReason.LATE_ROWS,
     ),
@@ -184,7 +147,7 @@ def test_what_is_launched(world: World, case: Case) -> None:
 
 def test_the_title_says_which_days_and_why(world: World) -> None:
     """It is what people see on the Backfills page; ids fit Dagster's column."""
-    _late(world, D, D + timedelta(days=1))
+    late_rows(world, D, D + timedelta(days=1))
     (repair,) = _decide(world).launch
     assert repair.title == "Repair: bronze 2017-03-07..2017-03-08: late rows arrived"
     assert len(repair.id) <= 32
@@ -192,7 +155,7 @@ def test_the_title_says_which_days_and_why(world: World) -> None:
 
 def test_a_title_has_at_most_a_hundred_characters(world: World) -> None:
     """Dagster refuses longer ones, and the sensor would fail for ever."""
-    _late(world, *list(DAYS)[::2])
+    late_rows(world, *list(DAYS)[::2])
     for day in (NEXT_WEEK, D):
         world.publish("raw_rates", day, checksum="9")
     (repair,) = _decide(world).launch
@@ -201,7 +164,7 @@ def test_a_title_has_at_most_a_hundred_characters(world: World) -> None:
 
 def test_a_failed_watchdog_forces_its_day_until_something_was_published(world: World) -> None:
     """Its inputs are those it was published from: without force it would be found unchanged."""
-    failed = _watch(world, "fact", D)
+    failed = failed_watch(world, "fact", D)
     (repair,) = _decide(world, failed_watches=[failed]).launch
     assert repair.force
     assert {table: set(days) for table, days in repair.days.items()} == _of({D}, "fact", "revenue", weeks={MONDAY})
@@ -212,21 +175,23 @@ def test_a_failed_watchdog_forces_its_day_until_something_was_published(world: W
 
 def test_watchdogs_downstream_of_what_is_repaired_anyway_open_nothing_of_their_own(world: World) -> None:
     """Late rows make raw and fact differ, which the fact's watchdog sees as well."""
-    _late(world, D)
-    (repair,) = _decide(world, failed_watches=[_watch(world, "fact", D), _watch(world, "revenue", D)]).launch
+    late_rows(world, D)
+    (repair,) = _decide(
+        world, failed_watches=[failed_watch(world, "fact", D), failed_watch(world, "revenue", D)]
+    ).launch
     assert (repair.troubles[0].table, repair.force) == ("bronze", False)
 
 
 def test_a_failed_watchdog_of_raw_is_for_a_person(world: World) -> None:
     """Landed files count once."""
-    decision = _decide(world, failed_watches=[_watch(world, "raw", D)])
+    decision = _decide(world, failed_watches=[failed_watch(world, "raw", D)])
     assert decision.launch == ()
     assert "cannot be built again" in str(decision.for_people[0])
 
 
 def test_the_same_evidence_gives_the_same_id(world: World) -> None:
     """A restarted sensor decides again: what it launched must be recognised. Other evidence is another repair."""
-    _late(world, D)
+    late_rows(world, D)
     (first,), (again,) = _decide(world).launch, _decide(world).launch
     world.publish("raw", D, checksum="10", rows=3)
     (other,) = _decide(world).launch
@@ -236,7 +201,7 @@ def test_the_same_evidence_gives_the_same_id(world: World) -> None:
 
 def test_three_attempts_then_a_person(world: World) -> None:
     """Each attempt is a backfill of its own; a day that got other inputs starts anew."""
-    _late(world, D)
+    late_rows(world, D)
     attempts: Counter[str] = Counter()
     ids = set()
     for number in range(1, MOST_ATTEMPTS + 1):
@@ -254,7 +219,7 @@ def test_three_attempts_then_a_person(world: World) -> None:
 
 def test_a_bad_day_does_not_hold_the_good_ones_back_twice(world: World) -> None:
     """A run publishes all its days or none: on the second attempt those that failed their gates go alone, later."""
-    _late(world, D, E)
+    late_rows(world, D, E)
     (first,) = _decide(world).launch
     attempts = Counter(trouble.evidence for trouble in first.troubles)
     decision = _decide(world, attempts=attempts, failed_gates=[("bronze", D)])
@@ -266,7 +231,7 @@ def test_a_bad_day_does_not_hold_the_good_ones_back_twice(world: World) -> None:
 
 def test_it_waits_for_what_is_under_way_on_its_tables_only(world: World) -> None:
     """Two runs on the same days would only take turns; other tables are not held up."""
-    _late(world, D)
+    late_rows(world, D)
     run = WriteUnderWay("the run 0123")
     decision = _decide(world, busy={"revenue": [run]})
     assert (decision.launch, len(decision.waiting)) == ((), 1)
@@ -276,7 +241,7 @@ def test_it_waits_for_what_is_under_way_on_its_tables_only(world: World) -> None
 
 def test_it_waits_for_what_is_under_way_on_its_days_only(world: World) -> None:
     """A run on other days of the same tables is no reason to leave a day wrong."""
-    _late(world, D)
+    late_rows(world, D)
     (waiting,) = _decide(
         world, busy={"fact": [WriteUnderWay("the run 0123", {E}), WriteUnderWay("the run 4567", {D})]}
     ).waiting
@@ -287,7 +252,7 @@ def test_it_waits_for_what_is_under_way_on_its_days_only(world: World) -> None:
 def test_reasons_on_the_same_tables_take_turns(world: World) -> None:
     """An overwritten fact and late rows elsewhere are two backfills, one after the other."""
     world.write_past_the_protocol("fact", E)
-    _late(world, D)
+    late_rows(world, D)
     decision = _decide(world)
     assert [repair.troubles[0].reason for repair in decision.launch] == [StaleReason.FOREIGN_WRITE]
     assert "late rows" in decision.waiting[0]
@@ -303,22 +268,14 @@ def test_what_a_person_rolled_back_stays_rolled_back(world: World) -> None:
     assert [str(each) for each in decision.for_people] == [
         "fact 2017-03-07: a person has rolled it back -> launch it when it is to be built again"
     ]
-    _late(world, D)
+    late_rows(world, D)
     (repair,) = _decide(world, rollbacks=lambda: ROLLED_BACK).launch
     assert set(repair.days) == {"bronze", "quarantine"}
 
 
-def test_a_day_that_has_not_ended_is_no_trouble_yet(world: World) -> None:
-    """A till with a fast clock sends rows of tomorrow: they are built when that day is."""
-    tomorrow = DAYS.last + timedelta(days=1)
-    world.publish("raw", tomorrow)
-    assert _decide(world, today=tomorrow) == RepairDecision()
-    assert _decide(world, today=tomorrow + timedelta(days=1)).launch
-
-
 def test_days_that_dagster_cannot_build_are_for_a_person(world: World) -> None:
     """A late row for a day before the first partition must not make the sensor fail for ever."""
-    _late(world, D, E)
+    late_rows(world, D, E)
     decision = _decide(world, has_partition=lambda _, day: day > D)
     assert decision.launch[0].days["bronze"] == (E,)
     assert [(each.table, each.days) for each in decision.for_people] == [("bronze", (D,))]
@@ -349,7 +306,7 @@ def test_a_damaged_day_of_an_older_version_is_built_by_that_version(old_world: W
 
 def test_late_rows_reach_days_of_an_older_version_too(old_world: World) -> None:
     """That the logic is old is for people to decide; that rows are missing is not. Watchdogs are heard as well."""
-    _late(old_world, D)
+    late_rows(old_world, D)
     (repair,) = _decide_old(old_world).launch
     assert (repair.days["fact"], repair.versions) == ((D,), {"fact": {"v1": (D,)}})
     old_world.publish("bronze", D, checksum="8")
@@ -357,7 +314,7 @@ def test_late_rows_reach_days_of_an_older_version_too(old_world: World) -> None:
     (repair,) = _decide_old(old_world).launch
     assert (repair.troubles[0].table, repair.troubles[0].reason) == ("fact", StaleReason.INPUT_CHANGED)
     old_world.publish("fact", D, code="v1")
-    (repair,) = _decide_old(old_world, failed_watches=[_watch(old_world, "fact", D)]).launch
+    (repair,) = _decide_old(old_world, failed_watches=[failed_watch(old_world, "fact", D)]).launch
     assert repair.force and repair.versions == {"fact": {"v1": (D,)}}
 
 
@@ -383,6 +340,6 @@ def test_a_damaged_day_of_a_version_that_is_gone_is_for_a_person(old_world: Worl
         "fact 2017-03-07: foreign write, and it was published with v0, which is not declared any more -> declare v0 "
         "again, or build it with v2 if that is to count: backfill run fact --downstream --days 2017-03-07"
     )
-    _late(old_world, D)
+    late_rows(old_world, D)
     (repair,) = _decide_old(old_world).launch
     assert set(repair.days) == {"bronze", "quarantine"}

@@ -1,0 +1,209 @@
+"""What a comparison found is added up over the days it is known of, and what is unknown stays unknown."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from backfill_assets.days import TableDay
+from backfill_assets.difference.records import (
+    COUNTS,
+    DayCompared,
+    DayIs,
+    GroupCompared,
+    GroupsCompared,
+    RowCounts,
+    Sides,
+    Sums,
+    TableCompared,
+    fingerprint_of,
+    sides_compared,
+)
+from backfill_assets.lakehouse.records import HELD_BACK
+from backfill_assets_tests.difference.compared_month import MARCH, a_day, canary, month, unmeasured
+
+FIRST, SECOND, LATE = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 7)
+FACT, REPORT = "fact_sales_transactions", "fact_daily_revenue"
+SHOWN: Sides = {TableDay(FACT, FIRST): ("1:10", "1:11"), TableDay(FACT, LATE): ("1:20", "1:21")}
+UNKNOWN = Sums(before=None, after=None)
+
+
+def sums(before: str | None, after: str | None) -> Sums:
+    return Sums(
+        before=None if before is None else Decimal(before),
+        after=None if after is None else Decimal(after),
+    )
+
+
+def number(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
+
+
+@pytest.mark.parametrize(
+    ("found", "change", "share", "differs"),
+    [
+        (sums("100", "98"), "-2", "-0.02", True),
+        (sums("-100", "-98"), "2", "0.02", True),
+        (sums("5", "0"), "-5", "-1", True),
+        (sums("5", "5.00"), "0", "0", False),
+        (sums("0", "5"), "5", None, True),
+        (Sums(), "0", None, False),
+        (sums(None, "5"), None, None, True),
+        (sums("5", None), None, None, True),
+        (UNKNOWN, None, None, True),
+    ],
+)
+def test_a_change_and_its_share(found: Sums, change: str | None, share: str | None, differs: bool) -> None:
+    """Of nothing there is no share; a share has the sign of its change; what is unknown may differ."""
+    assert (found.change, found.share, found.differs) == (number(change), number(share), differs)
+
+
+def test_sums_add_up_and_an_unknown_side_stays_unknown() -> None:
+    """The other side is known all the same."""
+    assert sums("1", "2") + sums("10", "20.5") == sums("11", "22.5")
+    assert sums(None, "2") + sums("1", "3") == sums("1", "3") + sums(None, "2") == sums(None, "5")
+    assert sums("1", None) + sums("1", "3") == sums("2", None)
+
+
+def test_rows_are_counted_on_both_sides() -> None:
+    """Removed rows are in main alone, added ones in what is staged alone."""
+    found = RowCounts(added=1, removed=20, changed=300, unchanged=4000)
+    assert (found.sums, found.differing) == (sums("4320", "4301"), 321)
+    assert (RowCounts(unchanged=5).sums, RowCounts(unchanged=5).differing) == (sums("5", "5"), 0)
+    assert found + RowCounts(added=1, changed=2) == RowCounts(added=2, removed=20, changed=302, unchanged=4000)
+    assert COUNTS == ("added", "removed", "changed", "unchanged")
+
+
+def test_a_measure_of_a_day() -> None:
+    """Rows are counted; a measure that was not found, or has no sum, is unknown."""
+    day = DayCompared(
+        day=FIRST,
+        how="compared",
+        rows=RowCounts(removed=1, unchanged=2),
+        sums={"eur": sums("3", "2"), "usd": None},
+    )
+    assert [day.of(measure) for measure in ("rows", "eur", "usd", "gbp")] == [
+        sums("3", "2"),
+        sums("3", "2"),
+        UNKNOWN,
+        UNKNOWN,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "differs"),
+    [
+        (RowCounts(), False),
+        (RowCounts(unchanged=1), False),
+        (RowCounts(added=1), True),
+        (RowCounts(removed=1), True),
+        (RowCounts(changed=1), True),
+    ],
+)
+def test_a_day_differs_by_its_rows(rows: RowCounts, differs: bool) -> None:
+    assert DayCompared(day=FIRST, how="compared", rows=rows).differs is differs
+
+
+@pytest.mark.parametrize(
+    ("how", "known"), [("compared", True), ("equal", True), ("held back", True), ("not staged", False)]
+)
+def test_only_of_a_day_that_is_not_staged_the_change_is_unknown(how: DayIs, known: bool) -> None:
+    """A day that is held back stays as it is."""
+    assert DayCompared(day=FIRST, how=how).known is known
+
+
+@pytest.mark.parametrize(
+    ("groups", "differing", "listed", "complete"),
+    [
+        (2, 1, (3, 0), True),
+        (9, 2, (3, 1), True),
+        (9, 2, (3, 1, 0), True),
+        (9, 3, (3, 1), False),
+        (9, 1, (), False),
+        (9, 0, (), True),
+        (0, 0, (), True),
+    ],
+)
+def test_groups_are_complete_if_each_that_differs_is_listed(
+    groups: int, differing: int, listed: tuple[int, ...], complete: bool
+) -> None:
+    """Listed ones that do not differ are no substitute."""
+    most = tuple(GroupCompared(value=str(n), rows=RowCounts(changed=rows)) for n, rows in enumerate(listed))
+    assert GroupsCompared(column="store", groups=groups, differing=differing, most=most).complete is complete
+
+
+def test_a_table_is_summed_over_the_days_that_are_known() -> None:
+    """The change of a canary is a share of the canary."""
+    found = canary()
+    assert [day.day for day in found.known] == [FIRST, SECOND]
+    assert [day.day for day in found.differing] == [FIRST]
+    assert found.rows == RowCounts(changed=3, unchanged=7)
+    assert found.total("revenue_eur") == sums("200", "199.43") and found.total("rows") == sums("10", "10")
+    hows: list[DayIs] = ["compared", "equal", "not staged", "held back"]
+    assert [found.count(how) for how in hows] == [2, 0, 29, 0]
+
+
+def test_a_table_without_days_has_no_rows_and_no_sums() -> None:
+    """Not unknown: nothing is planned."""
+    found = TableCompared(table=FACT, measures=("revenue_eur",))
+    assert (found.rows, found.known, found.differing) == (RowCounts(), (), ())
+    assert (found.total("revenue_eur"), found.total("rows"), list(found.changing())) == (Sums(), Sums(), [])
+
+
+def test_an_unmeasured_day_makes_the_total_unknown() -> None:
+    """It is one of the days that stay as they are; their rows are counted."""
+    found = month(0, days=(a_day(MARCH.first, "99.43"), unmeasured(MARCH.last)))
+    assert found.total("revenue_eur") == UNKNOWN and found.total("rows") == sums("10", "10")
+
+
+def test_measures_that_change_come_in_their_order_and_rows_last() -> None:
+    """One that is unknown, or changes back and forth, is not among them."""
+    known = {"eur": sums("1", "2"), "usd": None, "gbp": sums("1", "0"), "chf": sums("4", "3")}
+    back = {"eur": sums("1", "2"), "usd": None, "gbp": sums("1", "2"), "chf": sums("4", "4")}
+    days = (
+        DayCompared(day=FIRST, how="compared", rows=RowCounts(added=1), sums=known),
+        DayCompared(day=SECOND, how="compared", sums=back),
+    )
+    found = TableCompared(table=FACT, measures=("chf", "eur", "usd", "gbp"), days=days)
+    assert list(found.changing()) == ["chf", "eur", "rows"]
+
+
+def test_the_sides_of_a_comparison_are_those_of_days_that_are_staged() -> None:
+    """A day that failed its gates has the same mark in any table; equal names of days are kept apart by table."""
+    days = (
+        DayCompared(day=FIRST, how="equal", published="1:10", staged="1:10"),
+        DayCompared(day=SECOND, how="compared", published="1:30"),
+        DayCompared(day=LATE, how="held back", published="1:20", staged="1:21"),
+        DayCompared(day=date(2017, 3, 8), how="not staged", published="1:30"),
+    )
+    other = TableCompared(table=REPORT, days=(DayCompared(day=FIRST, how="compared", staged="2:5"),))
+    assert sides_compared([TableCompared(table=FACT, days=days), other]) == {
+        TableDay(FACT, FIRST): ("1:10", "1:10"),
+        TableDay(FACT, SECOND): ("1:30", ""),
+        TableDay(FACT, LATE): HELD_BACK,
+        TableDay(REPORT, FIRST): ("", "2:5"),
+    }
+    assert sides_compared([]) == {}
+
+
+def test_a_fingerprint_is_of_the_rows_of_both_sides() -> None:
+    """Main may move as well as what is staged; the order of the days is no difference."""
+    others: list[Sides] = [
+        {**SHOWN, TableDay(FACT, LATE): ("1:20", "2:99")},
+        {**SHOWN, TableDay(FACT, LATE): ("1:19", "1:21")},
+        {**SHOWN, TableDay(FACT, LATE): HELD_BACK},
+        {TableDay(FACT, FIRST): ("1:10", "1:11")},
+        {TableDay(REPORT, day): both for (_, day), both in SHOWN.items()},
+        {},
+    ]
+    assert len({fingerprint_of(each) for each in (SHOWN, *others)}) == 7
+    assert fingerprint_of({key: SHOWN[key] for key in reversed(list(SHOWN))}) == fingerprint_of(SHOWN)
+
+
+def test_an_approval_that_was_written_down_keeps_its_fingerprint() -> None:
+    """Journals hold it: another way to compute it would withdraw each approval there is."""
+    sides: Sides = {TableDay("report", LATE): HELD_BACK, TableDay("fact", FIRST): ("1:10", "1:11")}
+    assert fingerprint_of(sides) == "d36179b280a1746b42cb76f66ad06791"
+    assert fingerprint_of({}) == "e3b0c44298fc1c149afbf4c8996fb924"

@@ -1,0 +1,136 @@
+"""What a plan reads and does not rebuild: which days, at which version, as of when, and how sound they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.plan.inputs import PlanInputs, inputs_of
+from backfill_assets.plan.records import Lookback, Pinned, PlanRequest, Scope
+from backfill_assets.plan.scope import choose
+from backfill_assets.plan.situation import PlanContext
+from backfill_assets.plan.status import DayStatus
+from backfill_assets_tests.plan.world import WINDOW, D, World, asked, situation_of, world_of
+
+
+@pytest.fixture
+def world() -> World:
+    return world_of()
+
+
+def _inputs(question: PlanRequest, situation: PlanContext) -> PlanInputs:
+    ordered = situation.with_version(question.target, question.version)
+    return inputs_of(choose(question, ordered), ordered)
+
+
+def _march(*numbers: int) -> set[date]:
+    return {date(2017, 3, number) for number in numbers}
+
+
+def _forget(world: World, table: str, days: Iterable[date]) -> None:
+    for day in days:
+        del world.states[TableDay(table, day)], world.newest[table][day], world.pinned[table][day]
+
+
+def test_a_plan_that_rebuilds_nothing_reads_nothing(world: World) -> None:
+    """Fresh days are looked at by their fingerprints alone."""
+    assert _inputs(asked("fact"), situation_of(world)) == PlanInputs()
+
+
+def test_what_the_plan_builds_is_not_read_from_before(world: World) -> None:
+    """One day of the fact: its week and month need their other days, and the day itself comes from the plan."""
+    found = _inputs(asked("fact", force=True), situation_of(world))
+    assert found.days == {
+        "bronze": {D},
+        "daily": set(DayRange.parse("2017-03-01..2017-03-31")) - {D},
+        "fact": set(DayRange.parse("2017-03-06..2017-03-12")) - {D},
+        "rates": _march(6, 7, 8),
+    }
+    assert list(found.days) == ["bronze", "daily", "fact", "rates"]
+
+
+def test_a_table_whose_days_are_all_built_is_no_input(world: World) -> None:
+    """A whole week of the fact is all that its report reads."""
+    found = _inputs(asked("fact", "2017-03-06..2017-03-12", force=True), situation_of(world))
+    assert list(found.days) == ["bronze", "daily", "rates"]
+
+
+def test_an_input_is_pinned_with_its_version_and_until_when_its_files_are_kept(world: World) -> None:
+    """A table without a version in the log has none; one that main has not moved on from loses no files."""
+    may_go = datetime(2017, 5, 1, tzinfo=UTC)
+    situation = situation_of(world, files_may_go={"rates": may_go, "raw": may_go})
+    situation = replace(situation, observed=replace(situation.observed, versions={"bronze": 0, "rates": 4, "raw": 9}))
+    found = _inputs(asked("fact", force=True), situation)
+    assert found.pinned == (
+        Pinned(table="bronze", version=0, days=("2017-03-08",)),
+        Pinned(table="daily", version=None, days=("2017-03-01..2017-03-07", "2017-03-09..2017-03-31")),
+        Pinned(table="fact", version=None, days=("2017-03-06..2017-03-07", "2017-03-09..2017-03-12")),
+        Pinned(table="rates", version=4, days=("2017-03-06..2017-03-08",), files_may_go=may_go),
+    )
+
+
+def test_a_look_back_has_the_offsets_of_the_version_that_was_asked_for(world: World) -> None:
+    """Only reads of earlier days are one; the offsets are those of one day, the days those of all."""
+    situation = situation_of(world)
+    days = f"{D}..{D + timedelta(days=1)}"
+    assert _inputs(asked("fact", days, force=True), situation).as_of == (
+        Lookback(step="fact", table="rates", first=-2, last=0, days=("2017-03-06..2017-03-09",)),
+    )
+    assert _inputs(asked("fact", days, version="v1"), situation).as_of == (
+        Lookback(step="fact", table="rates", first=-3, last=-1, days=("2017-03-05..2017-03-08",)),
+    )
+    assert _inputs(asked("daily", days, force=True), situation).as_of == ()
+
+
+def test_days_of_a_look_back_that_were_never_published_are_absent(world: World) -> None:
+    """Before the beginning, and in a gap. A day without rows was published, and one of a foreign write has files."""
+    begins = WINDOW.first
+    (first,) = _inputs(asked("fact", str(begins), force=True), situation_of(world)).as_of
+    assert (first.days, first.absent) == (("2017-02-20",), ("2017-02-18..2017-02-19",))
+    world.publish("rates", D, rows=0)
+    _forget(world, "rates", _march(6, 7))
+    world.pinned["rates"][date(2017, 3, 7)] = "another writer's files"
+    (gap,) = _inputs(asked("fact", force=True), situation_of(world)).as_of
+    assert (gap.days, gap.absent) == (("2017-03-07..2017-03-08",), ("2017-03-06",))
+
+
+def test_a_day_that_the_plan_builds_is_there_for_a_look_back() -> None:
+    """The rate of the day before has landed and comes along; the one before that is not to be had."""
+    world = world_of(window=DayRange.of(D))
+    landed = {"raw_rates": {D - timedelta(days=1): LandedDay(("a",), waiting=("a",))}}
+    found = _inputs(asked("fact", scope=Scope.WHOLE), situation_of(world, landed=landed))
+    assert found.as_of == (
+        Lookback(
+            step="fact", table="rates", first=-2, last=0, days=("2017-03-07..2017-03-08",), absent=("2017-03-06",)
+        ),
+    )
+    assert found.days["rates"] == _march(6, 8)
+
+
+def test_stale_and_foreign_inputs_are_unsound_by_status(world: World) -> None:
+    """Fresh and missing ones are not: whether a missing day holds the plan back is another question."""
+    world.publish("raw", D, checksum="9")
+    world.publish("raw", date(2017, 3, 9), checksum="9")
+    world.write_past_the_protocol("rates", date(2017, 3, 7))
+    _forget(world, "rates", _march(6))
+    found = _inputs(asked("fact", "2017-03-08..2017-03-09", force=True), situation_of(world))
+    assert found.unsound == {
+        "bronze": {DayStatus.INPUT_CHANGED: [D, date(2017, 3, 9)]},
+        "fact": {DayStatus.INPUT_CHANGED: sorted(_march(6, 7))},
+        "rates": {DayStatus.FOREIGN_WRITE: [date(2017, 3, 7)]},
+    }
+
+
+def test_other_code_is_sound_where_the_plan_rebuilds_the_table_on_other_days(world: World) -> None:
+    """The finding on cut periods reports it; of a table that the plan leaves alone it is unsound."""
+    tuesday = date(2017, 3, 7)
+    world.publish("fact", tuesday, code="v1")
+    assert _inputs(asked("fact", force=True), situation_of(world)).unsound == {}
+    assert _inputs(asked("weekly", force=True), situation_of(world)).unsound == {
+        "fact": {DayStatus.CODE_CHANGED: [tuesday]}
+    }

@@ -1,0 +1,447 @@
+"""What blocks a plan or calls for care: each check by itself, at its limits, with the words that a person reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from backfill_assets.days import DayRange, TableDay
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.model.declaration import Version
+from backfill_assets.plan.inputs import inputs_of
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.preflight import Preflight, finding
+from backfill_assets.plan.records import Estimate, Pinned, Plan, PlanFinding, PlanRequest, Scope, Why
+from backfill_assets.plan.scope import choose, planned_step
+from backfill_assets.plan.situation import Machine, PlanContext
+from backfill_assets_tests.plan.world import PIPELINE, D, World, asked, situation_of, whys, world_of
+
+SCHEMA = '{"fields":[{"name":"day","type":"string","nullable":true}]}'
+
+
+@pytest.fixture
+def world() -> World:
+    return world_of()
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "severity"),
+    [
+        ({"today": D}, "days not ended", "stops"),
+        ({"begins": D + timedelta(days=1)}, "days before the beginning", "stops"),
+        ({"machine": Machine(free_bytes=10), "bytes": {"fact": {D: 100}}}, "disk space", "stops"),
+        ({"machine": Machine(free_bytes=150), "bytes": {"fact": {D: 100}}}, "disk space", "warns"),
+        ({"landed": {"raw": {D: LandedDay(("a",), ("a",), 1)}}}, "source days incomplete", "warns"),
+        (
+            {"schemas": {"fact": SCHEMA}, "declared_schemas": {"fact": SCHEMA.replace("string", "date")}},
+            "schema",
+            "stops",
+        ),
+        (
+            {"files_may_go": {"bronze": datetime(2017, 4, 3, tzinfo=UTC)}, "now": datetime(2017, 3, 31, tzinfo=UTC)},
+            "retention",
+            "warns",
+        ),
+    ],
+)
+def test_what_blocks_it_is_found_before(world: World, change: dict[str, object], kind: str, severity: str) -> None:
+    """Each finding has a severity and says what to do; only one that stops makes the plan stopped."""
+    plan = make_plan(asked("fact", force=True), situation_of(world, **change))
+    found = [each for each in plan.findings if each.kind == kind]
+    assert [(each.severity, bool(each.next_step)) for each in found] == [(severity, True)]
+    assert plan.stopped is (severity == "stops")
+
+
+def test_inputs_that_are_not_there_or_not_sound_are_reported(world: World) -> None:
+    """A missing input day stops; one that is stale is read as it is, with a warning; others' writes are replaced."""
+    world.publish("raw", D, checksum="9")
+    world.write_past_the_protocol("daily", D)
+    for table in ("bronze", "quarantine"):
+        del world.states[TableDay(table, date(2017, 3, 9))]
+    plan = make_plan(asked("fact", "2017-03-08..2017-03-09", force=True), situation_of(world))
+    found = {each.kind: each for each in plan.findings}
+    assert found["input days not published"].days == ("2017-03-09",) and plan.stopped
+    unsound = [each.message for each in plan.findings if each.kind == "input days not fresh"]
+    assert "bronze is read as it is on 2017-03-08, which is stale: input changed." in unsound
+    assert found["foreign write"].table == "daily"
+    assert whys(plan)["daily"]["2017-03-08"] is Why.FOREIGN_WRITE
+
+
+def test_others_who_are_at_the_same_days_are_reported(world: World) -> None:
+    """Open publications by table, open plans by day."""
+    first = make_plan(asked("fact", version="v1"), situation_of(world))
+    observed = replace(world.observed(), open=("p9",), writing={"p9": frozenset({"daily"}), "p8": frozenset({"raw"})})
+    situation = replace(situation_of(world, open_plans=[first]), observed=observed)
+    plan = make_plan(asked("fact", version="v1"), situation)
+    kinds = [each.kind for each in plan.findings if each.kind in ("overlapping plan", "publication under way")]
+    assert kinds.count("publication under way") == 1 and kinds.count("overlapping plan") == 4
+    assert not plan.stopped and plan.id != first.id
+
+
+def test_an_unknown_version_stops_and_an_unknown_table_cannot_be_planned(world: World) -> None:
+    """A plan for a version that is not there would be one for another."""
+    plan = make_plan(asked("fact", version="v9", force=True), situation_of(world))
+    (found,) = [each for each in plan.findings if each.kind == "unknown version"]
+    assert plan.stopped and found.next_step == "Versions: v1, v2."
+    with pytest.raises(InvalidRequest, match="no table 'facts'"):
+        make_plan(asked("facts"), situation_of(world))
+
+
+def _findings(world: World, question: PlanRequest, kind: str, **more: object) -> list[PlanFinding]:
+    plan = make_plan(question, situation_of(world, **more))
+    return [each for each in plan.findings if each.kind == kind]
+
+
+def _preflight(question: PlanRequest, situation: PlanContext, estimate: Estimate | None = None) -> Preflight:
+    """As a plan is made, with the same estimate for every step if there is one."""
+    chosen = choose(question, situation)
+    steps = tuple(
+        planned_step(step, chosen.reasons[step.name], estimate or Estimate())
+        for step in situation.steps
+        if step.name in chosen.reasons
+    )
+    return Preflight(question, chosen, steps, inputs_of(chosen, situation), situation)
+
+
+# ------------------------------------------------------------------ all of them
+
+
+def test_a_finding_has_its_days_as_ranges() -> None:
+    """It is of no table and of no days unless they are given."""
+    days = [D + timedelta(days=1), D, D + timedelta(days=4)]
+    assert finding("warns", "kind", "What.", "Do.", "fact", days) == PlanFinding(
+        kind="kind",
+        severity="warns",
+        message="What.",
+        next_step="Do.",
+        table="fact",
+        days=("2017-03-08..2017-03-09", "2017-03-12"),
+    )
+    bare = finding("stops", "kind", "What.", "Do.")
+    assert (bare.table, bare.days) == ("", ())
+
+
+def test_what_stops_comes_first_and_each_kind_together(world: World) -> None:
+    """In an order that does not depend on the checks."""
+    world.write_past_the_protocol("daily", D)
+    world.write_past_the_protocol("bronze", D)
+    machine = Machine(free_bytes=0)
+    question = asked("fact", "2017-03-08..2017-03-09", force=True, version="v9")
+    sizes = {table: {D: 100} for table in ("fact", "daily")}
+    plan = make_plan(question, situation_of(world, today=D + timedelta(days=1), machine=machine, bytes=sizes))
+    assert [(each.severity, each.kind, each.table) for each in plan.findings] == [
+        ("stops", "days not ended", ""),
+        ("stops", "disk space", ""),
+        ("stops", "unknown version", "fact"),
+        ("warns", "foreign write", "daily"),
+        ("warns", "input days not fresh", "bronze"),
+    ]
+
+
+def test_nothing_is_found_where_all_is_well(world: World) -> None:
+    """A plan that rebuilds whole weeks by the current code."""
+    assert make_plan(asked("fact", "2017-03-06..2017-03-12", force=True), situation_of(world)).findings == ()
+
+
+def test_planned_days_are_of_steps_that_rebuild_in_build_order(world: World) -> None:
+    """A step that is in the plan and skipped has none."""
+    world.publish("fact", D, checksum="9")
+    seen = _preflight(asked("fact"), situation_of(world))
+    assert seen.days == DayRange.of(D)
+    assert [(step.name, days) for step, days in seen.planned_days()] == [
+        ("daily", [D]),
+        ("weekly", [date(2017, 3, 6)]),
+        ("monthly", [date(2017, 3, 1)]),
+    ]
+
+
+# ------------------------------------------------------------------ the days and the version
+
+
+def test_days_end_yesterday_and_begin_where_there_can_be_data(world: World) -> None:
+    """The last and the first day that are allowed, and one more on each side."""
+    question = asked("fact", "2017-03-06..2017-03-08", force=True)
+    allowed = {"begins": date(2017, 3, 6), "today": date(2017, 3, 9)}
+    assert make_plan(question, situation_of(world, **allowed)).findings == ()
+    (late,) = _findings(world, question, "days not ended", today=D)
+    assert late.message == "2017-03-08 has not ended; today is 2017-03-08 in UTC."
+    assert (late.next_step, late.days) == ("End the days with yesterday at the latest.", ("2017-03-08",))
+    (early,) = _findings(world, question, "days before the beginning", begins=D)
+    assert early.message == "2017-03-06..2017-03-07 is before 2017-03-08, the first day that can have data."
+    assert (early.next_step, early.days) == ("Begin the days there.", ("2017-03-06..2017-03-07",))
+
+
+def test_an_unknown_version_is_named_with_those_there_are(world: World) -> None:
+    """A declared one is no finding, and neither is none at all; a raw table has no versions."""
+    (found,) = _findings(world, asked("fact", version="v9"), "unknown version")
+    assert found.message == "fact has no version 'v9'; the plan is made for the current one."
+    assert (found.severity, found.table, found.next_step) == ("stops", "fact", "Versions: v1, v2.")
+    for version in ("", "v1", "v2"):
+        assert _findings(world, asked("fact", version=version), "unknown version") == []
+    (raw,) = _findings(world, asked("raw", version="v1"), "unknown version")
+    assert raw.next_step == "Versions: none."
+
+
+# ------------------------------------------------------------------ inputs
+
+
+def test_source_days_that_never_landed_stop_the_plan_that_takes_in(world: World) -> None:
+    """A folder without files has not landed either; a published raw day needs no file."""
+    days = [D, D + timedelta(days=2), D + timedelta(days=4), D + timedelta(days=6)]
+    for day in [*days, D + timedelta(days=1)]:
+        del world.states[TableDay("raw", day)], world.newest["raw"][day], world.pinned["raw"][day]
+    landed = {"raw": {D: LandedDay(()), D + timedelta(days=1): LandedDay(("a",), waiting=("a",))}}
+    question = asked("fact", "2017-03-07..2017-03-14", scope=Scope.WHOLE)
+    (found,) = _findings(world, question, "source days missing", landed=landed)
+    assert found.message == "Nothing has landed for raw on 2017-03-08, 2017-03-10, 2017-03-12 and 1 more."
+    assert found.next_step == "Wait for the delivery, or land an empty file if a day really has no rows."
+    assert (found.severity, found.table) == ("stops", "raw")
+    assert found.days == ("2017-03-08", "2017-03-10", "2017-03-12", "2017-03-14")
+    assert _findings(world, asked("fact"), "source days missing", landed=landed) == []
+
+
+def test_files_that_wait_are_a_warning_unless_the_plan_takes_them_in(world: World) -> None:
+    """Only on days that the target must have: a rate that is looked back at may wait."""
+    waiting = {D: LandedDay(("a",), waiting=("a",)), D + timedelta(days=1): LandedDay(("b",), waiting=("b",))}
+    landed = {"raw": waiting, "raw_rates": waiting}
+    (found,) = _findings(world, asked("fact"), "source days incomplete", landed=landed)
+    assert found.message == "Files of raw have landed on 2017-03-08 and were not taken in."
+    assert found.next_step == "Plan with --source-too, or take them in first: the rebuild reads what is taken in."
+    assert (found.severity, found.table, found.days) == ("warns", "raw", ("2017-03-08",))
+    whole = asked("fact", scope=Scope.WHOLE)
+    assert _findings(world, whole, "source days incomplete", landed=landed) == []
+    ingested = {"raw": {D: LandedDay(("a",))}}
+    assert _findings(world, asked("fact"), "source days incomplete", landed=ingested) == []
+
+
+def test_an_input_day_that_was_never_published_stops_the_plan_with_the_first_that_is_needed(world: World) -> None:
+    """Its days by step; a day that the plan builds first is there."""
+    for table in ("bronze", "quarantine"):
+        for day in (D, D + timedelta(days=1)):
+            del world.states[TableDay(table, day)], world.newest[table][day], world.pinned[table][day]
+    question = asked("fact", "2017-03-07..2017-03-09", force=True)
+    (found,) = _findings(world, question, "input days not published")
+    assert found.message == ("fact cannot be built on 2017-03-08..2017-03-09: bronze 2017-03-08 was never published.")
+    assert (found.severity, found.table, found.days) == ("stops", "fact", ("2017-03-08..2017-03-09",))
+    assert found.next_step == "Build the input days first, or plan with --source-too."
+    whole = asked("fact", "2017-03-07..2017-03-09", scope=Scope.WHOLE)
+    assert _findings(world, whole, "input days not published") == []
+
+
+def test_one_published_day_is_enough_of_a_period_that_is_read_in_part(world: World) -> None:
+    """And none is not."""
+    week = list(DayRange.parse("2017-03-06..2017-03-12"))
+    for day in week[1:]:
+        del world.states[TableDay("fact", day)], world.newest["fact"][day], world.pinned["fact"][day]
+    question = asked("weekly", str(D), force=True)
+    assert _findings(world, question, "input days not published") == []
+    del world.states[TableDay("fact", week[0])], world.newest["fact"][week[0]], world.pinned["fact"][week[0]]
+    (found,) = _findings(world, question, "input days not published")
+    assert found.message == "weekly cannot be built on 2017-03-06: fact 2017-03-06 was never published."
+
+
+def test_each_unsound_status_of_an_input_is_a_warning_of_its_own(world: World) -> None:
+    """With its days; the hint is the same."""
+    world.publish("bronze", date(2017, 3, 9), code="v1")
+    world.write_past_the_protocol("bronze", D)
+    found = _findings(world, asked("fact", "2017-03-08..2017-03-09", force=True), "input days not fresh")
+    assert [(each.severity, each.table, each.message) for each in found] == [
+        ("warns", "bronze", "bronze is read as it is on 2017-03-08, which is foreign write."),
+        ("warns", "bronze", "bronze is read as it is on 2017-03-09, which is stale: code changed."),
+    ]
+    hint = "Plan with --source-too to rebuild it as well, or look at it with backfill status."
+    assert {each.next_step for each in found} == {hint}
+
+
+def test_a_foreign_write_that_the_plan_replaces_names_its_days(world: World) -> None:
+    """Other days that are rebuilt for other reasons are not named."""
+    world.write_past_the_protocol("daily", D)
+    found = _findings(world, asked("daily", "2017-03-07..2017-03-08", force=True), "foreign write")
+    assert [(each.severity, each.table, each.days) for each in found] == [("warns", "daily", ("2017-03-08",))]
+    assert found[0].message == "A writer that bypassed the publication log changed daily on 2017-03-08."
+    assert found[0].next_step == (
+        "Find out first who it was. The rebuild replaces these rows; a rollback brings them back."
+    )
+
+
+# ------------------------------------------------------------------ where it is written
+
+
+def test_a_schema_that_does_not_fit_is_explained_and_one_that_does_is_no_finding(world: World) -> None:
+    """Of tables that the plan rebuilds. A new column that may be null fits; a table without a schema is new."""
+    other = SCHEMA.replace("string", "date")
+    (found,) = _findings(
+        world, asked("fact", force=True), "schema", schemas={"fact": SCHEMA}, declared_schemas={"fact": other}
+    )
+    assert found.message == ("What would be staged does not fit the table fact: day is date but the table has string.")
+    assert (found.severity, found.table) == ("stops", "fact")
+    more = SCHEMA.replace("]}", ',{"name":"new","type":"string","nullable":true}]}')
+    for main, declared in (
+        ({"fact": SCHEMA}, SCHEMA),
+        ({"fact": SCHEMA}, more),
+        ({}, other),
+        ({"bronze": SCHEMA}, other),
+    ):
+        question = asked("fact", force=True)
+        schemas = {"fact": declared, "bronze": other}
+        assert _findings(world, question, "schema", schemas=main, declared_schemas=schemas) == []
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("free", "severity"),
+    [(None, None), (8 * MIB, None), (8 * MIB - 1, "warns"), (4 * MIB, "warns"), (4 * MIB - 1, "stops")],
+)
+def test_disk_space_is_twice_what_will_be_written(world: World, free: int | None, severity: str | None) -> None:
+    """Four steps of a MiB each: from half of what is free on it is a warning, and beyond that it stops."""
+    situation = situation_of(world, machine=Machine(free_bytes=free))
+    seen = _preflight(asked("fact", force=True), situation, Estimate(bytes_written=MIB))
+    assert len(seen.steps) == 4
+    assert [each.severity for each in seen.findings() if each.kind == "disk space"] == [severity] * bool(severity)
+
+
+def test_disk_space_names_the_steps_of_which_it_is_unknown(world: World) -> None:
+    """They count as nothing, and the message says so."""
+    situation = situation_of(world, machine=Machine(free_bytes=3 * MIB))
+    seen = _preflight(asked("fact", force=True), situation, Estimate(bytes_written=MIB))
+    first, second, *others = seen.steps
+    unknown = Estimate(bytes_written=None)
+    steps = (first, *(step.model_copy(update={"estimate": unknown}) for step in (second, others[0])), *others[1:])
+    (found,) = [each for each in replace(seen, steps=steps).findings() if each.kind == "disk space"]
+    assert (found.severity, found.message) == (
+        "warns",
+        "About 2 MiB and what daily, weekly will write, which is unknown, will be written, and 3 MiB are free.",
+    )
+    (found,) = [each for each in seen.findings() if each.kind == "disk space"]
+    assert found.message == "About 4 MiB will be written, and 3 MiB are free."
+    assert found.next_step == "Make room: what the days hold now is kept for the rollback window."
+
+
+def test_steps_that_are_skipped_need_no_disk_space(world: World) -> None:
+    """Their estimate is what a day would take."""
+    situation = situation_of(world, machine=Machine(free_bytes=0))
+    assert _preflight(asked("fact"), situation, Estimate(bytes_written=MIB)).findings() == ()
+
+
+# ------------------------------------------------------------------ what else is under way
+
+
+def test_a_publication_under_way_is_reported_if_it_writes_what_is_built_or_read(world: World) -> None:
+    """The tables that both have, in order; others are no concern of the plan."""
+    observed = replace(
+        world.observed(),
+        writing={
+            "p1": frozenset({"raw", "fact", "bronze"}),
+            "p2": frozenset({"raw", "quarantine"}),
+            "p3": frozenset({"rates"}),
+        },
+    )
+    situation = replace(situation_of(world), observed=observed)
+    seen = _preflight(asked("fact", force=True), situation)
+    found = [each for each in seen.findings() if each.kind == "publication under way"]
+    assert [(each.table, each.message) for each in found] == [
+        ("bronze", "The publication p1 is under way on bronze, fact."),
+        ("rates", "The publication p3 is under way on rates."),
+    ]
+    assert {(each.severity, each.next_step) for each in found} == {("warns", "Plan again when it is closed.")}
+
+
+def _open_plan(days: str, table: str = "fact") -> Plan:
+    step = planned_step(
+        next(each for each in PIPELINE if each.name == table), dict.fromkeys(DayRange.parse(days), Why.ASKED_FOR)
+    )
+    return Plan(asked=asked(table, days), steps=(step,), made_at=datetime(2017, 4, 1, tzinfo=UTC))
+
+
+def test_an_open_plan_is_reported_on_the_days_that_both_rebuild(world: World) -> None:
+    """The same table on other days, or another table on the same days, is no overlap."""
+    question = asked("fact", "2017-03-07..2017-03-09", force=True)
+    plan = _open_plan("2017-03-08..2017-03-12")
+    (found,) = _findings(world, question, "overlapping plan", open_plans=[plan])
+    assert found.message == f"{plan.id} is being carried out and rebuilds fact on 2017-03-08..2017-03-09."
+    assert (found.severity, found.table, found.days) == ("warns", "fact", ("2017-03-08..2017-03-09",))
+    assert found.next_step == (
+        "The plan that publishes first wins these days; the other one is refused and must be made again."
+    )
+    for other in (_open_plan("2017-03-10"), _open_plan("2017-03-08", "bronze")):
+        assert _findings(world, question, "overlapping plan", open_plans=[other]) == []
+
+
+# ------------------------------------------------------------------ weeks and months
+
+
+def _built_by_v1(world: World, *days: date) -> None:
+    for day in days:
+        world.publish("fact", day, code="v1")
+
+
+def test_a_week_of_two_codes_is_cut_and_is_widened_by_weeks(world: World) -> None:
+    """Only weeks that have a rebuilt day and a day that other code built and that stays."""
+    _built_by_v1(world, date(2017, 3, 9), date(2017, 3, 20))
+    (found,) = _findings(world, asked("fact", "2017-03-08", force=True), "cut period")
+    assert found.message == (
+        "Mixed logic: weekly of 2017-03-06 has days that the plan rebuilds by v2 of fact, and days of other code "
+        "that stay as they are."
+    )
+    assert (found.severity, found.table, found.days) == ("warns", "weekly", ("2017-03-06",))
+    assert found.next_step == "Widen --days to whole weeks."
+
+
+def test_a_month_of_two_codes_is_widened_by_months(world: World) -> None:
+    """A month is read from the daily table, whose code counts."""
+    steps = [
+        replace(step, versions=(*step.versions, Version("v3", "", step.reads, dict)), current="v3")
+        if step.name == "daily"
+        else step
+        for step in PIPELINE
+    ]
+    plan = make_plan(asked("daily", force=True), replace(situation_of(world), steps=steps))
+    (found,) = [each for each in plan.findings if each.kind == "cut period"]
+    assert (found.table, found.days, found.next_step) == (
+        "monthly",
+        ("2017-03-01",),
+        "Widen --days to whole months.",
+    )
+    assert "by v3 of daily" in found.message
+
+
+def test_a_period_that_is_rebuilt_in_whole_or_of_one_code_is_not_cut(world: World) -> None:
+    """Nor one beside which the other code ends: on the Sunday before and on the Monday after."""
+    _built_by_v1(world, date(2017, 3, 5), date(2017, 3, 9), date(2017, 3, 13))
+    whole_week = asked("fact", "2017-03-06..2017-03-12", force=True)
+    assert _findings(world, whole_week, "cut period") == []
+    only_other_day = asked("fact", "2017-03-09", force=True)
+    assert _findings(world, only_other_day, "cut period") == []
+
+
+def test_a_week_of_which_the_plan_rebuilds_no_day_is_not_cut(world: World) -> None:
+    """It is stale for another reason, and the day of other code in it was there before."""
+    world.write_past_the_protocol("fact", D)
+    world.publish("fact", date(2017, 3, 14), checksum="9")
+    _built_by_v1(world, date(2017, 3, 16))
+    plan = make_plan(asked("fact", "2017-03-08..2017-03-15"), situation_of(world))
+    assert plan.rebuilds["fact"] == (D,) and plan.rebuilds["weekly"] == (date(2017, 3, 6), date(2017, 3, 13))
+    assert [each for each in plan.findings if each.kind == "cut period"] == []
+
+
+# ------------------------------------------------------------------ how long it can wait
+
+
+@pytest.mark.parametrize(("hours", "warned"), [(-1, True), (7 * 24 - 1, True), (7 * 24, False), (None, False)])
+def test_pinned_files_that_may_go_within_a_week_are_a_warning(world: World, hours: int | None, warned: bool) -> None:
+    """Exactly a week is not within it, and files of which all are in main do not go."""
+    now = datetime(2017, 4, 10, 12, tzinfo=UTC)
+    may_go = None if hours is None else now + timedelta(hours=hours)
+    situation = situation_of(world, now=now)
+    seen = _preflight(asked("fact", force=True), situation)
+    pinned = (Pinned(table="bronze", version=4, days=(str(D),), files_may_go=may_go),)
+    found = replace(seen, inputs=replace(seen.inputs, pinned=pinned)).findings()
+    assert [(each.kind, each.severity, each.table) for each in found] == [("retention", "warns", "bronze")] * warned
+    if may_go and warned:
+        assert found[0].message == f"Files of version 4 of bronze may go on {may_go:%Y-%m-%d}."
+        assert found[0].next_step == "Carry the plan out before that, or make it again."

@@ -1,0 +1,371 @@
+"""Which days a plan is about, why each is rebuilt or skipped, and which scope fits what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.landing.landed_days import LandedDay
+from backfill_assets.model.declaration import Reads
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope, Why
+from backfill_assets.plan.scope import (
+    RebuildScope,
+    choose,
+    planned_step,
+    recommend,
+    status_of,
+    why_of,
+    worst_status,
+)
+from backfill_assets.plan.status import DayStatus, Statuses
+from backfill_assets.plan.text import scope_line
+from backfill_assets_tests.plan.world import (
+    PIPELINE,
+    WINDOW,
+    D,
+    World,
+    a_report,
+    a_step,
+    asked,
+    situation_of,
+    whys,
+    world_of,
+)
+
+
+@pytest.fixture
+def world() -> World:
+    return world_of()
+
+
+def test_a_changed_rate_reaches_every_day_that_looks_back_at_it(world: World) -> None:
+    """And the table that was asked for is left alone if it is right already."""
+    world.publish("rates", D, checksum="9")
+    plan = make_plan(asked("rates", scope=Scope.DOWNSTREAM), situation_of(world))
+    days = ["2017-03-08", "2017-03-09", "2017-03-10"]
+    assert whys(plan)["fact"] == dict.fromkeys(days, Why.INPUT_CHANGED)
+    assert whys(plan)["daily"] == dict.fromkeys(days, Why.INPUT_REBUILT)
+    assert "rates" not in {step.name for step in plan.steps}
+
+
+def test_a_plan_for_rates_has_the_later_days_that_use_them(world: World) -> None:
+    """They are not in the range that was asked for; nothing else after it is."""
+    world.publish("raw_rates", D, checksum="9")
+    found = whys(make_plan(asked("rates"), situation_of(world)))
+    assert found["rates"] == {str(D): Why.INPUT_CHANGED}
+    assert found["fact"] == dict.fromkeys(["2017-03-08", "2017-03-09", "2017-03-10"], Why.INPUT_REBUILT)
+    assert found["weekly"] == {"2017-03-06": Why.INPUT_REBUILT}
+
+
+def test_from_the_source_takes_in_what_landed_and_rebuilds_what_reads_it(world: World) -> None:
+    """What is fresh upstream is skipped, and what is made of the rebuilt days anywhere comes along."""
+    landed = {"raw": {D: LandedDay(("a", "b"), waiting=("b",), bytes=120)}, "raw_rates": {}}
+    plan = make_plan(asked("fact", scope=Scope.WHOLE), situation_of(world, landed=landed))
+    found = whys(plan)
+    assert found["raw"] == {str(D): Why.LANDED} and found["bronze"] == {str(D): Why.INPUT_REBUILT}
+    assert "rates" not in found and plan.steps[0].kind == "take in"
+    assert found["fact"] == {str(D): Why.INPUT_REBUILT}
+    raw = next(step for step in plan.steps if step.name == "raw").estimate
+    assert (raw.bytes_read, raw.rows_read) == (120, None), "the rows of landed files are unknown"
+
+
+def test_the_scope_that_fits_is_recommended_from_what_changed(world: World) -> None:
+    """Upstream, in the table itself, or only below it."""
+    assert make_plan(asked("fact"), situation_of(world)).recommended is None
+    landed = {"raw": {D: LandedDay(("a",), ("a",), 1)}}
+    waiting = make_plan(asked("fact"), situation_of(world, landed=landed)).recommended
+    assert waiting is not None and (waiting.scope, waiting.because) == (
+        Scope.WHOLE,
+        f"raw is landed and not taken in on {D}",
+    )
+    assert "--source-too" in scope_line(make_plan(asked("fact"), situation_of(world, landed=landed)))
+    own = make_plan(asked("fact", version="v1"), situation_of(world)).recommended
+    assert own is not None and (own.scope, own.because) == (Scope.ONWARDS, f"fact is stale: code changed on {D}")
+    world.publish("fact", D, checksum="9")
+    below = make_plan(asked("fact"), situation_of(world)).recommended
+    assert below is not None and (below.scope, below.because) == (
+        Scope.DOWNSTREAM,
+        f"daily is stale: input changed on {D}",
+    )
+    world.publish("raw", D, checksum="9")
+    above = make_plan(asked("fact"), situation_of(world)).recommended
+    assert above is not None and above.because == f"bronze is stale: input changed on {D}"
+
+
+def _chosen(world: World, question: PlanRequest, **more: object) -> RebuildScope:
+    return choose(question, situation_of(world, **more))
+
+
+def _days(*numbers: int) -> set[date]:
+    return {date(2017, 3, number) for number in numbers}
+
+
+# ------------------------------------------------------------------ what is chosen
+
+
+def test_the_target_has_whole_periods_and_its_fresh_days_are_skipped(world: World) -> None:
+    """A range that cuts two weeks is about both."""
+    chosen = _chosen(world, asked("weekly", "2017-03-12..2017-03-13"))
+    assert chosen.target.name == "weekly" and chosen.periods == _days(6, 13)
+    assert chosen.reasons == {"weekly": dict.fromkeys(_days(6, 13))}
+    assert chosen.needed["fact"] == set(DayRange.parse("2017-03-06..2017-03-19"))
+    assert chosen.demanded == {}, "of a week that is read in part any day may be absent"
+
+
+def test_a_look_back_is_needed_and_not_demanded(world: World) -> None:
+    """A day itself must be there; reference data has gaps."""
+    chosen = _chosen(world, asked("fact"))
+    assert chosen.needed == {
+        "raw_rates": _days(6, 7, 8),
+        "rates": _days(6, 7, 8),
+        "raw": {D},
+        "bronze": {D},
+    }
+    assert chosen.demanded == {"raw": {D}, "bronze": {D}}
+
+
+def test_force_rebuilds_what_is_fresh_because_it_was_asked_for(world: World) -> None:
+    """And never because of an input that is rebuilt where that is the reason."""
+    plain, forced = (_chosen(world, asked("fact", force=force)) for force in (False, True))
+    assert plain.reasons == {
+        "fact": {D: None},
+        "daily": {D: None},
+        "weekly": {date(2017, 3, 6): None},
+        "monthly": {date(2017, 3, 1): None},
+    }
+    assert forced.reasons == {
+        "fact": {D: Why.ASKED_FOR},
+        "daily": {D: Why.INPUT_REBUILT},
+        "weekly": {date(2017, 3, 6): Why.INPUT_REBUILT},
+        "monthly": {date(2017, 3, 1): Why.INPUT_REBUILT},
+    }
+
+
+def test_only_downstream_leaves_the_target_out(world: World) -> None:
+    """With force too, which is then about what is computed from it."""
+    chosen = _chosen(world, asked("fact", scope=Scope.DOWNSTREAM, force=True))
+    assert chosen.reasons == {
+        "daily": {D: Why.ASKED_FOR},
+        "weekly": {date(2017, 3, 6): Why.ASKED_FOR},
+        "monthly": {date(2017, 3, 1): Why.INPUT_REBUILT},
+    }
+    assert chosen.rebuilt_days(chosen.target) == []
+
+
+def test_a_day_of_tables_that_are_built_together_is_as_stale_as_the_worst(world: World) -> None:
+    """A foreign write of the companion is a reason to rebuild both."""
+    world.write_past_the_protocol("quarantine", D)
+    assert _chosen(world, asked("bronze")).reasons["bronze"] == {D: Why.FOREIGN_WRITE}
+
+
+@pytest.mark.parametrize(
+    ("landed", "published", "why"),
+    [
+        (LandedDay(("a", "b"), waiting=("b",)), True, Why.LANDED),
+        (LandedDay(("a",), waiting=("a",)), False, Why.LANDED),
+        (LandedDay(("a",)), True, None),
+        (None, True, None),
+        (None, False, Why.MISSING),
+    ],
+    ids=["a second file", "the first file", "all ingested", "landed before", "never landed"],
+)
+def test_a_raw_day_has_what_waits_to_be_ingested(
+    world: World, landed: LandedDay | None, published: bool, why: Why | None
+) -> None:
+    """Not even force makes a raw day of files that were all ingested."""
+    if not published:
+        del world.states[TableDay("raw", D)], world.newest["raw"][D], world.pinned["raw"][D]
+    days = {} if landed is None else {D: landed}
+    chosen = _chosen(world, asked("fact", scope=Scope.WHOLE, force=True), landed={"raw": days})
+    assert chosen.reasons["raw"] == {D: why}
+
+
+def test_of_a_look_back_only_days_that_can_be_had_come_along() -> None:
+    """From the source on: a rate that was never published nor landed is a gap, one that has landed is taken in."""
+    world = world_of(window=DayRange.of(D))
+    landed = {"raw_rates": {D - timedelta(days=1): LandedDay(("a",), waiting=("a",))}}
+    chosen = _chosen(world, asked("fact", scope=Scope.WHOLE), landed=landed)
+    assert chosen.reasons["raw_rates"] == {D - timedelta(days=1): Why.LANDED, D: None}
+    assert chosen.reasons["rates"] == {D - timedelta(days=1): Why.MISSING, D: None}
+    assert chosen.reasons["fact"] == {D: Why.INPUT_REBUILT}
+
+
+def test_later_days_come_along_until_today_and_only_if_they_can_be_built() -> None:
+    """The week that has begun does; a day that was never published and has no inputs does not."""
+    world = world_of(window=DayRange(WINDOW.first, D))
+    chosen = _chosen(world, asked("rates", force=True), today=D + timedelta(days=1))
+    assert chosen.reasons["fact"] == {D: Why.INPUT_REBUILT}
+    assert chosen.reasons["weekly"] == {date(2017, 3, 6): Why.INPUT_REBUILT}
+    yesterday = _chosen(world, asked("rates", str(D - timedelta(days=1)), force=True), today=D)
+    assert yesterday.reasons["fact"] == {D - timedelta(days=1): Why.INPUT_REBUILT}, "today has not ended"
+
+
+def test_rebuilt_days_ascend_and_reads_are_those_of_rebuilt_days_alone(world: World) -> None:
+    """A step that is skipped or not in the plan reads nothing."""
+    fact, daily, weekly = (step for step in PIPELINE if step.name in ("fact", "daily", "weekly"))
+    reasons: Mapping[str, Mapping[date, Why | None]] = {
+        "fact": {date(2017, 3, 9): Why.MISSING, D: Why.ASKED_FOR, date(2017, 3, 10): None},
+        "daily": {D: None},
+    }
+    chosen = RebuildScope(fact, frozenset({D}), reasons, {}, {}, {})
+    assert chosen.rebuilt_days(fact) == [D, date(2017, 3, 9)]
+    assert chosen.reads(fact) == {"bronze": _days(8, 9), "rates": _days(6, 7, 8, 9)}
+    for step in (daily, weekly):
+        assert chosen.rebuilt_days(step) == []
+        assert not any(chosen.reads(step).values())
+
+
+# ------------------------------------------------------------------ one day, one step
+
+
+def test_the_worst_status_counts_and_a_day_that_is_not_known_is_missing() -> None:
+    """In the order of the statuses: a foreign write is worse than other code, which is worse than other inputs."""
+    both = a_step("bronze", "quarantine")
+    statuses: Statuses = {"bronze": {D: DayStatus.INPUT_CHANGED}, "quarantine": {D: DayStatus.FRESH}}
+    assert worst_status(both, D, statuses) is DayStatus.INPUT_CHANGED
+    assert worst_status(both, D + timedelta(days=1), statuses) is DayStatus.MISSING
+    assert worst_status(a_step("quarantine"), D, statuses) is DayStatus.FRESH
+    for worse, than in (
+        (DayStatus.MISSING, DayStatus.FRESH),
+        (DayStatus.INPUT_CHANGED, DayStatus.MISSING),
+        (DayStatus.CODE_CHANGED, DayStatus.INPUT_CHANGED),
+        (DayStatus.FOREIGN_WRITE, DayStatus.CODE_CHANGED),
+    ):
+        assert worst_status(both, D, {"bronze": {D: than}, "quarantine": {D: worse}}) is worse
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (DayStatus.MISSING, Why.MISSING),
+        (DayStatus.INPUT_CHANGED, Why.INPUT_CHANGED),
+        (DayStatus.CODE_CHANGED, Why.CODE_CHANGED),
+        (DayStatus.FOREIGN_WRITE, Why.FOREIGN_WRITE),
+    ],
+)
+def test_a_status_is_its_reason_and_back(status: DayStatus, why: Why) -> None:
+    """The reason for a fresh day does not matter for one that is not."""
+    assert why_of(status) is why and why_of(status, Why.ASKED_FOR) is why
+    assert status_of(why) is status
+
+
+def test_a_fresh_day_is_skipped_unless_there_is_a_reason() -> None:
+    """And reasons that are no status of the day leave it fresh."""
+    assert why_of(DayStatus.FRESH) is None
+    assert why_of(DayStatus.FRESH, Why.INPUT_REBUILT) is Why.INPUT_REBUILT
+    for why in (None, Why.INPUT_REBUILT, Why.ASKED_FOR, Why.LANDED):
+        assert status_of(why) is DayStatus.FRESH
+
+
+def test_a_planned_step_has_ranges_by_reason_in_the_order_of_reasons() -> None:
+    """Days come in any order; reasons without days and the skipped days have their own place."""
+    two = a_step("bronze", "quarantine", reads=(Reads("raw"),))
+    reasons = {
+        date(2017, 3, 12): Why.ASKED_FOR,
+        date(2017, 3, 9): Why.MISSING,
+        D: Why.MISSING,
+        date(2017, 3, 10): None,
+        date(2017, 3, 14): Why.MISSING,
+    }
+    estimate = Estimate(rows_read=4)
+    found = planned_step(two, reasons, estimate)
+    assert found == PlannedStep(
+        tables=("bronze", "quarantine"),
+        version="v2",
+        rebuild={Why.MISSING: ("2017-03-08..2017-03-09", "2017-03-14"), Why.ASKED_FOR: ("2017-03-12",)},
+        skipped=("2017-03-10",),
+        estimate=estimate,
+    )
+    assert list(found.rebuild) == [Why.MISSING, Why.ASKED_FOR]
+
+
+def test_a_planned_step_of_raw_takes_in_and_one_without_days_does_nothing() -> None:
+    """Its cadence is that of the step, and nothing is estimated unless it is given."""
+    raw = planned_step(a_step("raw", source=True), {D: Why.LANDED})
+    assert (raw.kind, raw.version, raw.rebuild) == ("take in", "", {Why.LANDED: ("2017-03-08",)})
+    weekly = planned_step(a_report("weekly", Reads("fact"), cadence=Cadence.WEEKLY), {})
+    assert (weekly.kind, weekly.cadence, weekly.rebuild, weekly.skipped) == ("rebuild", Cadence.WEEKLY, {}, ())
+    assert weekly.estimate == Estimate()
+
+
+# ------------------------------------------------------------------ the scope that fits
+
+
+def _recommended(world: World, question: PlanRequest, **more: object) -> Recommended | None:
+    situation = situation_of(world, **more)
+    return recommend(choose(question, situation), situation)
+
+
+def test_a_gap_in_a_look_back_is_no_change_and_one_in_what_is_demanded_is(world: World) -> None:
+    """Two rates are missing: neither must be there. Without its day of sales the fact cannot be right."""
+    for table in ("rates", "raw_rates"):
+        for day in (D - timedelta(days=1), D - timedelta(days=2)):
+            del world.states[TableDay(table, day)], world.newest[table][day], world.pinned[table][day]
+    for table in ("fact", "daily"):
+        for day in WINDOW:
+            world.publish(table, day)
+    for table in ("weekly", "monthly"):
+        for day in list(world.newest[table]):
+            world.publish(table, day)
+    assert _recommended(world, asked("fact")) is None
+    for table in ("bronze", "quarantine"):
+        del world.states[TableDay(table, D)], world.newest[table][D], world.pinned[table][D]
+    assert _recommended(world, asked("fact")) == Recommended(
+        scope=Scope.WHOLE, because="bronze is missing on 2017-03-08"
+    )
+
+
+def test_the_reason_is_the_first_change_with_the_first_range_of_its_days(world: World) -> None:
+    """Days that changed otherwise are left out of it."""
+    for day in (D, date(2017, 3, 9), date(2017, 3, 13)):
+        world.publish("fact", day, code="v1")
+    world.write_past_the_protocol("fact", date(2017, 3, 10))
+    found = _recommended(world, asked("fact", "2017-03-07..2017-03-14"))
+    assert found == Recommended(
+        scope=Scope.ONWARDS, because="fact is stale: code changed on 2017-03-08..2017-03-09 and 1 more"
+    )
+
+
+def test_changes_of_other_days_recommend_nothing(world: World) -> None:
+    """A plan is about the days that it was asked for."""
+    world.publish("raw", date(2017, 3, 20), checksum="9")
+    world.write_past_the_protocol("fact", date(2017, 3, 21))
+    assert _recommended(world, asked("fact")) is None
+
+
+def test_a_file_that_waits_counts_before_the_status_of_its_day(world: World) -> None:
+    """A raw day that was overwritten, and to which a file came."""
+    world.write_past_the_protocol("raw", D)
+    landed = {"raw": {D: LandedDay(("a",), waiting=("a",)), D + timedelta(days=1): LandedDay(("b",), waiting=("b",))}}
+    assert _recommended(world, asked("bronze"), landed=landed) == Recommended(
+        scope=Scope.WHOLE, because="raw is landed and not taken in on 2017-03-08"
+    )
+    assert _recommended(world, asked("bronze")) == Recommended(
+        scope=Scope.WHOLE, because="raw is foreign write on 2017-03-08"
+    )
+
+
+def test_forcing_fresh_days_recommends_nothing(world: World) -> None:
+    """That a person asked for them is no change."""
+    assert _recommended(world, asked("fact", force=True)) is None
+
+
+def test_a_table_that_is_not_there_cannot_be_chosen(world: World) -> None:
+    """Nor days that cannot be read."""
+    with pytest.raises(InvalidRequest, match="no table 'facts'"):
+        _chosen(world, asked("facts"))
+    with pytest.raises(InvalidRequest, match="ends before it starts"):
+        _chosen(world, asked("fact", "2017-03-08..2017-03-07"))
+
+
+def test_a_version_is_chosen_as_the_situation_has_it(world: World) -> None:
+    """The request's own version is put there before."""
+    other = [replace(step, current="v1") if step.name == "fact" else step for step in PIPELINE]
+    situation = replace(situation_of(world), steps=other)
+    assert choose(asked("fact"), situation).reasons["fact"] == {D: Why.CODE_CHANGED}

@@ -1,0 +1,68 @@
+"""Nine days in two weeks, of a chain of tables and its weekly report: the lakehouse of the tests of repairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from backfill_assets.days import Cadence, DayRange, TableDay
+from backfill_assets.model.declaration import Reads, Step, Table, Version
+from backfill_assets.published.rolled_back import FileMove, Rollbacks
+from backfill_assets.upkeep.trouble import FailedWatch
+from backfill_assets_tests.plan import world as plan_world
+from backfill_assets_tests.plan.world import Anything, World
+
+WEEKLY = Step(
+    (Table("weekly", "report", "", Anything, key=()),),
+    (Version("v2", "", (Reads("fact", partial=True),), dict),),
+    current="v2",
+    cadence=Cadence.WEEKLY,
+)
+STEPS = (*plan_world.STEPS, WEEKLY)
+WEEK = DayRange.parse("2017-03-06..2017-03-12")
+DAYS = DayRange.parse("2017-03-06..2017-03-14")
+D, E, NEXT_WEEK = date(2017, 3, 7), date(2017, 3, 9), date(2017, 3, 13)
+MONDAY = WEEK.first
+ALL = ("raw_rates", "raw", "rates", "bronze", "quarantine", "fact", "revenue")
+ROLLED_BACK = Rollbacks({"undo": FileMove("rollback", datetime(2017, 4, 1, tzinfo=UTC))})
+"""A person put back what the publication ``undo`` left."""
+
+TWO_VERSIONS = tuple(
+    replace(step, versions=(Version("v1", "", (Reads("bronze"), Reads("rates", -2, -1)), dict), *step.versions))
+    if step.name == "fact"
+    else step
+    for step in STEPS
+)
+"""The old logic of the fact reads the rates of the days before, and not those of the day itself."""
+
+
+def one_version_world() -> World:
+    """Nine days of everything, in two weeks."""
+    world = World({}, {}, {}, STEPS)
+    for table in ALL:
+        for day in DAYS:
+            world.publish(table, day)
+    for monday in (MONDAY, NEXT_WEEK):
+        world.publish("weekly", monday)
+    return world
+
+
+def two_version_world() -> World:
+    """The same nine days; the facts of the first week are of the old logic, and NEXT_WEEK's of the current one."""
+    world = World({}, {}, {}, TWO_VERSIONS)
+    for table in ALL:
+        for day in DAYS:
+            world.publish(table, day, code="v1" if table == "fact" and day in WEEK else "v2")
+    for monday in (MONDAY, NEXT_WEEK):
+        world.publish("weekly", monday)
+    return world
+
+
+def failed_watch(world: World, table: str, day: date) -> FailedWatch:
+    state = world.states[TableDay(table, day)]
+    return FailedWatch(table, day, state.publication, state.physical)
+
+
+def late_rows(world: World, *days: date) -> None:
+    for day in days:
+        world.publish("raw", day, checksum="8", rows=2)
