@@ -78,7 +78,7 @@ class EverythingAccountedFor(DayRule):
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
-        return {OWN: ("recomputed_hash_sum",), self.raw: _RECEIVED, self.quarantine: ("content_hash_sum",)}
+        return _needs((OWN, "recomputed_hash_sum"), (self.raw, *_RECEIVED), (self.quarantine, "content_hash_sum"))
 
     def measure(self) -> Aggregates:
         return {
@@ -117,8 +117,8 @@ class EverythingPublished(DayRule):
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
-        winners = (*_DEDUPLICATED, *_SUPERSEDED)
-        return {self.raw: _RECEIVED, self.bronze: winners, self.quarantine: ("content_hash_sum",)}
+        winners = (self.bronze, *_DEDUPLICATED, *_SUPERSEDED)
+        return _needs((self.raw, *_RECEIVED), winners, (self.quarantine, "content_hash_sum"))
 
     def measure(self) -> Aggregates:
         return {"recomputed_hash_sum": lambda: sum_of_hashes(content_hash_of_values(self.source))}
@@ -166,7 +166,7 @@ class TotalAgrees(DayRule):
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
         fact = () if self.fact_total == "rows" else (f"total_{self.fact_total}",)
-        return {OWN: (f"total_{self.column}",), self.fact: fact}
+        return _needs((OWN, f"total_{self.column}"), (self.fact, *fact))
 
     def judge(self, facts: DayFacts) -> GateFinding:
         metric = "rows" if self.fact_total == "rows" else f"total_{self.fact_total}"
@@ -234,7 +234,7 @@ class FewRejected(DayRule):
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
-        return {self.raw: ("received",), self.quarantine: ()}
+        return _needs((self.raw, "received"), (self.quarantine,))
 
     def judge(self, facts: DayFacts) -> GateFinding:
         received, rejected = facts.count("received", self.raw), facts.count("rows", self.quarantine)
@@ -279,7 +279,7 @@ class FewDuplicates(DayRule):
 
     @property
     def needs(self) -> Mapping[str, tuple[str, ...]]:
-        return {OWN: ("deduplicated",), self.raw: ("received",), self.quarantine: ()}
+        return _needs((OWN, "deduplicated"), (self.raw, "received"), (self.quarantine,))
 
     def looks_closer(self, facts: DayFacts) -> bool:
         """Whether enough rows were deduplicated to count those that gave way to an equal version.
@@ -524,6 +524,14 @@ def _hash_where(rows: Column) -> Column:
 
 def _total(values: Column) -> Column:
     return F.coalesce(F.sum(values), F.lit(0))
+
+
+def _needs(*tables: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    """By table, the metrics named after it; of a table that is named twice, those of both."""
+    found: dict[str, tuple[str, ...]] = {}
+    for table, *metrics in tables:
+        found[table] = (*found.get(table, ()), *metrics)
+    return found
 
 
 def _most(rows: int, share: Decimal, tolerated: int) -> int:
