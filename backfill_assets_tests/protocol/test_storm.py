@@ -31,9 +31,7 @@ def test_a_storm_loses_nothing_and_doubles_nothing(tmp_path: Path, seconds: floa
     print("\n".join(report.lines()))
     assert report.wrong == []
     assert report.kills.total() > 2
-    done = [report.total(("done",), role) for role in ("publisher of one", "publisher of two", "appender")]
-    # Moto's server is one process and slow: there, one of the roles may lose every race of a short storm.
-    assert sum(done) > 4 if on_s3 else min(done) > 0
+    assert min(report.total(("done",), role) for role in ("publisher of one", "publisher of two", "appender")) > 0
     assert report.total(("read",)) > 0
 
 
