@@ -47,14 +47,14 @@ def start_process(
     return process
 
 
-def stop_sessions(leaders: Iterable[subprocess.Popen[bytes]]) -> None:
-    """End every process with all that it started: a run that has to stop gets some seconds to say so."""
+def stop_sessions(leaders: Iterable[subprocess.Popen[bytes]], grace_seconds: float = _GRACE_SECONDS) -> None:
+    """End every process with all that it started: a run that has to stop gets ``grace_seconds`` to say so."""
     left = list(leaders)
     for number in (signal.SIGTERM, signal.SIGKILL):
         for each in left:
             with suppress(ProcessLookupError):
                 os.killpg(each.pid, number)
-        until = time.monotonic() + _GRACE_SECONDS
+        until = time.monotonic() + grace_seconds
         while (left := [each for each in left if session_exists(each)]) and time.monotonic() < until:
             time.sleep(0.05)
 

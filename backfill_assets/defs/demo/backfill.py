@@ -22,6 +22,8 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 
 _LAST_LINES = 15
+_GRACE_SECONDS = 30.0
+"""A run that has to stop records it in Dagster first, and the daemon waits for it."""
 _DAEMON = (sys.executable, "-m", "backfill_assets.defs.instance.fast_daemon", "run", "-w", "workspace.yaml")
 
 
@@ -85,7 +87,7 @@ class DemoBackfill:
         try:
             yield process
         finally:
-            stop_sessions([process])
+            stop_sessions([process], _GRACE_SECONDS)
 
 
 def require_success(last: BackfillProgress, daemon_log: Path) -> None:
