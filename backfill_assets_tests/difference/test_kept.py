@@ -28,9 +28,6 @@ from backfill_assets_tests.difference.compared_month import (
     unmeasured,
 )
 
-__all__ = ["MADE", "a_day", "a_sample", "by", "month"]
-"""The tests of ``backfill diff`` keep the same month."""
-
 
 @pytest.mark.data
 def test_a_chart_has_no_point_where_a_total_is_unknown() -> None:

@@ -17,7 +17,7 @@ from backfill_assets.model.graph import (
     missing_inputs,
 )
 from backfill_assets_tests.rebuild.test_decide import DAILY, DAY, WEEKLY, version
-from backfill_assets_tests.upkeep.test_repair import TWO_VERSIONS
+from backfill_assets_tests.upkeep.weeks import TWO_VERSIONS
 
 FACT = next(step for step in TWO_VERSIONS if step.name == "fact")
 WEEK = list(Cadence.WEEKLY.period(DAY))

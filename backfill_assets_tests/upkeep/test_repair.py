@@ -29,7 +29,6 @@ from backfill_assets_tests.upkeep.weeks import (
     two_version_world,
 )
 
-TWO_VERSIONS = weeks.TWO_VERSIONS
 SALES = ("bronze", "quarantine", "fact", "revenue")
 
 
@@ -282,7 +281,7 @@ def test_days_that_dagster_cannot_build_are_for_a_person(world: World) -> None:
 
 
 def _decide_old(world: World, **seen: object) -> RepairDecision:
-    return repairs_needed(RepairContext(TWO_VERSIONS, world.observed(), **seen))  # type: ignore[arg-type]
+    return repairs_needed(RepairContext(weeks.TWO_VERSIONS, world.observed(), **seen))  # type: ignore[arg-type]
 
 
 OLD_FACTS = "fact 2017-03-06..2017-03-12: built by other code"

@@ -334,6 +334,14 @@ def test_an_input_with_other_content_is_other_evidence(overwritten: World, table
     assert _evidence(overwritten) != first
 
 
+@pytest.mark.parametrize("table", ["bronze", "rates"])
+def test_a_foreign_write_of_an_input_that_no_build_would_read_is_no_news(overwritten: World, table: str) -> None:
+    """A build reads the versions that the log has pinned: it would find the same as before."""
+    first = _evidence(overwritten)
+    overwritten.write_past_the_protocol(table, D)
+    assert _evidence(overwritten) == first
+
+
 def test_a_look_back_is_evidence_as_far_as_it_goes(overwritten: World) -> None:
     """Two days back are read, three are not."""
     overwritten.publish("rates", D - timedelta(days=3), checksum="9")

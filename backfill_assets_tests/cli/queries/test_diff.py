@@ -11,7 +11,7 @@ from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan
 from backfill_assets_tests.cli.command import Backfill
-from backfill_assets_tests.difference.test_kept import MADE, a_day, a_sample, by, month
+from backfill_assets_tests.difference.compared_month import MADE, a_day, a_sample, by, month
 
 FIRST = date(2017, 3, 1)
 
