@@ -51,7 +51,7 @@ def difference_page(difference: Difference, times: Sequence[Sequence[str]] = ())
         unit=unit,
         format_count=format_count,
         groups=_groups,
-        days=lambda table: [text.day_row(table, day) for day in table.days],
+        days=lambda table: text.day_rows(table, table.days),
     )
 
 

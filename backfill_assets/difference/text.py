@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import (
@@ -56,13 +56,15 @@ def sum_rows(table: TableCompared) -> list[tuple[str, ...]]:
 
 
 def day_columns(table: TableCompared) -> tuple[str, ...]:
-    """The columns of :func:`day_row`; numbers from the third on."""
+    """The columns of :func:`day_rows`; numbers from the third on."""
     measure = column_label(_day_measure(table))
     return (unit(table), "is", *COUNTS, f"{measure} before", f"{measure} after", "change")
 
 
-def day_row(table: TableCompared, day: DayCompared) -> tuple[str, ...]:
-    return (str(day.day), day.how, *_counts(day.rows), *_sums(day.of(_day_measure(table))))
+def day_rows(table: TableCompared, days: Iterable[DayCompared]) -> list[tuple[str, ...]]:
+    """The measure that stands for the table is found once: it needs the sums of all of its days."""
+    measure = _day_measure(table)
+    return [(str(day.day), day.how, *_counts(day.rows), *_sums(day.of(measure))) for day in days]
 
 
 def _counts(rows: RowCounts) -> list[str]:
@@ -144,7 +146,7 @@ def _table_parts(table: TableCompared) -> Iterator[str]:
     yield f"### {table.table}"
     yield escape_markdown(table_sentence(table))
     yield from map(escape_markdown, notes(table))
-    days = [day_row(table, day) for day in table.differing[:_MARKDOWN_DAYS]]
+    days = day_rows(table, table.differing[:_MARKDOWN_DAYS])
     columns = day_columns(table)
     yield markdown_table(columns, days, columns[2:])
     if more := len(table.differing) - len(days):

@@ -28,7 +28,7 @@ from backfill_assets.difference.text import (
     VERDICT_COLUMNS,
     count_row,
     day_columns,
-    day_row,
+    day_rows,
     difference_markdown,
     group_rows,
     key_text,
@@ -95,11 +95,11 @@ def test_a_day_is_shown_by_the_first_measure_that_changes() -> None:
         *("day", "is", "added", "removed", "changed", "unchanged"),
         *("revenue eur before", "revenue eur after", "change"),
     )
-    assert day_row(table, table.days[0]) == (
+    assert day_rows(table, table.days[:1])[0] == (
         *("2017-03-01", "compared", "0", "0", "3", "2"),
         *("100", "99.43", "-0.57 %"),
     )
-    assert day_row(table, unmeasured(SECOND))[-3:] == ("unknown", "unknown", "unknown")
+    assert day_rows(table, [unmeasured(SECOND)])[0][-3:] == ("unknown", "unknown", "unknown")
 
 
 def test_a_day_is_shown_by_its_rows_if_no_measure_changes() -> None:
@@ -107,7 +107,7 @@ def test_a_day_is_shown_by_its_rows_if_no_measure_changes() -> None:
     day = DayCompared(day=date(2017, 2, 27), how="equal", rows=RowCounts(unchanged=1200))
     table = TableCompared(table="report", cadence=Cadence.WEEKLY, measures=("revenue_eur",), days=(day,))
     assert (day_columns(table)[0], *day_columns(table)[-3:]) == ("week", "rows before", "rows after", "change")
-    assert day_row(table, day) == ("2017-02-27", "equal", "0", "0", "0", "1,200", "1,200", "1,200", "unchanged")
+    assert day_rows(table, [day])[0] == ("2017-02-27", "equal", "0", "0", "0", "1,200", "1,200", "1,200", "unchanged")
 
 
 def test_the_groups_that_differ_most_of_each_column() -> None:

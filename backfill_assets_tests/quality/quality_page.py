@@ -90,4 +90,5 @@ def write_tables(page: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(write_tables(PAGE.read_text()))
-    print(f"{PAGE.name} has the rules that are declared. It says why there are none of: {sorted(without_rules())}")
+    none = ", ".join(f"{layer} {dimension}" for layer, dimension in sorted(without_rules()))
+    print(f"{PAGE.name} has the rules that are declared. It says why there are none of: {none}.")

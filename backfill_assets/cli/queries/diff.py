@@ -138,7 +138,7 @@ def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> 
     for table in found.tables if by_day else ():
         columns = text.day_columns(table)
         say(*([Text(table.table, "bold")] if table.differing else []))
-        _say_rows(columns, [text.day_row(table, day) for day in table.differing], columns[2:])
+        _say_rows(columns, text.day_rows(table, table.differing), columns[2:])
     groups = [row for table in found.tables for row in text.group_rows(table, _SHOWN_GROUPS)]
     _say_rows(text.GROUP_COLUMNS, groups, text.GROUP_NUMBERS)
     _say_rows(text.SAMPLE_COLUMNS, [row for table in found.tables for row in text.sample_rows(table, sample)])
