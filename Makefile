@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev connect story-fx kills storm test test-long test-all test-fast check format mutants pins picture screenshots bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx kills storm test test-long test-all test-fast check format mutants pins picture screenshots bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -14,6 +14,7 @@ UV := .cache/bootstrap/bin/uv
 PACKAGES := .venv/.synced
 JARS := .cache/jars/.complete
 ARCHIVE := .cache/class-archive/.made
+BROKER := .cache/broker/.complete
 PEERS := .cache/bench/venv/.synced
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -29,6 +30,8 @@ help: ## list the targets
 
 setup: $(ARCHIVE) ## the virtual environment from uv.lock, Spark's JARs, and what lets Spark start sooner
 
+setup-broker: $(BROKER) ## the Kafka broker that tests of the stream start; only they need it
+
 demo: setup ## 90 real days from landed files to revenue in a native Dagster backfill
 	@$(BIN)/backfill demo
 
@@ -38,10 +41,13 @@ dev: setup ## the Dagster UI on http://127.0.0.1:3000, and one Spark that its ru
 connect: setup ## a Spark Connect server that runs with SPARK_REMOTE share
 	@$(BIN)/python -m backfill_assets.spark.connect_server
 
-test: setup ## every promise at a small size, in two processes
+lab: setup ## play the four hazards of a backfill, and write docs/lab again
+	@$(BIN)/backfill lab all --pages docs/lab
+
+test: setup setup-broker ## every promise at a small size, in two processes
 	@$(BIN)/pytest $(IN_TWO) -m "not long"
 
-test-long: setup ## what `make test` leaves out: stories in full size, kills, clusters
+test-long: setup setup-broker ## what `make test` leaves out: stories in full size, kills, clusters
 	@$(BIN)/pytest $(IN_TWO) -m long
 
 test-all: test test-long ## every test there is
@@ -112,6 +118,11 @@ $(JARS): spark_conf/jars.lock $(PACKAGES)
 $(ARCHIVE): $(JARS)
 	@echo "Archiving Spark's classes, so that it starts sooner (a minute) ..."
 	@$(BIN)/python -m backfill_assets.cli.commands.archive_classes
+	@touch $@
+
+$(BROKER): backfill_assets_tests/stream/broker.lock $(JARS)
+	@echo "Fetching the Kafka broker of the tests into .cache/broker ..."
+	@$(BIN)/python -m backfill_assets_tests.stream.broker_jars
 	@touch $@
 
 $(PEERS): benchmarks/backfill/peers.txt $(UV)

@@ -53,3 +53,11 @@ class NotDelivered(BackfillError):
 
 class CampaignStopped(BackfillError):
     """A campaign must not go on: a limit is exceeded, or what was read is not as it was published."""
+
+
+class StreamFailed(BackfillError):
+    """The process of a stream has ended with an error. What it published stays, and a restart goes on from there."""
+
+
+class AnotherStreamRuns(BackfillError):
+    """A stream of the table runs already, or has taken over; this one has read nothing since."""

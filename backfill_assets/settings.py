@@ -56,6 +56,8 @@ class Settings:
     """Where notices are sent: ``log``, ``file:PATH`` or ``webhook:URL``. Not shown: a URL may hold a secret."""
     timeline_days: int = 14
     """Timelines that are no longer wanted are closed after so many days."""
+    stream_source: str = "landing"
+    """Where streams that Dagster starts read from: ``landing``, or ``kafka://host:port/topic``."""
     refuse_dirty_tree: bool = False
     """Days are neither computed nor published by code that the checked out commit does not contain."""
 
@@ -81,6 +83,7 @@ class Settings:
             core_hour_price=_price(env.get("BACKFILL_CORE_HOUR_PRICE"), "BACKFILL_CORE_HOUR_PRICE"),
             notices=_notices(env.get("BACKFILL_NOTICES", "log").strip()),
             timeline_days=_positive(env.get("BACKFILL_TIMELINE_DAYS", "14"), "BACKFILL_TIMELINE_DAYS"),
+            stream_source=_stream_source(env.get("BACKFILL_STREAM_SOURCE", "landing").strip()),
             refuse_dirty_tree=_refuses(env.get("BACKFILL_DIRTY_TREE", "allow"), "BACKFILL_DIRTY_TREE"),
         )
 
@@ -145,6 +148,13 @@ def _notices(text: str) -> str:
     raise InvalidRequest(
         "BACKFILL_NOTICES does not say where notices are sent.", hint="It takes log, file:PATH or webhook:https://HOST."
     )
+
+
+def _stream_source(text: str) -> str:
+    url = urlsplit(text)
+    if text == "landing" or (url.scheme == "kafka" and url.netloc and url.path.strip("/")):
+        return text
+    raise InvalidRequest(f"BACKFILL_STREAM_SOURCE is {text!r}.", hint="It takes landing, or kafka://HOST:PORT/TOPIC.")
 
 
 def _days_per_run(policy: str) -> int | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from backfill_assets_tests.protocol.lake import Lake
+    from backfill_assets_tests.stream.broker import Broker
 
 SMALL_SPARK = {
     "spark.master": "local[2]",
@@ -50,6 +51,7 @@ _TIER_OF_MODULE = re.compile(r"^pytestmark = pytest\.mark\.(data|protocol|spark|
 _EMBEDDED_FIXTURES = {"spark", "each_spark"}
 _LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
 """They stage and publish with delta-rs, some 50 ms a publication: the protocol tier."""
+_BROKER_FIXTURES = {"kafka_broker"}
 _CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "cluster_spark", "each_spark"}
 
 hypothesis.settings.register_profile("backfill", deadline=None, print_blob=True, derandomize=False)
@@ -95,7 +97,7 @@ def tier_of(item: pytest.Item) -> str:
     """Spark by the fixtures it uses (a story stays one); else by its own marker, or its folder, or fast."""
     by_folder = next((tier for folder, tier in _TIER_OF_FOLDER.items() if folder in _folders(item)), "")
     by_folder = by_folder or tier_of_module(item.path) or "fast"
-    if by_folder != "story" and (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES) & set(_fixtures_of(item)):
+    if by_folder != "story" and (_EMBEDDED_FIXTURES | _CONNECT_FIXTURES | _BROKER_FIXTURES) & set(_fixtures_of(item)):
         return "spark"
     if by_folder == "fast" and _LAKEHOUSE_FIXTURES & set(_fixtures_of(item)):
         return "protocol"
@@ -178,6 +180,15 @@ def each_spark(request: pytest.FixtureRequest) -> SparkSession:
     """The test runs twice: on embedded Spark and through Spark Connect."""
     name = "spark" if request.param == "embedded" else "connect_spark"
     return cast("SparkSession", request.getfixturevalue(name))
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker, started when the first test needs it; a test may kill it, and asks it for a topic of its own."""
+    from backfill_assets_tests.stream.broker import running_broker
+
+    with running_broker(settings, tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
 
 
 @pytest.fixture

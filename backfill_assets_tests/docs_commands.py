@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md"), reverse=True), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md"), reverse=True), *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 _SHELLS = ("console", "bash", "sh")
 
@@ -56,7 +56,6 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     "backfill doctor": ("Java", "publications"),
     f"backfill trace {TRACED}": ("published", *REPORTS, REVENUE),
     "backfill status fact_daily_revenue --days 2017-03-01..2017-03-07 --json": "is_fresh",
-    "backfill show fact_daily_revenue --day 2017-03-01": ("store_id", "revenue_eur"),
     "backfill history fact_daily_revenue --days 2017-03-01": (REVENUE, "replace"),
     f"backfill show fact_daily_revenue --day 2017-03-01 --publication {PUBLICATION}": ("store_id", "revenue_eur"),
     f"backfill reproduce {PUBLICATION}": ("equal",),
@@ -113,14 +112,40 @@ Words that they print, or the name of the function there that looks at more.
 
 _SPARK = "backfill_assets_tests/cli/commands/test_spark.py::test_started_in_the_background_used_and_stopped"
 _CI = "backfill_assets_tests/stories/test_dagster_ci.py"
+_STREAM = "backfill_assets_tests/cli/commands/test_stream.py::test_facts_follow_landed_events_of_today"
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
+_LAB = "backfill_assets_tests/stories/test_lab.py"
+_LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
+_POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
 BY_ANOTHER_TEST: Mapping[str, str] = {
+    "backfill lab all": f"{_LAB_COMMAND}::test_all_of_them_as_json_in_order",
+    "backfill lab collision": f"{_LAB}::test_a_backfill_collides_with_a_stream",
+    "backfill lab repeat": f"{_LAB}::test_a_job_repeats_what_it_has_written",
+    "backfill lab scale": f"{_LAB}::test_one_big_job_loses_its_work",
+    "backfill lab boundary": f"{_LAB}::test_a_boundary_by_time_has_gaps_and_overlaps",
+    "backfill lab boundary --keep": f"{_LAB_COMMAND}::test_the_folder_is_kept_on_request",
+    "backfill positions raw_sales": f"{_POSITIONS}::test_positions_of_raw_and_of_what_is_computed_from_it",
+    "backfill positions fact_sales_transactions": f"{_POSITIONS}::"
+    "test_positions_of_raw_and_of_what_is_computed_from_it",
+    f"backfill positions bronze_sales --publication {PUBLICATION}": f"{_POSITIONS}::"
+    "test_any_published_state_can_be_asked_for",
     "dagster asset materialize -m backfill_assets.definitions --select "
     "fact_sales_transactions,fact_daily_revenue,report_department_revenue "
     "--partition-range 2017-03-01...2017-05-29": f"{_CI}::"
     "test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build",
     f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/commands/test_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
+    "backfill sample --live --events-per-second 20 --seconds 3": "backfill_assets_tests/cli/commands/test_sample.py::"
+    "test_live_events_are_counted_by_kind",
+    "backfill sample --live --events-per-second 50": "backfill_assets_tests/cli/commands/test_sample.py::"
+    "test_live_events_are_counted_by_kind",
+    "backfill stream raw_sales --from landing": _STREAM,
+    "backfill stream raw_sales --from landing --rate 2000 --rate-in 06:00-22:00=500": _STREAM,
+    "backfill status fact_daily_revenue": _STREAM,
+    "backfill history --limit 5": "backfill_assets_tests/cli/queries/test_history.py::"
+    "test_the_limit_says_what_it_hides",
+    "backfill stream raw_sales --from kafka://127.0.0.1:9092/sales --from-beginning": "backfill_assets_tests/cli/"
+    "commands/test_stream.py::test_a_topic_is_read_from_its_beginning_by_one_command",
     "backfill spark start": _SPARK,
     "export SPARK_REMOTE=sc://127.0.0.1:15002": _SPARK,
     "backfill spark status": _SPARK,

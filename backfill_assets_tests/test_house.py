@@ -110,7 +110,7 @@ def _prose(module: Path) -> Iterator[tuple[int, str]]:
 
 
 def _pages() -> list[Path]:
-    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def _tests_and_benchmarks() -> list[Path]:

@@ -55,6 +55,8 @@ def test_multi_run_says_how_many_days_a_run_carries() -> None:
         ("BACKFILL_NOTICES", "file:"),
         ("BACKFILL_NOTICES", "webhook:ftp://host"),
         ("BACKFILL_TIMELINE_DAYS", "0"),
+        ("BACKFILL_STREAM_SOURCE", "sales"),
+        ("BACKFILL_STREAM_SOURCE", "kafka://localhost:9092"),
         ("BACKFILL_DIRTY_TREE", "no"),
     ],
 )

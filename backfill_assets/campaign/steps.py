@@ -27,7 +27,11 @@ from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus
 from backfill_assets.publication.outbox import Sender, announce, deliver
+from backfill_assets.published.boundaries import DaysBoundary, boundary_line
 from backfill_assets.published.history import history
+from backfill_assets.published.positions import publication_boundaries, read_boundaries
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 
 SituationOf = Callable[[Plan], PlanContext]
@@ -40,7 +44,7 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
     _require_in_force(at)
     work: Mapping[CampaignStep, Callable[[], StepReport]] = {
         CampaignStep.ANNOUNCE: lambda: announce_campaign(at, sender),
-        CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
+        CampaignStep.VERIFY_SOURCE: lambda: verify_source(at, situation),
         CampaignStep.PIN: lambda: pin_watermarks(at, situation),
         CampaignStep.SHADOW: lambda: shadow_all(at),
         CampaignStep.VALIDATE: lambda: validate(at),
@@ -89,16 +93,20 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
     return {"notice": notice.title, "reports": list(notice.reports), "delivered": list(delivery.sent)}
 
 
-def verify_source(at: CampaignRun) -> StepReport:
-    """Take in what has landed, then read every pinned input afresh: counts and checksums must be as published."""
+def verify_source(at: CampaignRun, situation: SituationOf) -> StepReport:
+    """Take in what has landed, then read every pinned input afresh: counts and checksums must be as published.
+
+    An input that a stream has brought rows for since is stale, not wrong: the cut-over stages its days again.
+    """
     for each in at.plan.steps:
         if each.kind == "take in" and each.days:
             at.builder.build(registry.step(each.name), each.days, run=at.run, progress=at.progress)
     read: StepReport = {}
     for pinned in at.plan.pinned:
         watched = _watch(at).look([registry.table(pinned.table)], days_of(pinned.days))
-        wrong = [day for day in watched if not day.passed]
-        if wrong:
+        damaged = [day for day in watched if _is_damaged(day)]
+        others = [day for day in watched if not day.passed and day not in damaged]
+        if wrong := [*damaged, *_wrong_and_not_stale(at, others, situation)]:
             raise at.stop(CampaignStep.VERIFY_SOURCE, _wrong(wrong))
         read[pinned.table] = {"days": len(watched), "rows": sum(day.rows for day in watched)}
     return {"inputs": read}
@@ -115,10 +123,13 @@ def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:
         table: {str(day): len(landed.waiting) for day, landed in sorted(days.items()) if landed.waiting}
         for table, days in found.landed.items()
     }
+    snapshot = Snapshot(at.builder.lake.storage, head.version, head.state.versions)
+    read = read_boundaries(snapshot, {each.table: days_of(each.days) for each in at.plan.pinned})
     return {
         "sequence": head.version,
         "versions": {each.table: head.state.versions.get(each.table) for each in at.plan.pinned},
         "not taken in": {table: days for table, days in arriving.items() if days},
+        **_boundaries(read),
     }
 
 
@@ -153,7 +164,8 @@ def bring_into_main(at: CampaignRun) -> StepReport:
     if (publication := _unrecorded_publication(at)) is not None:
         close_plan(lake.storage, at.plan.id)
         days = {table: list(as_ranges(found)) for table, found in _brought_days(at, publication)}
-        return {"publication": publication, "days": days, "staged again": {}, "moved": {}}
+        found = {"publication": publication, "days": days, "staged again": {}, "moved": {}}
+        return {**found, **_boundaries_of(at, publication)}
     review = Review(at)
 
     def notice(publication: Publication) -> Notice:
@@ -177,6 +189,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
         "days": {table: list(as_ranges(days)) for table, days in done.days.items()},
         "staged again": {table: list(as_ranges(days)) for table, days in done.staged_again.items()},
         "moved": review.moved,
+        **_boundaries_of(at, done.published.publication),
     }
 
 
@@ -244,6 +257,18 @@ def _watch(at: CampaignRun) -> Watch:
     return Watch(lake.storage, lake.publisher.log, lake.spark)
 
 
+def _boundaries_of(at: CampaignRun, publication: str) -> StepReport:
+    """Up to where streams had been read for the days that ``publication`` brought."""
+    found = publication_boundaries(at.builder.lake.storage, [publication])
+    return _boundaries(found.get(publication, ()))
+
+
+def _boundaries(found: Iterable[DaysBoundary]) -> StepReport:
+    """A line for each range of days; nothing without a stream."""
+    lines = [boundary_line(each) for each in found]
+    return {"read up to": lines} if lines else {}
+
+
 def _publication(at: CampaignRun) -> str:
     return str(at.state.done[CampaignStep.CUT_OVER].report["publication"])
 
@@ -265,6 +290,11 @@ def _wrong_and_not_stale(at: CampaignRun, failed: Sequence[WatchedDay], situatio
     now = situation(at.plan).with_version(asked.target, asked.version)
     statuses = now.statuses(DayRange(min(days), max(days)))
     return [day for day in failed if statuses[day.table].get(day.day) is not DayStatus.INPUT_CHANGED]
+
+
+def _is_damaged(day: WatchedDay) -> bool:
+    """Whether its own files or rows are not as they were published, with any inputs."""
+    return any(rule.rule in (FILES, CONTENT) and not rule.passed for rule in day.rules)
 
 
 def _wrong(days: Sequence[WatchedDay]) -> str:

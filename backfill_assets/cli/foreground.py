@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache
@@ -31,17 +32,26 @@ _A_MOMENT_SECONDS = 0.01
 _IN_LOGS_TOO = ("Warning: ", "Waiting: ")
 
 
-def foreground_builder(settings: Settings, stack: ExitStack) -> Builder:
-    """A builder whose Spark session, if one is needed, ends with ``stack``; Ctrl-C stops it without stack traces."""
+def foreground_builder(settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None) -> Builder:
+    """A builder whose Spark session, if one is needed, ends with ``stack``; Ctrl-C stops it without stack traces.
+
+    ``options`` are settings of Spark over those of the profile.
+    """
     from backfill_assets.rebuild.builder import Builder
-    from backfill_assets.spark.session import spark_session
 
     @cache
     def spark() -> SparkSession:
-        report_progress("Starting Spark ...")
-        return _interruptible(stack.enter_context(spark_session(settings, "backfill")))
+        return foreground_spark(settings, stack, options)
 
     return Builder.from_settings(settings, spark)
+
+
+def foreground_spark(settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None) -> SparkSession:
+    """A Spark session that ends with ``stack``; ``options`` override the profile."""
+    from backfill_assets.spark.session import spark_session
+
+    report_progress("Starting Spark ...")
+    return _interruptible(stack.enter_context(spark_session(settings, "backfill", None, options)))
 
 
 def run_info(command: str) -> RunInfo:

@@ -32,6 +32,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
         "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
         "history": ("queries.history:history", "List publications, newest first."),
+        "lab": (
+            "commands.lab:lab",
+            "Play the hazards of a backfill, without this and with it.",
+        ),
         "maintain": (
             "commands.maintain:maintain",
             "Compact files, and delete files that nothing needs.",
@@ -40,6 +44,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "plan": (
             "queries.plan:plan",
             "Show what a rebuild would do, cost and risk.",
+        ),
+        "positions": (
+            "queries.positions:positions",
+            "Show up to where each source had been read.",
         ),
         "quarantine": (
             "queries.quarantine:quarantine",
@@ -58,6 +66,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "status": ("queries.status:status", "Show which days are fresh, stale or missing."),
+        "stream": ("commands.stream:stream", "Read events into raw as they come; facts follow."),
         "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
     }
 )

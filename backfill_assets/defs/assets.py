@@ -39,6 +39,8 @@ from backfill_assets.text import format_ranges
 LATE_DAYS_TAG = "backfill/late_days"
 FORCE_TAG = "backfill/force"
 """A run with this tag computes its days again even if nothing they are made of has changed."""
+VERIFY_TAG = "backfill/verify"
+"""A run with this tag also computes whole the days that a stream has extended, and publishes those that differ."""
 VERSION_TAG = "backfill/version"
 """The version that a run builds with; ``as published`` for the one that each day was published with."""
 Metadata = Mapping[str, dg.MetadataValue]
@@ -103,6 +105,7 @@ def _build(context: dg.AssetExecutionContext, step: Step, config: BuildOptions, 
             run=run_info(context.run),
             version=config.version or context.run.tags.get(VERSION_TAG),
             force=config.force or FORCE_TAG in context.run.tags,
+            verify=VERIFY_TAG in context.run.tags,
             progress=context.log.info,
         )
 

@@ -16,10 +16,12 @@ from backfill_assets.defs.campaigns.shadow import shadow_assets
 from backfill_assets.defs.campaigns.steps import campaign_assets, campaign_sensor
 from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.defs.partitions import Chain, Partitions
-from backfill_assets.defs.schedules import daily_job, daily_schedule
+from backfill_assets.defs.schedules import DAILY_CRON, daily_job, daily_schedule, schedule_name
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.partition_statuses import partition_status_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor
+from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset
+from backfill_assets.defs.streams.sensor import stream_sensor
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.graph import build_order
@@ -31,17 +33,24 @@ def code_location(
     *,
     days_per_run: int | None = None,
     pool: str | None = None,
+    stream_command: Sequence[str] = COMMAND,
 ) -> dg.Definitions:
     """Assets, gates, daily jobs, schedules and sensors for ``datasets``. ``resources`` must have ``backfill``.
 
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
     would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
-    in one ``pool``, as many work at once as ``dagster.yaml`` allows.
+    in one ``pool``, as many work at once as ``dagster.yaml`` allows. ``stream_command`` starts the process of a stream.
     """
+    streamed = streamed_datasets(datasets)
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
     watch, maintain = watchdog_job(datasets), maintenance_job()
     return dg.Definitions(
-        assets=[*_assets(datasets, days_per_run, pool), *_campaign_assets(datasets, pool), maintenance_asset],
+        assets=[
+            *_assets(datasets, days_per_run, pool),
+            *_campaign_assets(datasets, pool),
+            *(stream_asset(each, stream_command) for each in streamed),
+            maintenance_asset,
+        ],
         jobs=[*jobs.values(), watch, maintain],
         schedules=[
             *(daily_schedule(name, job) for name, job in jobs.items()),
@@ -53,10 +62,21 @@ def code_location(
             repair_sensor(datasets, table_partitions(datasets)),
             landed_file_sensor(datasets, table_partitions(datasets)),
             campaign_sensor(),
+            *([stream_sensor(streamed)] if streamed else []),
         ],
         resources=dict(resources),
         executor=dg.in_process_executor,
     )
+
+
+def streamed_datasets(datasets: Sequence[Dataset]) -> list[StreamedDataset]:
+    """The datasets that have an asset for their stream, with the schedule that goes on beside it."""
+    return [
+        StreamedDataset(dataset, schedule_name(_name(chain)), DAILY_CRON)
+        for chain in chains(datasets)
+        for dataset in chain
+        if dataset.streamed
+    ]
 
 
 def table_partitions(datasets: Sequence[Dataset]) -> dict[str, Partitions]:

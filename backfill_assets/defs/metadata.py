@@ -35,6 +35,7 @@ def day_metadata(day: BuiltDay, quarantined: int | None = None) -> dict[str, dg.
         **quality_metadata(day),
         "reused": dg.MetadataValue.bool(day.reused),
         **({"built over the rollback": dg.MetadataValue.text(day.rolled_back_by)} if day.rolled_back_by else {}),
+        **({"verified": dg.MetadataValue.text(day.verified)} if day.verified else {}),
         "publication": dg.MetadataValue.text(day.publication),
         "checksum": dg.MetadataValue.text(day.checksum),
         "code_version": dg.MetadataValue.text(day.code_version),

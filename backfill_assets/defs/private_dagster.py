@@ -29,6 +29,14 @@ from dagster._core.execution.backfill import (
 from dagster._core.instance.utils import RUNLESS_JOB_NAME
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._core.remote_origin import RemoteInstigatorOrigin
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    InstigatorType,
+    ScheduleInstigatorData,
+    SensorInstigatorData,
+)
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.tags import (
@@ -71,8 +79,14 @@ __all__ = [
     "CheckRunHealthResult",  # what a run launcher answers Dagster's monitoring daemon
     "DagsterEvent",  # an event, to report evaluations of checks without a run
     "DefaultRunLauncher",  # Dagster's own run launcher
+    "InstigatorState",  # whether a schedule or sensor is on, as Dagster keeps it
+    "InstigatorStatus",
+    "InstigatorType",
     "PartitionBackfill",  # a backfill, to launch and to read
     "PartitionKeyFilter",  # the days whose check results to read
+    "RemoteInstigatorOrigin",  # the code location that a schedule or sensor belongs to
+    "ScheduleInstigatorData",  # what is kept of a schedule that is on
+    "SensorInstigatorData",  # what is kept of a sensor that is on
     "UnresolvedAssetJobDefinition",  # the type that `dg.define_asset_job` returns
     "UnresolvedPartitionedAssetScheduleDefinition",  # the type of a schedule of such a job
     "WorkerStatus",  # whether the process of a run is alive

@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.defs.assets import VERIFY_TAG
 from backfill_assets.defs.private_dagster import (
     PRIORITY_TAG,
     UnresolvedAssetJobDefinition,
@@ -15,6 +16,7 @@ from backfill_assets.defs.private_dagster import (
 from backfill_assets.defs.resources import Backfill
 
 _HOUR_UTC = 2
+DAILY_CRON = f"0 {_HOUR_UTC} * * *"
 _BEFORE_ANY_BACKFILL = "10"
 
 
@@ -40,10 +42,16 @@ def daily_job(chain: str, tables: Sequence[str]) -> "UnresolvedAssetJobDefinitio
     return dg.define_asset_job(
         f"daily_{chain}",
         selection=dg.AssetSelection.assets(*tables),
-        description=f"Ingests what arrived on a day and brings it through to the daily tables of {chain}.",
+        description=f"Ingests what arrived on a day and brings it through to the daily tables of {chain}. A day that a "
+        "stream has extended is built whole, and published if it differs.",
         executor_def=dg.in_process_executor,
-        tags={PRIORITY_TAG: _BEFORE_ANY_BACKFILL},
+        tags={PRIORITY_TAG: _BEFORE_ANY_BACKFILL, VERIFY_TAG: "extended days"},
     )
+
+
+def schedule_name(chain: str) -> str:
+    """The schedule of a chain's daily job."""
+    return f"every_day_{chain}"
 
 
 def daily_schedule(
@@ -56,7 +64,7 @@ def daily_schedule(
     """
     return dg.build_schedule_from_partitioned_job(
         job,
-        name=f"every_day_{chain}",
+        name=schedule_name(chain),
         description="Builds the day that has just ended (UTC). Off until you turn it on.",
         hour_of_day=_HOUR_UTC,
         default_status=dg.DefaultScheduleStatus.STOPPED,

@@ -7,6 +7,8 @@ all its work was done: seen in 2 of 300 short processes beside 7 others, in none
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import date
 from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
@@ -25,6 +27,7 @@ def arrow_dataset(storage: Storage, path: str, version: int | None = None) -> ds
     return dataset_of(storage, path, DeltaTable(storage.uri(path), version, dict(storage.options)))
 
 
-def dataset_of(storage: Storage, path: str, handle: DeltaTable) -> ds.Dataset:
-    """The version of the table at ``path`` that is open as ``handle``."""
-    return handle.to_pyarrow_dataset(filesystem=storage.filesystem(path))
+def dataset_of(storage: Storage, path: str, handle: DeltaTable, days: Iterable[date] = ()) -> ds.FileSystemDataset:
+    """The version of the table at ``path`` that is open as ``handle``; of ``days`` alone if any are given."""
+    chosen = [("day", "in", sorted(map(str, days)))] if days else None
+    return handle.to_pyarrow_dataset(filesystem=storage.filesystem(path), file_pruning_predicate=chosen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -19,10 +20,12 @@ from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.storage import Storage
 
 _COMMIT = re.compile(r"(\d{20})\.json$")
-_CHECKPOINT_COLUMNS = [
-    *(f"add.{name}" for name in ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")),
-    *(f"remove.{name}" for name in ("path", "deletionTimestamp")),
+_ADD_COLUMNS = [
+    f"add.{name}" for name in ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
 ]
+_REMOVE_COLUMNS = ["remove.path", "remove.deletionTimestamp"]
+_MOST_NAMED_COMMITS = 400
+"""With more commits after the checkpoint of the hint, the hint is of long ago."""
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
 
 
@@ -67,11 +70,10 @@ class RemovedFile:
 
 @dataclass(frozen=True)
 class LogState:
-    """Active files and tombstones of one version of a table, by path."""
+    """Active files of one version of a table, by path."""
 
     version: int
     active: dict[str, AddedFile]
-    removed: dict[str, RemovedFile]
 
     def by_day(self) -> dict[date, frozenset[str]]:
         """The active paths of every day that has any; files whose partition is no day are left out."""
@@ -99,13 +101,56 @@ def read_log(storage: Storage, table: str, version: int) -> LogState:
 
     Raises :class:`VersionGone` where the log has a gap: half a history would be taken for the truth.
     """
-    parts, commits = _files_up_to(storage, table, version)
-    state = LogState(version, {}, {})
-    for name in parts:
-        _apply(state, _checkpoint_actions(storage, name))
-    for name in commits:
-        _apply(state, storage.read_json_lines(name))
-    return state
+    active: dict[str, AddedFile] = {}
+    for actions in _actions_up_to(storage, table, version, "add", _ADD_COLUMNS):
+        _apply(active, {}, actions)
+    return LogState(version, active)
+
+
+def removed_files(storage: Storage, table: str, version: int) -> dict[str, RemovedFile]:
+    """The tombstones of ``table`` at ``version``, by path; apart from its files, because they are far more.
+
+    Raises like :func:`read_log`.
+    """
+    removed: dict[str, RemovedFile] = {}
+    for actions in _actions_up_to(storage, table, version, "remove", _REMOVE_COLUMNS):
+        _apply({}, removed, actions)
+    return removed
+
+
+def _actions_up_to(
+    storage: Storage, table: str, version: int, kind: str, columns: list[str]
+) -> list[list[dict[str, Any]]]:
+    """The actions of each file of the log, oldest first: of a checkpoint only ``kind``, of a commit all."""
+
+    def read(parts: list[str], commits: list[str]) -> list[list[dict[str, Any]]]:
+        kept = [
+            [{kind: each} for each in storage.read_parquet(name, columns).column(kind).drop_null().to_pylist()]
+            for name in parts
+        ]
+        return [*kept, *(storage.read_json_lines(name) for name in commits)]
+
+    hinted = _hinted_files(storage, table, version)
+    if hinted is not None:
+        with suppress(FileNotFoundError):  # cleaned up: the names of what is there say what to read
+            return read(*hinted)
+    return read(*_files_up_to(storage, table, version))
+
+
+def _hinted_files(storage: Storage, table: str, version: int) -> tuple[list[str], list[str]] | None:
+    """The checkpoint that the log's own hint names, and the commits after it, without listing a long log.
+
+    None where the hint does not help: there is none, it is of a later version, or it names a checkpoint of many parts.
+    """
+    try:
+        hint = json.loads(storage.read_bytes(f"{table}/_delta_log/_last_checkpoint"))
+    except (FileNotFoundError, ValueError):
+        return None
+    base = hint.get("version", version + 1)
+    if base > version or version - base > _MOST_NAMED_COMMITS or hint.get("parts"):
+        return None
+    commits = [f"{table}/_delta_log/{number:020d}.json" for number in range(base + 1, version + 1)]
+    return [f"{table}/_delta_log/{base:020d}.checkpoint.parquet"], commits
 
 
 def read_transactions(storage: Storage, table: str, version: int) -> dict[str, int]:
@@ -113,14 +158,10 @@ def read_transactions(storage: Storage, table: str, version: int) -> dict[str, i
 
     delta-rs looks each of them up by itself, which is milliseconds a piece. Raises like :func:`read_log`.
     """
-    parts, commits = _files_up_to(storage, table, version)
     versions: dict[str, int] = {}
-    for name in parts:
-        actions = storage.read_parquet(name, ["txn.appId", "txn.version"]).column("txn").drop_null()
-        versions.update((action["appId"], action["version"]) for action in actions.to_pylist())
-    for name in commits:
-        actions = (action["txn"] for action in storage.read_json_lines(name) if "txn" in action)
-        versions.update((action["appId"], action["version"]) for action in actions)
+    for actions in _actions_up_to(storage, table, version, "txn", ["txn.appId", "txn.version"]):
+        found = (action["txn"] for action in actions if "txn" in action)
+        versions.update((action["appId"], action["version"]) for action in found)
     return versions
 
 
@@ -142,6 +183,15 @@ def newest_version(storage: Storage, table: str) -> int | None:
     names = [file.path for file in storage.files(f"{table}/_delta_log")]
     versions = [int(match[1]) for name in names if (match := _COMMIT.search(name) or _CHECKPOINT.search(name))]
     return max(versions, default=None)
+
+
+def oldest_version(storage: Storage, table: str) -> int | None:
+    """The oldest version of ``table`` that :func:`read_log` can give, by the names in its log; None without one."""
+    names = [file.path for file in storage.files(f"{table}/_delta_log")]
+    if any((match := _COMMIT.search(name)) and int(match[1]) == 0 for name in names):
+        return 0
+    checkpoints = {int(match[1]) for name in names if (match := _CHECKPOINT.search(name))}
+    return min((each for each in checkpoints if _newest_checkpoint(names, each)[0] == each), default=None)
 
 
 def schema_at(storage: Storage, table: str, version: int) -> str:
@@ -186,24 +236,19 @@ def commits_back(storage: Storage, table: str, version: int) -> Iterator[tuple[i
         yield number, next((a["commitInfo"] for a in storage.read_json_lines(path) if "commitInfo" in a), {})
 
 
-def _checkpoint_actions(storage: Storage, name: str) -> list[dict[str, Any]]:
-    actions = storage.read_parquet(name, _CHECKPOINT_COLUMNS)
-    return [{kind: action} for kind in ("remove", "add") for action in actions.column(kind).drop_null().to_pylist()]
-
-
-def _apply(state: LogState, actions: Iterable[dict[str, Any]]) -> None:
+def _apply(active: dict[str, AddedFile], removed: dict[str, RemovedFile], actions: Iterable[dict[str, Any]]) -> None:
     """Apply one commit: removes first, as a reader of the protocol sees them within a version."""
     listed = list(actions)
     for action in listed:
         if remove := action.get("remove"):
             path = unquote(remove["path"])
-            state.active.pop(path, None)
-            state.removed[path] = RemovedFile(path, int(remove.get("deletionTimestamp") or 0))
+            active.pop(path, None)
+            removed[path] = RemovedFile(path, int(remove.get("deletionTimestamp") or 0))
     for action in listed:
         if add := action.get("add"):
             file = _added_file(add)
-            state.active[file.path] = file
-            state.removed.pop(file.path, None)
+            active[file.path] = file
+            removed.pop(file.path, None)
 
 
 def _added_file(add: dict[str, Any]) -> AddedFile:

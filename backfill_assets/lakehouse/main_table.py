@@ -18,11 +18,13 @@ from backfill_assets.errors import CommitRefused, PublicationRefused
 from backfill_assets.lakehouse.delta_log import (
     AddedFile,
     LogState,
+    RemovedFile,
     VersionGone,
     commits_back,
     newest_version,
     read_log,
     read_transactions,
+    removed_files,
 )
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.storage import Storage
@@ -80,6 +82,10 @@ class MainTable:
 
     def state(self) -> LogState:
         return read_log(self.storage, self.name, self.version)
+
+    def removed_files(self) -> dict[str, RemovedFile]:
+        """The tombstones by path: what was active in some version that is still kept."""
+        return removed_files(self.storage, self.name, self.version)
 
     def transaction(self, id: str) -> int | None:
         return self.handle.transaction_version(id)

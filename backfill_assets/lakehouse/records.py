@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal, localcontext
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 from pydantic import Field as ModelField
 
 from backfill_assets.days import DayRange
@@ -229,6 +229,15 @@ class Publication(Record):
     provenance: Provenance = Provenance()
     notice: Notice | None = None
     """Sent when this is done, and never if it is aborted: see :mod:`backfill_assets.publication.outbox`."""
+    transaction: str = ""
+    """The Delta transaction that marks its commits, if it shares one: publications of a stream do, so that tables do
+    not gather one for each batch. Any name but those of publications and source positions."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without ``transaction`` if it has none: older processes read such entries as before."""
+        fields: dict[str, Any] = serialize(self)
+        return fields if self.transaction else {name: value for name, value in fields.items() if name != "transaction"}
 
     @property
     def writes(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
@@ -97,6 +98,35 @@ def _rows_of_a_few(
     ]
 
 
+FILE = "file of the row"
+
+
+def rows_and_files(
+    spark: SparkSession, storage: Storage, table: str, files: Sequence[AddedFile], schema: StructType
+) -> DataFrame | None:
+    """The rows of ``files`` of ``table`` in the shape of ``schema``, and in :data:`FILE` where each was read from.
+
+    One scan, however many folders the files lie in: a day that grew by the second has many. None where a path does
+    not say its day.
+    """
+    if not all(f"/{PARTITION_COLUMN}={file.day}/" in f"/{file.path}" for file in files):
+        return None
+    shape = [F.col(name) for name in schema.names]
+    if not files:
+        return spark.createDataFrame([], schema).select(*shape, F.lit("").alias(FILE))
+    own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
+    paths = [literal_path(storage.spark_uri(f"{table}/{file.path}")) for file in files]
+    found = spark.read.schema(own).option("recursiveFileLookup", True).parquet(*paths)
+    path = F.col("_metadata.file_path")
+    day = F.regexp_extract(path, f"/{PARTITION_COLUMN}=([0-9-]+)/[^/]*$", 1).cast("date")
+    return found.select("*", path.alias(FILE), day.alias(PARTITION_COLUMN)).select(*shape, FILE)
+
+
+def path_in(table: str, file: str) -> str:
+    """The path in ``table`` of a file as :data:`FILE` names it."""
+    return unquote(file).rpartition(f"/{table}/")[2]
+
+
 def stage(
     rows: DataFrame, timeline: Timeline, staged: Mapping[date, StagedAs], *, other_days: bool = False
 ) -> list[AddedFile]:
@@ -116,19 +146,19 @@ def stage(
     counted = rows.observe(written, F.count(F.lit(1)).alias("rows"))
     counted.write.partitionBy(PARTITION_COLUMN).parquet(f"{timeline.spark_uri}/{folder}")
     files = written_files(timeline.storage, timeline.path, folder)
-    _require_rows(files, _count_written(written), f"{timeline.path}/{folder}")
+    _require_rows(files, int(observed(written).get("rows", 0)), f"{timeline.path}/{folder}")
     stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
             f"{timeline.table}: rows were computed for {', '.join(sorted(stray)[:5])}, which were not asked for.",
             hint="A transform may only return rows of the days it was given; correct it in a new version.",
         )
-    timeline.add(files, _all_nullable(rows.schema), staged)
+    timeline.add(files, nullable_schema(rows.schema), staged)
     return files
 
 
-def _count_written(written: Observation, patience: float = _COUNT_SECONDS) -> int:
-    """The rows that Spark wrote. Raises :class:`LakehouseUnusable` when Spark does not report them in time."""
+def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str, Any]:
+    """What Spark has counted while it wrote. Raises :class:`LakehouseUnusable` when it does not report in time."""
     answer: Future[dict[str, Any]] = Future()
 
     def ask() -> None:
@@ -141,7 +171,7 @@ def _count_written(written: Observation, patience: float = _COUNT_SECONDS) -> in
     # thread does not keep the process from ending.
     threading.Thread(target=ask, name="rows-written", daemon=True).start()
     try:
-        return int(answer.result(patience).get("rows", 0))
+        return answer.result(patience)
     except TimeoutError:
         raise LakehouseUnusable(
             f"Spark wrote rows and did not report within {patience:.0f} s how many.",
@@ -159,8 +189,8 @@ def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None
         )
 
 
-def _all_nullable(schema: StructType) -> str:
-    """As every published table has it, within lists and structures too: what may be null is for contracts to say."""
+def nullable_schema(schema: StructType) -> str:
+    """Delta's JSON of ``schema`` as every published table has it: what may be null is for contracts to say."""
     return json.dumps(schema.toNullable().jsonValue())
 
 
@@ -169,7 +199,7 @@ def _file_rows(
 ) -> DataFrame | None:
     """The rows of ``files``, named one by one: to find them, Delta would first run several small jobs of its own.
 
-    None where only Delta can: a path does not say its day, or there are more files or folders than are worth naming.
+    None where only Delta can: a path does not say its day, or there are more files than are worth naming.
     """
     folders: dict[str, list[str]] = {}
     for file in files:
@@ -179,8 +209,10 @@ def _file_rows(
         before, _, last = folder.rpartition("/")
         folder = before if last.startswith(f"{WRITE}=") else folder
         folders.setdefault(folder, []).append(literal_path(storage.spark_uri(f"{table}/{file.path}")))
-    if len(files) > _MOST_FILES or len(folders) > _MOST_FOLDERS:
+    if len(files) > _MOST_FILES:
         return None
+    if len(folders) > _MOST_FOLDERS:
+        return _rows_of_many_folders(spark, [path for paths in folders.values() for path in paths], schema)
     # With a declared type Spark takes the name of a folder as it is. Otherwise it tries numbers first, also where its
     # type inference is off: it would compute 3e0228148540.
     declared = StructType([*schema.fields, StructField(WRITE, StringType())])
@@ -192,6 +224,17 @@ def _file_rows(
         for folder, paths in folders.items()
     ]
     return _all_of(parts) if parts else spark.createDataFrame([], schema)
+
+
+def _rows_of_many_folders(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
+    """The rows of files in the folders of their days, in one scan: a stream leaves a folder for each batch.
+
+    Spark discovers partitions below one base path only, so the day is read from the path of each file.
+    """
+    own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
+    day = F.regexp_extract("_metadata.file_path", f"{PARTITION_COLUMN}=([0-9-]{{10}})/[^/]+$", 1).cast("date")
+    rows = spark.read.schema(own).option("recursiveFileLookup", "true").parquet(*paths)
+    return rows.withColumn(PARTITION_COLUMN, day).select(*schema.names)
 
 
 def _all_of(parts: Sequence[DataFrame]) -> DataFrame:

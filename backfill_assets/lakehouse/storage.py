@@ -126,6 +126,18 @@ class Storage:
             with filesystem.open_output_stream(full, compression=None) as stream:
                 stream.write(data)
 
+    def replace_bytes(self, path: str, data: bytes) -> None:
+        """Write a file that others read meanwhile: they find the old bytes or the new ones, never a part."""
+        if self._on_s3:
+            self.write_bytes(path, data)
+            return
+        unfinished = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
+        try:
+            self.write_bytes(unfinished, data)
+            os.replace(self.uri(unfinished), self.uri(path))  # noqa: PTH105 - a path of the storage is text
+        finally:
+            self.delete(unfinished)
+
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file whole or not at all; False if it is there. Of several writers at once, exactly one gets True."""
         if self._on_s3:

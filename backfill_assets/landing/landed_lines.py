@@ -1,4 +1,4 @@
-"""One landed line as it was received, without what is personal in it."""
+"""One landed line or event as it was received, without what is personal in it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.landing.places import event_place
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Source
 
@@ -16,8 +17,11 @@ from backfill_assets.model.declaration import Source
 def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
     """The line that the raw row ``raw`` came from, tokens in the place of personal values; None if its file is gone.
 
-    Of a line that is no JSON object, what raw keeps of it.
+    Of a line that is no JSON object, what raw keeps of it. An event is written anew from its raw row: fields that it
+    sent as null are left out, as raw has them, and its topic is not read again.
     """
+    if event_place(raw["source_file"], raw["source_line"]) is not None:
+        return _event(source, raw)
     file = LandedFile(source.name, raw["arrival_day"], raw["source_file"], 0, "")
     path = landing.locate(file)
     if not path.is_file():
@@ -25,6 +29,20 @@ def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) ->
     if raw["unparsed_line"] is not None:
         return str(raw["unparsed_line"])
     return _mask(_line(path, raw["source_line"]), source, raw)
+
+
+def _event(source: Source, raw: Mapping[str, Any]) -> str:
+    if raw["unparsed_line"] is not None:
+        return str(raw["unparsed_line"])
+    sent = {name: value for name, value in _kept(source, raw).items() if value is not None}
+    return json.dumps(sent, ensure_ascii=False)
+
+
+def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as raw has them, under the names that they landed with, and the rescued ones."""
+    columns = {name: source.personal_fields.get(name, name) for name in source.fields}
+    rescued: dict[str, Any] = json.loads(raw["rescued"] or "{}")
+    return {name: raw[column] for name, column in columns.items()} | rescued
 
 
 def _line(path: Path, number: int) -> bytes:
@@ -42,6 +60,5 @@ def _mask(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:
         return None
     if not source.personal_fields:
         return json.dumps(fields, ensure_ascii=False)
-    columns = {name: source.personal_fields.get(name, name) for name in source.fields}
-    kept = {name: raw[column] for name, column in columns.items()} | json.loads(raw["rescued"] or "{}")
+    kept = _kept(source, raw)
     return json.dumps({name: kept.get(name) for name in fields}, ensure_ascii=False)

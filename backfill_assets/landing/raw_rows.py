@@ -48,7 +48,15 @@ def raw_rows(spark: SparkSession, source: Source, files: Sequence[str], token_ke
     """
     if not files:
         return spark.createDataFrame([], raw_schema(source))
-    located = _fields(_lines(spark, files))
+    return rows_of_lines(spark, source, _lines(spark, files), token_key_file)
+
+
+def rows_of_lines(spark: SparkSession, source: Source, lines: DataFrame, token_key_file: str) -> DataFrame:
+    """One row in :func:`raw_schema` for each of ``lines``, which are never null.
+
+    ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``.
+    """
+    located = _fields(lines)
     keyed = located
     if source.personal_fields:
         keyed = with_token_pads(located.withColumn(_NESTS, _may_nest()), spark, _literal_path(token_key_file))
@@ -83,7 +91,7 @@ def _fields(lines: DataFrame) -> DataFrame:
     """
     bracketed = F.concat(F.lit("["), F.col("value"), F.lit("]"))
     parsed_line = lines.withColumn("objects", F.from_json(bracketed, "array<map<string,string>>"))
-    only = F.col("objects").getItem(0)
+    only = F.get("objects", F.lit(0))
     distinct = F.size(F.map_keys(only)) == F.size(F.array_distinct(F.map_keys(only)))
     return parsed_line.withColumn("object", F.when((F.size("objects") == 1) & distinct, only)).drop("objects")
 

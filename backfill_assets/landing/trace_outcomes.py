@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
+from backfill_assets.landing.places import format_place
+
 Row = Mapping[str, Any]
 Outcome = Literal["published", "quarantined", "deduplicated", "superseded", "not built yet"]
 RECEIVED = "received"
@@ -14,7 +16,7 @@ RECEIVED = "received"
 
 @dataclass(frozen=True)
 class LineFate:
-    """One landed line and its end, in words a person can act on."""
+    """One landed line or event and its end, in words a person can act on."""
 
     day: date
     file: str
@@ -49,7 +51,7 @@ def _outcome(raw: Row, rejected: Row | None, winner: Row | None) -> tuple[Outcom
     if winner is None:
         return "not built yet", f"{raw['day']} was not built since this line arrived"
     if _place(winner) != _place(raw):
-        return "deduplicated", f"{winner['source_file']}:{winner['source_line']} stands for it"
+        return "deduplicated", f"{format_place(winner['source_file'], winner['source_line'])} stands for it"
     if winner["superseded_by_day"] is not None:
         return "superseded", f"a newer version belongs to {winner['superseded_by_day']}"
     return "published", "the newest version of its day"

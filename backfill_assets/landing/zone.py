@@ -66,6 +66,14 @@ class LandingZone:
             for path in self._data_files(present[day])
         )
 
+    def file(self, source: str, path: Path) -> LandedFile:
+        """The landed file at ``path``, which is in the folder of one of the days of ``source``, hashed as it is now."""
+        folder = self._source_folder(source)
+        if folder is None or path.parent.parent.resolve() != folder.resolve():
+            raise SourceUnreadable(f"{path} is not in the folder of a day of {source}.")
+        place = self._inside(folder / path.parent.name / path.name)
+        return self._landed_file(source, parse_day(path.parent.name), place)
+
     def strays(self, source: str, days: Iterable[date] | None = None) -> tuple[str, ...]:
         """What lies in the folder of ``source``, or in those of ``days``, and is no landed file; relative paths.
 

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 Layer = Literal["raw", "bronze", "quarantine", "fact", "report"]
 Dimension = Literal["completeness", "uniqueness", "validity", "consistency", "timeliness"]
 Severity = Literal["error", "warning"]
+Follows = Literal["", "rows", "groups"]
+"""How a table of days follows when a day of its first input gains rows.
+
+``rows``: each of its rows comes from one row of that input, of the same day and key, and from reference data: only the
+rows of changed keys are computed. ``groups``: it is small, and its day is computed whole in the same publication. A
+table that declares nothing becomes stale.
+"""
 Metric = int | str | Decimal | None
 Metrics = Mapping[str, Metric]
 Aggregates = Mapping[str, Callable[[], "Column"]]
@@ -226,6 +233,7 @@ class Version:
     description: str
     reads: tuple[Reads, ...]
     transform: Callable[[Mapping[str, DataFrame]], Mapping[str, DataFrame]]
+    follows: Follows = ""
 
 
 @dataclass(frozen=True)
@@ -342,6 +350,8 @@ class Dataset:
     steps: tuple[Step, ...]
     first_day: date
     """The first day that can have data; what reads each other across datasets must share it."""
+    streamed: bool = False
+    """Rows of its first source may come all day: Dagster has an asset for the stream."""
 
     def __post_init__(self) -> None:
         from backfill_assets.model.declaration_check import require_sound

@@ -26,7 +26,8 @@ from backfill_assets.model.rules import (
 )
 
 _HASH = "XXH64 over the landed fields; equal for text and typed values."
-_FILE = "The landed file, relative to the landing zone"
+_FILE = "The landed file, relative to the landing zone; of an event kafka:<topic>/<partition>"
+_LINE = "Its line in the file, from 1; of an event its offset, from 0."
 OCCURRENCE = "occurrence"
 """The column that numbers identical lines, and the name by which a key asks for it."""
 _WITHIN_A_WEEK = ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20)
@@ -46,7 +47,7 @@ class RawColumns(Kept):
 
     record_kind: T.StringType = Field(isin=["received", "supersession"], description="A landed row, or a marker.")
     source_file: T.StringType = Field(nullable=True, description=f"{_FILE}; null for a marker.")
-    source_line: T.LongType = Field(nullable=True, ge=1, description="Its line in the file, from 1.")
+    source_line: T.LongType = Field(nullable=True, ge=0, description=_LINE)
     arrival_day: T.DateType = Field(nullable=True, description="The day it was landed.")
     day_is_arrival: T.BooleanType = Field(description="The event day is unreadable or absurd.")
     content_hash: T.LongType = Field(description=_HASH)
@@ -58,7 +59,7 @@ class QuarantineColumns(Kept):
     """Where a rejected row was landed, and every reason why it was rejected."""
 
     source_file: T.StringType = Field(description=f"{_FILE}.")
-    source_line: T.LongType = Field(ge=1, description="Its line in the file, from 1.")
+    source_line: T.LongType = Field(ge=0, description=_LINE)
     arrival_day: T.DateType = Field(description="The day it was landed.")
     content_hash: T.LongType = Field(description=_HASH)
     reasons: T.ArrayType(T.StringType()) = Field(  # type: ignore[valid-type]
@@ -72,7 +73,7 @@ class BronzeColumns(Contract):
 
     content_hash: T.LongType = Field(description="As computed from the landed text.")
     source_file: T.StringType = Field(description=f"{_FILE}.")
-    source_line: T.LongType = Field(ge=1, description="Its line in the file, from 1.")
+    source_line: T.LongType = Field(ge=0, description=_LINE)
     arrival_day: T.DateType = Field(description="The day it was landed.")
     deduplicated_rows: T.LongType = Field(ge=0, description="Other sound rows of this key and day.")
     deduplicated_hash: Annotated[T.DecimalType, 38, 0] = Field(description="The sum of their content hashes.")

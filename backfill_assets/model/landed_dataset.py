@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast, get_args
 from backfill_assets.days import Cadence
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.contract import Contract, declared_types
-from backfill_assets.model.declaration import Dataset, DayRule, Layer, Reads, Source, Step, Table, Version
+from backfill_assets.model.declaration import Dataset, DayRule, Follows, Layer, Reads, Source, Step, Table, Version
 from backfill_assets.model.landed import OCCURRENCE, Delivery, bronze_contract, landed_steps
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.model.table_transform import TableTransform
@@ -51,6 +51,7 @@ class LandedDataset(Delivery):
     supersession_window_days: int = 0
     earliest_day: date | None = None
     days_ahead: int = 1
+    streamed: bool = False
     _rows: list[_Row] = field(default_factory=list, init=False, repr=False)
     _steps: dict[type[Contract], Step] = field(default_factory=dict, init=False, repr=False)
 
@@ -101,13 +102,14 @@ class LandedDataset(Delivery):
         *reads: Reads | str,
         clustered: bool = False,
         current: bool = True,
+        follows: Follows = "",
     ) -> Callable[[F], F]:
         """Declare a way to compute the table of ``contract``: a function of the frames that it ``reads``, in order.
 
         A table that is read by its name alone is read for the same day, or for the published days of the period. The
         function gives the columns of the contract, in any order and among others. ``clustered`` says that its rows lie
         by day already, as those of a table that it adds columns to: they are not shuffled. The version is the current
-        one unless it says otherwise, or a later one is.
+        one unless it says otherwise, or a later one is. ``follows`` says how its days grow with a stream.
         """
 
         def declare(function: F) -> F:
@@ -115,7 +117,7 @@ class LandedDataset(Delivery):
             partial = step.cadence is not Cadence.DAILY
             known = tuple(Reads(each, partial=partial) if isinstance(each, str) else each for each in reads)
             transform = TableTransform(step.name, contract, function, known, step.cadence, clustered)
-            versions = (*step.versions, Version(name, description, known, transform))
+            versions = (*step.versions, Version(name, description, known, transform, follows))
             self._steps[contract] = replace(step, versions=versions, current=name if current else step.current)
             return function
 
@@ -173,7 +175,7 @@ class LandedDataset(Delivery):
             made_of={name: tuple(f"{self.raw}.{part}" for part in parts) for name, parts in current.derived.items()},
         )
         steps = (*landed, *(_with_origins(step) for step in self._steps.values()))
-        return Dataset(self.name, self.description, self.owners, steps, self.first_day)
+        return Dataset(self.name, self.description, self.owners, steps, self.first_day, self.streamed)
 
     def _source(self, row: type[Contract]) -> Source:
         landed = {name: each for name, each in row.fields().items() if not each.joined}

@@ -11,10 +11,15 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.plans import keep_plan, kept_plan
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.basis import PlanDrift, drift_since
+from backfill_assets.plan.boundaries import planned_boundaries
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.observe import observe_context, observe_context_of
-from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.plan.records import Plan, PlanRequest, days_of
+from backfill_assets.published.boundaries import merge_tables
+from backfill_assets.published.observed import LogView
+from backfill_assets.published.positions import read_boundaries
+from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.standing import gc_paused
 from backfill_assets.settings import Settings
 
@@ -26,12 +31,21 @@ def plan_and_keep(settings: Settings, asked: PlanRequest, expected: Sequence[str
     are none, and expectations that cannot be read. Starts no Spark.
     """
     registry.table(asked.target)
+    storage = Storage(str(settings.lakehouse))
     expectations, days = [Expectation.parse(text) for text in expected], DayRange.parse(asked.days)
     with gc_paused():
         situation = observe_context(settings, asked.target, days)
-        made = make_plan(asked, situation, expectations)
-    keep_plan(Storage(str(settings.lakehouse)), made.id, made.to_json())
+        made = with_boundaries(storage, make_plan(asked, situation, expectations), situation.observed)
+    keep_plan(storage, made.id, made.to_json())
     return made, situation.now
+
+
+def with_boundaries(storage: Storage, made: Plan, observed: LogView) -> Plan:
+    """``made`` with up to where topics had been read for the days that it reads; as it is if there is no stream."""
+    snapshot = Snapshot(storage, observed.sequence, observed.versions)
+    read = {each.table: days_of(each.days) for each in made.pinned}
+    found = planned_boundaries(merge_tables(read_boundaries(snapshot, read)))
+    return made.model_copy(update={"boundaries": found}) if found else made
 
 
 def plan_as_kept(settings: Settings, id: str) -> Plan:

@@ -146,6 +146,26 @@ class Lookback(Record):
     absent: Ranges = ()
 
 
+class PlannedPosition(Record):
+    """Up to where a partition of a topic had been read: ``next_offset`` is the first offset that was not."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    live_since: int | None = None
+
+
+class PlannedBoundary(Record):
+    """Days that the plan reads, and up to where the topics that they came from had been read by then."""
+
+    tables: tuple[str, ...]
+    days: Ranges
+    raw: str
+    versions: tuple[int, ...]
+    """Of the raw table, ascending: the positions are those of the least of them."""
+    positions: tuple[PlannedPosition, ...]
+
+
 class PlanFinding(Record):
     """A problem that was found before anything was done; one that ``stops`` must be fixed first."""
 
@@ -216,6 +236,8 @@ class Plan(Record):
     steps: tuple[PlannedStep, ...]
     pinned: tuple[Pinned, ...] = ()
     as_of: tuple[Lookback, ...] = ()
+    boundaries: tuple[PlannedBoundary, ...] = Field(default=(), exclude_if=not_)
+    """Of the days that are read and come from a stream."""
     findings: tuple[PlanFinding, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     """What is expected of the difference; it is judged before the approval."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from backfill_assets.plan.basis import PlanDrift
+from backfill_assets.plan.boundaries import boundary_lines
 from backfill_assets.plan.durations import band, basis_line, estimate_line, together
 from backfill_assets.plan.records import Estimate, Lookback, Pinned, Plan, PlannedStep, Ranges, Scope, days_of
 from backfill_assets.text import (
@@ -109,8 +110,8 @@ def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
         parts += [markdown_table(("as a campaign", "time"), times, ("time",)), basis_line(plan.times)]
     if plan.pinned:
         parts.append(markdown_table(PINNED_COLUMNS, pinned_rows(plan, now)))
-    if plan.as_of:
-        parts.append(bullets(as_of_lines(plan)))
+    if lines := [*boundary_lines(plan), *as_of_lines(plan)]:
+        parts.append(bullets(lines))
     if plan.expectations:
         parts.append(bullets(expectation_lines(plan)))
     if plan.findings:

@@ -1,9 +1,13 @@
-"""Compaction: a publication that preserves content. Nothing downstream becomes stale by it."""
+"""Compaction: a publication that preserves content. Nothing downstream becomes stale by it.
+
+Whole days are for maintenance. Beside a stream, only the small files of a day become one: the others stay in main under
+their names.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -15,6 +19,7 @@ from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset, dataset_of
 from backfill_assets.lakehouse.content_sums import ContentSums, content_sums
+from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable, of_days
 from backfill_assets.lakehouse.records import (
     DayChange,
@@ -26,6 +31,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
 from backfill_assets.publication.publisher import Conflict, Pin, Published, Publisher
+from backfill_assets.publication.small_files import files_to_compact
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -36,6 +42,42 @@ _ROW_GROUP_BYTES = 32 * 1024 * 1024
 _STAGED_AS = StagedAs(input_fingerprint="compaction")
 
 
+Choose = Callable[[Collection[AddedFile]], Collection[str]]
+"""The paths of one day that become one file; fewer than two leave the day alone."""
+
+
+def all_files(files: Collection[AddedFile]) -> Collection[str]:
+    """For :func:`compact`: the whole day becomes one file."""
+    return [file.path for file in files]
+
+
+def small_files(files: Collection[AddedFile]) -> Collection[str]:
+    """For :func:`compact`: the first group of small files."""
+    return next(iter(files_to_compact(files)), ())
+
+
+def compact_small_files(
+    publisher: Publisher,
+    table: str,
+    days: Iterable[date],
+    *,
+    id: str = "",
+    provenance: Provenance | None = None,
+    transaction: str = "",
+) -> Published | Conflict | None:
+    """Put small files of ``days`` together once there are many; None, after one look at the table, if there are not.
+
+    A stream calls it after each batch, with the days that the batch touched. What another writer published meanwhile
+    comes back as :class:`Conflict`, and is left for the next batch. ``transaction`` is the one of the stream.
+    """
+    main = MainTable.open(publisher.storage, table)
+    many = [day for day, files in main.state().of_days(days).items() if small_files(files)] if main else []
+    if not many:
+        return None
+    name = id or f"{publisher.now():%Y%m%dt%H%M%S}-compact-{table.replace('_', '-')}-{secrets.token_hex(4)}"
+    return compact(publisher, table, many, id=name, provenance=provenance, choose=small_files, transaction=transaction)
+
+
 def compact(
     publisher: Publisher,
     table: str,
@@ -43,8 +85,10 @@ def compact(
     *,
     id: str,
     provenance: Provenance | None = None,
+    choose: Choose = all_files,
+    transaction: str = "",
 ) -> Published | Conflict | None:
-    """Rewrite days that have several files into one file each; None when no day has more than one.
+    """Rewrite the files that ``choose`` names of each day into one file; None when it names fewer than two of each.
 
     Days that another writer published meanwhile come back as :class:`Conflict` and are left for the next time.
     """
@@ -55,11 +99,17 @@ def compact(
         return None
     if moved := _conflict_of(main, pin, several):
         return moved
-    main.require_writable({day: {} for day in several}, of_days(main.state(), several))
+    files = main.state().of_days(several)
+    chosen = {day: paths for day in several if len(paths := frozenset(choose(files[day]))) > 1}
+    if not chosen:
+        return None
+    main.require_writable({day: {} for day in chosen}, of_days(main.state(), chosen))
     # A name of its own for each attempt: what one that died has left may be of older rows.
     timeline = Timeline(publisher.storage, table, f"compact-{id}-{secrets.token_hex(4)}")
-    _rewrite(main, timeline, several)
-    return publisher.publish(_request(timeline, pin, several, id, provenance or Provenance()))
+    _rewrite(main, timeline, chosen)
+    kept = {day: tuple(file for file in files[day] if file.path not in paths) for day, paths in chosen.items()}
+    request = _request(timeline, pin, kept, id, provenance or Provenance())
+    return publisher.publish(request.model_copy(update={"transaction": transaction}))
 
 
 def _conflict_of(main: MainTable, pin: Pin, days: list[date]) -> Conflict | None:
@@ -69,16 +119,29 @@ def _conflict_of(main: MainTable, pin: Pin, days: list[date]) -> Conflict | None
     return Conflict({main.name: frozenset(moved)}, reasons=(f"{main.name} is being published to",)) if moved else None
 
 
-def _rewrite(main: MainTable, timeline: Timeline, days: list[date]) -> None:
-    """Write each day into one file of ``timeline``, some of its rows at a time; refuse if a day's content changed."""
-    folder, rows = write_folder(), dataset_of(main.storage, main.name, main.handle)
-    read = {day: _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", rows, day) for day in days}
+def _rewrite(main: MainTable, timeline: Timeline, chosen: Mapping[date, frozenset[str]]) -> None:
+    """Write the chosen files of each day into one of ``timeline``, some rows at a time; refuse if content changed."""
+    folder, rows = write_folder(), dataset_of(main.storage, main.name, main.handle, chosen)
+    read = {
+        day: _write(timeline, f"{folder}/{PARTITION_COLUMN}={day}", _only(rows, day, paths), day)
+        for day, paths in chosen.items()
+    }
     files = written_files(timeline.storage, timeline.path, folder)
-    timeline.add(files, str(main.handle.schema().to_json()), dict.fromkeys(days, _STAGED_AS))
+    timeline.add(files, str(main.handle.schema().to_json()), dict.fromkeys(chosen, _STAGED_AS))
     written = arrow_dataset(timeline.storage, timeline.path)
-    for day in days:
+    for day in chosen:
         if content_sums(_batches(written, day)) != read[day]:
             raise PublicationRefused(f"Compacting {main.name} {day} changed its content; nothing was published.")
+
+
+def _only(rows: ds.FileSystemDataset, day: date, paths: frozenset[str]) -> ds.FileSystemDataset:
+    """The rows of just these files of ``day``."""
+    import pyarrow.dataset as ds
+
+    fragments = [each for each in rows.get_fragments(filter=pc.field(PARTITION_COLUMN) == day) if each.path in paths]
+    if len(fragments) != len(paths):
+        raise PublicationRefused(f"Only {len(fragments)} of {len(paths)} files of {day} can be read to compact them.")
+    return ds.FileSystemDataset(fragments, rows.schema, rows.format, rows.filesystem)
 
 
 def _write(timeline: Timeline, folder: str, dataset: ds.Dataset, day: date) -> ContentSums:
@@ -121,7 +184,7 @@ def _batches(dataset: ds.Dataset, day: date) -> Iterator[pa.RecordBatch]:
 def _request(
     timeline: Timeline,
     pin: Pin,
-    days: list[date],
+    kept: Mapping[date, tuple[AddedFile, ...]],
     id: str,
     provenance: Provenance,
 ) -> Publication:
@@ -129,11 +192,11 @@ def _request(
     changes = [
         DayChange(
             day=day,
-            adds=staged[day].files,
+            adds=(*files, *staged[day].files),
             content=_content_of(pin, timeline.table, day),
             expected=pin.expected[TableDay(timeline.table, day)],
         )
-        for day in days
+        for day, files in kept.items()
     ]
     change = TableChange(table=timeline.table, table_schema=timeline.schema(), days=tuple(changes))
     return Publication(id=id, kind="compact", tables=(change,), provenance=provenance)

@@ -19,6 +19,7 @@ from backfill_assets.lakehouse.records import Outcome, Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached
+from backfill_assets.publication.mark import PASSED, Mark
 from backfill_assets.publication_log.log import Head, HeadState, PublicationLog, with_outcome
 from backfill_assets.publication_log.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 
@@ -46,8 +47,9 @@ class Finish:
                 return self._outcome(head, publication)
             prepared = self.log.prepared(entry)
             outcome: Outcome = "aborted" if entry.aborting else "done"
-            done = self._back(prepared) if entry.aborting else self._forward(head, prepared)
-            if done and self._close(head, prepared, outcome):
+            mark = Mark.of(prepared, entry)
+            done = self._back(prepared, mark) if entry.aborting else self._forward(head, prepared, mark)
+            if done and self._close(head, prepared, mark, outcome):
                 return outcome
             retry.lost("other writers commit to its tables or to the log")
 
@@ -71,18 +73,20 @@ class Finish:
             if not entry.aborting:
                 self._decide_abort(head, prepared, said)
             else:
-                left = self._back_where_possible(prepared)
+                mark = Mark.of(prepared, entry)
+                left = self._back_where_possible(prepared, mark)
                 note = said + "".join(f"; {table} is left as it is ({why})" for table, why in left.items())
-                if self._close(head, prepared, "aborted", left, (aborted_by_hand_row(prepared.publication, by, note),)):
+                row = aborted_by_hand_row(prepared.publication, by, note)
+                if self._close(head, prepared, mark, "aborted", left, (row,)):
                     return left
             retry.lost("other writers commit to its tables or to the log")
 
-    def _back_where_possible(self, prepared: Prepared) -> dict[str, str]:
+    def _back_where_possible(self, prepared: Prepared, mark: Mark) -> dict[str, str]:
         """Like :meth:`_back`, but a table that refuses it is left as it is, and named with the reason."""
         left: dict[str, str] = {}
         for table in sorted(prepared.publication.writes):
             try:
-                self._back_one(prepared, table)
+                self._back_one(prepared, mark, table)
             except (BackfillError, DeltaError, OSError) as error:
                 left[table] = error.message if isinstance(error, BackfillError) else str(error)
         return left
@@ -93,12 +97,12 @@ class Finish:
             raise PublicationRefused(f"The publication {publication} was never prepared.")
         return outcome
 
-    def _forward(self, head: Head, prepared: Prepared) -> bool:
+    def _forward(self, head: Head, prepared: Prepared, mark: Mark) -> bool:
         """Commit to each table in order; False asks for a restart with a fresh look at the log."""
         publication = prepared.publication.id
         for table in sorted(prepared.publication.writes):
             main = self._main(table)
-            transaction = main.transaction(publication)
+            transaction = mark.read(main)
             self.reached(CrashPoint.TABLE_LOADED, publication)
             if transaction == COMMITTED:
                 continue
@@ -108,7 +112,7 @@ class Finish:
             if not _as_before(prepared, table, main, state):
                 self._decide_abort(head, prepared, f"another writer changed {table}")
                 return False
-            if not self._is_forward(publication) or not self._commit(prepared, table, main, state):
+            if not self._is_forward(publication) or not self._commit(prepared, mark, table, main, state):
                 return False
             self.reached(CrashPoint.TABLE_COMMITTED, publication)
         return True
@@ -122,12 +126,12 @@ class Finish:
         entry = self.log.head().state.open.get(publication)
         return entry is not None and not entry.aborting
 
-    def _commit(self, prepared: Prepared, table: str, main: MainTable, state: LogState) -> bool:
+    def _commit(self, prepared: Prepared, mark: Mark, table: str, main: MainTable, state: LogState) -> bool:
         target, change = prepared.target(table), prepared.change(table)
         positions = {position.id: position.after for position in change.positions}
         return main.commit(
             prepared.publication.id,
-            {prepared.publication.id: COMMITTED, **positions},
+            {**mark.saying(COMMITTED), **positions},
             target=target,
             active=of_days(state, target),
             schema=change.table_schema,
@@ -141,46 +145,47 @@ class Finish:
         if self.log.append(head, aborting_rows(publication, reason), lambda file: state):
             self.reached(CrashPoint.ABORT_DECIDED, publication.id)
 
-    def _back(self, prepared: Prepared) -> bool:
+    def _back(self, prepared: Prepared, mark: Mark) -> bool:
         """Restore each table that was committed to, fence each that was not: a late commit then cannot succeed."""
         for table in sorted(prepared.publication.writes):
-            self._back_one(prepared, table)
+            self._back_one(prepared, mark, table)
         return True
 
-    def _back_one(self, prepared: Prepared, table: str) -> None:
+    def _back_one(self, prepared: Prepared, mark: Mark, table: str) -> None:
         retry = Retry(f"Taking {prepared.publication.id} back from {table}")
-        while not self._withdraw(prepared, table):
+        while not self._withdraw(prepared, mark, table):
             retry.lost(f"other writers commit to {table}")
 
-    def _withdraw(self, prepared: Prepared, table: str) -> bool:
+    def _withdraw(self, prepared: Prepared, mark: Mark, table: str) -> bool:
         """One attempt; False when another writer committed to the table in the same moment."""
         publication = prepared.publication.id
         main = self._main(table)
-        transaction = main.transaction(publication)
+        transaction = mark.read(main)
         self.reached(CrashPoint.TABLE_LOADED, publication)
-        if transaction in (FENCED, RESTORED):
+        if transaction in (FENCED, RESTORED, PASSED):
             return True
-        withdrawn = self._fence(prepared, main) if transaction is None else self._restore(prepared, table, main)
+        take_back = self._fence if transaction is None else self._restore
+        withdrawn = take_back(prepared, mark, main)
         if withdrawn:
             self.reached(CrashPoint.FENCED if transaction is None else CrashPoint.RESTORED, publication)
         return withdrawn
 
-    def _fence(self, prepared: Prepared, main: MainTable) -> bool:
+    def _fence(self, prepared: Prepared, mark: Mark, main: MainTable) -> bool:
         publication = prepared.publication.id
-        return main.commit(publication, {publication: FENCED}, target={}, active={}, schema=None, at=self.now())
+        return main.commit(publication, mark.saying(FENCED), target={}, active={}, schema=None, at=self.now())
 
-    def _restore(self, prepared: Prepared, table: str, main: MainTable) -> bool:
+    def _restore(self, prepared: Prepared, mark: Mark, main: MainTable) -> bool:
         """Take back what we committed, positions with it; days that others changed since are left alone."""
-        publication, positions = prepared.publication.id, prepared.change(table).positions
-        active = of_days(main.state(), prepared.target(table))
-        target = _files_to_restore(prepared, table, active)
+        publication, positions = prepared.publication.id, prepared.change(main.name).positions
+        active = of_days(main.state(), prepared.target(main.name))
+        target = _files_to_restore(prepared, main.name, active)
         complete = len(target) == len(active)
         if positions and not complete:
             target = {}  # positions and rows only ever move together: what stays of them stays whole
         back = {position.id: position.before or 0 for position in positions if complete}
         return main.commit(
             publication,
-            {publication: RESTORED, **back},
+            {**mark.saying(RESTORED), **back},
             target=target,
             active=active,
             schema=None,
@@ -188,7 +193,13 @@ class Finish:
         )
 
     def _close(
-        self, head: Head, prepared: Prepared, outcome: Outcome, left: Collection[str] = (), also: Sequence[Row] = ()
+        self,
+        head: Head,
+        prepared: Prepared,
+        mark: Mark,
+        outcome: Outcome,
+        left: Collection[str] = (),
+        also: Sequence[Row] = (),
     ) -> bool:
         """Append the end of the entry; False when another writer was faster, or a table lost its commit.
 
@@ -196,7 +207,7 @@ class Finish:
         """
         publication, state = prepared.publication, head.state
         mains = {table: self._main(table) for table in publication.writes - set(left)}
-        if not all(_has_commit(main, publication.id, outcome) for main in mains.values()):
+        if not all(_has_commit(main, mark, outcome) for main in mains.values()):
             return False
         own = {table: self._own_version(prepared, main, outcome) for table, main in mains.items()}
         self.reached(CrashPoint.CLOSING, publication.id)
@@ -245,9 +256,9 @@ class Finish:
         return main
 
 
-def _has_commit(main: MainTable, publication: str, outcome: Outcome) -> bool:
+def _has_commit(main: MainTable, mark: Mark, outcome: Outcome) -> bool:
     """Does the table have the commit of ``outcome``? A writer without put-if-absent may have overwritten it."""
-    version = main.transaction(publication)
+    version = mark.read(main)
     return version == COMMITTED if outcome == "done" else version in (FENCED, RESTORED)
 
 

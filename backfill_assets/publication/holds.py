@@ -70,9 +70,11 @@ def put_hold(
 
 
 @contextmanager
-def holding(storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime]) -> Iterator[HeldDays]:
-    """A hold for the length of a ``with`` block: released however the block ends."""
-    hold = put_hold(storage, campaign, days, now)
+def holding(
+    storage: Storage, campaign: str, days: DaysOf, now: Callable[[], datetime], seconds: float = HOLD_SECONDS
+) -> Iterator[HeldDays]:
+    """A hold for the length of a ``with`` block: released however the block ends, or after ``seconds``."""
+    hold = put_hold(storage, campaign, days, now, seconds)
     try:
         yield hold
     finally:
@@ -107,6 +109,14 @@ def blocking_hold(holds: Sequence[Hold], campaign: str, days: DaysOf, now: datet
     return max(others, key=lambda hold: hold.until, default=None)
 
 
+def held_days(storage: Storage, days: DaysOf, now: datetime) -> frozenset[date]:
+    """Those of ``days`` that others hold at ``now``."""
+    holds = [hold for hold in all_holds(storage) if hold.until > now]
+    return frozenset(
+        day for table, dates in days.items() for day in dates if any(day in hold.days.get(table, ()) for hold in holds)
+    )
+
+
 def wait_for_holds(
     storage: Storage,
     campaign: str,
@@ -115,14 +125,15 @@ def wait_for_holds(
     now: Callable[[], datetime],
     sleep: Callable[[float], None],
     progress: Callable[[str], None],
+    longest: float = LONGEST_WAIT_SECONDS,
 ) -> float:
     """Wait while others hold one of ``days``; how many seconds that took.
 
-    Ends when they are released or expire, and after :data:`LONGEST_WAIT_SECONDS` in any case.
+    Ends when they are released or expire, and after ``longest`` seconds in any case.
     """
     wanted = {table: tuple(dates) for table, dates in days.items()}
     started, reported = now(), ""
-    latest = started + timedelta(seconds=LONGEST_WAIT_SECONDS)
+    latest = started + timedelta(seconds=longest)
     while (moment := now()) < latest:
         hold = blocking_hold(all_holds(storage), campaign, wanted, moment)
         if hold is None:

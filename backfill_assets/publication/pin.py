@@ -75,7 +75,7 @@ def _expected_states(
 
 def files_at(storage: Storage, table: str, version: int | None) -> LogState:
     """The files of ``table`` at ``version``; none when it did not exist yet."""
-    return LogState(-1, {}, {}) if version is None else read_log(storage, table, version)
+    return LogState(-1, {}) if version is None else read_log(storage, table, version)
 
 
 def logicals(files: LogState, states: States, table: str, days: Iterable[date]) -> dict[date, str]:

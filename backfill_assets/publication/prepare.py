@@ -48,6 +48,8 @@ class Conflict:
     days: Mapping[str, frozenset[date]] = field(default_factory=dict)
     inputs: Mapping[str, frozenset[date]] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
+    """Source positions that have moved on since they were read."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Preparation:
         """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
         kept_days = head.state.window_days(self.retention_days, self.now())
         mains = {change.table: self._open(change, kept_days) for change in publication.tables}
-        if any(main.transaction(publication.id) is not None for main in mains.values()):
+        if self._is_known(publication, head, mains):
             return None
         self.reached(CrashPoint.TABLES_READ, publication.id)
         states = self.log.day_states(head, publication.writes | publication.reads)
@@ -113,6 +115,12 @@ class Preparation:
         for main in mains.values():
             main.keep_for(kept_days)
         return prepared
+
+    def _is_known(self, publication: Publication, head: Head, mains: Mapping[str, MainTable]) -> bool:
+        """Was it committed before, or fenced? Of one that shares its transaction only the log knows."""
+        if publication.transaction:
+            return self.log.outcome(head, publication.id) is not None
+        return any(main.transaction(publication.id) is not None for main in mains.values())
 
     def _ask_for_a_turn(self, publication: Publication) -> None:
         """Ask others, on the log, to let this one pass. It is only a request: it expires, and refuses nothing."""
@@ -165,16 +173,20 @@ class Preparation:
         days: dict[str, frozenset[date]] = {}
         inputs: dict[str, frozenset[date]] = {}
         reasons: list[str] = []
+        passed: list[str] = []
         for change in publication.tables:
             lost = self._reclaimed_days(head, change, reasons)
             lost |= _changed_days(change, states, active[change.table], reasons)
-            lost |= _passed_positions(change, mains[change.table], reasons)
+            moved_on = _passed_positions(change, mains[change.table], reasons)
+            passed += moved_on
+            # The rows of every day may be in main already.
+            lost |= {day.day for day in change.days} if moved_on else set()
             if lost:
                 days[change.table] = frozenset(lost)
         for read in publication.inputs:  # a table is listed once for every version of it that was read
             if withdrawn := self._withdrawn(read, head, states, reasons):
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
-        return Conflict(days, inputs, tuple(reasons)) if reasons else None
+        return Conflict(days, inputs, tuple(reasons), tuple(passed)) if reasons else None
 
     def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""
@@ -215,7 +227,7 @@ def check_request(publication: Publication) -> None:
         _refuse_twice(f"{change.table}: the source position", [position.id for position in change.positions])
         check_partitions(change.table, ((day.day, add) for day in change.days for add in day.adds))
         for position in change.positions:
-            if position.after == (position.before or 0) or position.id == publication.id:
+            if position.after == (position.before or 0) or position.id in (publication.id, publication.transaction):
                 raise PublicationRefused(
                     f"{change.table}: the source position {position.id} does not move on from {position.before}.",
                     hint="Positions count from 1, and have names of their own.",
@@ -271,11 +283,11 @@ def _publication(states: States, change: TableChange, day: date) -> str:
     return state.publication if state else ""
 
 
-def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> set[date]:
-    """All days of an append whose source position moved since it was read: its rows may be in main already."""
-    passed = [p for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
-    reasons += [f"{change.table} has already taken in {position.id}" for position in passed[:3]]
-    return {day.day for day in change.days} if passed else set()
+def _passed_positions(change: TableChange, main: MainTable, reasons: list[str]) -> list[str]:
+    """The source positions of an append that moved since they were read."""
+    passed = [p.id for p in change.positions if (main.transaction(p.id) or 0) != (p.before or 0)]
+    reasons += [f"{change.table} has already taken in {id}" for id in passed[:3]]
+    return passed
 
 
 def _before_images(

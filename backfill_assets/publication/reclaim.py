@@ -10,13 +10,14 @@ is not over yet.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from backfill_assets.lakehouse.delta_log import VersionGone
-from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
 from backfill_assets.lakehouse.plans import pinned_versions
 from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.retry import Retry
@@ -28,6 +29,8 @@ from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import left_behind
 from backfill_assets.publication_log.log import Head, HeadState
 from backfill_assets.publication_log.pinned import pinned_files
+
+_STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
 
 def reclaim(publisher: Publisher, table: str) -> list[str]:
@@ -119,7 +122,7 @@ def reclaimable(publisher: Publisher, table: str, closing: Collection[str] = ())
     oldest_ms = since.timestamp() * 1000
     files = _unwanted_files(publisher, table, closing)
     old = [file.path for file in files if _is_data(file) and file.modified_ms < oldest_ms]
-    referred = _by_main(publisher, head, table, oldest_ms) | _by_log(publisher, table, since)
+    referred = _by_main(publisher, head, table, oldest_ms) | _by_log(publisher, table, since, _days_of(old, table))
     doomed = set(old) - referred - _by_plans(publisher.storage, table, since)
     return sorted(doomed | _dead_timelines(files, table, doomed, oldest_ms))
 
@@ -160,13 +163,20 @@ def _by_main(publisher: Publisher, head: Head, table: str, oldest_ms: float) -> 
     if main is None:
         return set()
     state = main.state()
-    retained = {file.path for file in state.removed.values() if file.removed_ms >= oldest_ms}
+    retained = {file.path for file in main.removed_files().values() if file.removed_ms >= oldest_ms}
     pinned = pinned_files(publisher.log, head, table).active.keys()
     return {f"{table}/{path}" for path in state.active.keys() | retained | pinned}
 
 
-def _by_log(publisher: Publisher, table: str, since: datetime) -> set[str]:
-    return {path for prepared in publisher.log.prepared_since(since, table) for path in _named_files(prepared, table)}
+def _by_log(publisher: Publisher, table: str, since: datetime, days: Collection[str] | None) -> set[str]:
+    prepared = publisher.log.prepared_since(since, table, days)
+    return {path for each in prepared for path in _named_files(each, table)}
+
+
+def _days_of(paths: Iterable[str], table: str) -> set[str] | None:
+    """The days that files were staged for; None if a file was not staged, and may be of any day."""
+    found = {_STAGED_DAY.fullmatch(path.removeprefix(f"{table}/")) for path in paths}
+    return None if None in found else {match[1] for match in found if match}
 
 
 def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.delta_log import read_log, removed_files
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles
-from backfill_assets.publication_log.head import HeadState
+from backfill_assets.publication_log.gather import is_gathered
+from backfill_assets.publication_log.head import HeadState, named_files
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.publication_log.rows import ARROW_SCHEMA
 
 SETTLED = timedelta(days=7)
 """Entries younger than this keep a file of their own."""
-COMMITS_KEPT = timedelta(days=30)
-"""As long as Delta's default: a process that slept longer on an old version of the log would commit into a gap."""
+COMMITS_KEPT = timedelta(days=2)
+"""A stream makes thirty thousand a day, and every reader lists them. A process that slept longer on an old version of
+the log cannot append to it: delta-rs refuses, and the process reads the log again."""
 READABLE = timedelta(days=1)
 """A replaced file stays that long: a process that opened the log before may still read it."""
 FOLD_FROM_FILES = 64
@@ -57,15 +58,10 @@ def fold(log: PublicationLog, now: datetime) -> int:
 
 
 def _foldable(files: LogFiles, state: HeadState, now: datetime) -> list[str]:
-    named = set(_named_files(state))
+    named = set(named_files(state))
     settled = files.between("at", high=now - SETTLED).paths
-    loose = [path for path in settled if path not in named and _month(path) is None]
+    loose = [path for path in settled if path not in named and _month(path) is None and not is_gathered(path)]
     return loose if len(loose) >= FOLD_FROM_FILES else []
-
-
-def _named_files(state: HeadState) -> Iterable[str]:
-    yield from (state.index, *state.since, *state.reclaiming.values(), *state.due.values())
-    yield from (entry.file for entry in state.open.values())
 
 
 def _month(path: str) -> str | None:
@@ -99,9 +95,10 @@ def left_behind(log: PublicationLog, now: datetime) -> list[str]:
     """Files of the log that no version from the last days needs: replaced entries, old indexes, old commits."""
     head = log.head()
     state = read_log(log.storage, LOG_TABLE, head.version)
+    removed = removed_files(log.storage, LOG_TABLE, head.version)
     young = int((now - READABLE).timestamp() * 1000)
-    kept = {*state.active, *(path for path, file in state.removed.items() if file.removed_ms > young)}
-    needed = {*_named_files(head.state), *(f"{LOG_TABLE}/{path}" for path in kept)}
+    kept = {*state.active, *(path for path, file in removed.items() if file.removed_ms > young)}
+    needed = {*named_files(head.state), *(f"{LOG_TABLE}/{path}" for path in kept)}
     data = [
         file.path
         for file in log.storage.files(LOG_TABLE, recursive=True)

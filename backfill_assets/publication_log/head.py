@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -66,6 +66,12 @@ class HeadState(Record):
         """This head after a window of ``days`` was promised at ``now``."""
         running = {each: until for each, until in self.promised.items() if until >= now}
         return self.model_copy(update={"promised": {**running, str(days): now + timedelta(days=days)}})
+
+
+def named_files(state: HeadState) -> Iterable[str]:
+    """The files of the log that the head names: they keep their names and their rows."""
+    yield from (state.index, *state.since, *state.reclaiming.values(), *state.due.values())
+    yield from (entry.file for entry in state.open.values())
 
 
 def parse_head(text: str) -> HeadState:

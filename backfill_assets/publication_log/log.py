@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +26,7 @@ from deltalake.transaction import AddAction
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
 from backfill_assets.lakehouse.storage import Storage
@@ -48,10 +48,11 @@ HEAD = "backfill.head"
 PROPERTIES: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 36500 days",
     "delta.enableExpiredLogCleanup": "false",
-    "delta.deletedFileRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
 }
-"""The log is trimmed by our own maintenance (``fold``), never by an engine's clean-up. What an engine's OPTIMIZE
-replaced may go after a month: its rows are in other files by then, and tombstones are read with every checkpoint."""
+"""The log is trimmed by our own maintenance (``fold``), never by an engine's clean-up. A file that was replaced may go
+after a day: its rows are in other files by then, and tombstones are read with every checkpoint: a stream leaves some
+thirty thousand a day."""
 _INDEX = f"{LOG_TABLE}/_index"
 _INDEX_EVERY = 32
 _REMEMBERED_OUTCOMES = 64
@@ -176,7 +177,8 @@ class PublicationLog:
 
     def _was_taken(self, version: int, file: str) -> bool:
         """After a refused commit: an object store may have taken it and lost the answer. If not, drop the file."""
-        commit = self.storage.read_json_lines(f"{LOG_TABLE}/_delta_log/{version:020d}.json")
+        name = f"{LOG_TABLE}/_delta_log/{version:020d}.json"
+        commit = [] if self.storage.missing([name]) else self.storage.read_json_lines(name)
         if any(f"{LOG_TABLE}/{action['add']['path']}" == file for action in commit if "add" in action):
             return True
         self.storage.delete(file)
@@ -204,7 +206,17 @@ class PublicationLog:
                         self.storage.delete(f"{LOG_TABLE}/{action.path}")
                 raise
             return False
+        except DeltaError:
+            if not self._was_trimmed(head):
+                raise
+            return False
         return True
+
+    def _was_trimmed(self, head: Head) -> bool:
+        """Did the process sleep on a version whose commit is gone by now? The numbers after it are free and a gap."""
+        newest = newest_version(self.storage, LOG_TABLE) or 0
+        own = f"{LOG_TABLE}/_delta_log/{head.version:020d}.json"
+        return newest > head.version and bool(self.storage.missing([own]))
 
     def prepared(self, entry: OpenEntry) -> Prepared:
         """The open entry in full, before-images included."""
@@ -264,13 +276,15 @@ class PublicationLog:
                 return str(ids[-1])
         return None
 
-    def prepared_since(self, moment: datetime, table: str = "") -> list[Prepared]:
-        """Every publication (that names ``table``) prepared at or after ``moment``, with any outcome."""
+    def prepared_since(self, moment: datetime, table: str = "", days: Collection[str] | None = None) -> list[Prepared]:
+        """Every publication (that names ``table``, one of ``days``) prepared at or after ``moment``, with any outcome.
+
+        Of files without one of ``days`` the entries are not read: those of a stream take gigabytes a month.
+        """
         files = self.files().between("at", low=moment)
-        rows = (files.holding("table", [table]) if table else files).read(["event", "at", "detail"])
-        rows = equal(rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment))), event="prepared")
-        details = rows.column("detail").to_pylist()
-        return [Prepared.model_validate_json(detail) for detail in details if detail and table in detail]
+        files = files.holding("table", [table]) if table else files
+        files = files if days is None else files.holding("day", days)
+        return [each for path in files.paths for each in _prepared_in(files.only([path]), moment, table, days)]
 
     def prepared_of(self, publications: Iterable[str]) -> list[Prepared]:
         """The prepared entries of several publications, in one look at the log."""
@@ -323,6 +337,22 @@ class PublicationLog:
         path = f"{_INDEX}/{head.version + 1:020d}-{uuid.uuid4().hex[:12]}.parquet"
         self.storage.write_parquet(path, rows)
         return path, ()
+
+
+def _prepared_in(files: LogFiles, moment: datetime, table: str, days: Collection[str] | None) -> Iterator[Prepared]:
+    """The publications of :meth:`PublicationLog.prepared_since` that lie in ``files``."""
+    ids = None
+    if days is not None:
+        rows = among(equal(files.read(["table", "day", "publication"]), table=table), "day", days)
+        ids = set(rows.column("publication").to_pylist())
+        if not ids:
+            return
+    rows = files.read(["event", "at", "publication", "detail"])
+    rows = equal(rows.filter(pc.greater_equal(rows.column("at"), pa.scalar(moment))), event="prepared")
+    rows = rows if ids is None else among(rows, "publication", ids)
+    for detail in rows.column("detail").to_pylist():
+        if detail and table in detail:
+            yield Prepared.model_validate_json(detail)
 
 
 def entry_file(version: int) -> str:

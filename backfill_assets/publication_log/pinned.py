@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import Head, PublicationLog
 
 ReadLog = Callable[[Storage, str, int], LogState]
-_NOTHING = LogState(-1, {}, {})
+_NOTHING = LogState(-1, {})
 
 
 def pinned_files(log: PublicationLog, head: Head, table: str, read: ReadLog = read_log) -> LogState:

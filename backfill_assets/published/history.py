@@ -12,13 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.days import DayRange
-from backfill_assets.lakehouse.records import DayLineage, Environment
+from backfill_assets.lakehouse.records import DayLineage, Environment, Position
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import LogFiles, among, equal
 from backfill_assets.publication_log.lineage import lineages
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.publication_log.rows import PREPARING_DAY
+from backfill_assets.published.boundaries import DaysBoundary
+from backfill_assets.published.positions import publication_boundaries
 from backfill_assets.published.reading import anything_published
+from backfill_assets.published.stream_positions import PartitionRead, partition_reads
 
 _COLUMNS = ["sequence", "at", "event", "publication", "kind", "outcome", "run", "launched_by", "git_commit", "campaign"]
 _COLUMNS += ["reason", "table", "day", "table_version", "rows", "code_version", "replaces"]
@@ -38,12 +41,16 @@ class TablePart:
 
 @dataclass(frozen=True)
 class InputSummary:
-    """What a publication was made from: tables at a version, and landed files."""
+    """What a publication was made from: tables at a version, landed files, and partitions of topics."""
 
     read: Mapping[tuple[str, int | None], list[date]] = field(default_factory=dict)
     """The days that were read, by table and its Delta version; None for a table that had never been published."""
     landed: tuple[str, ...] = ()
     """Files, by their path in the landing zone."""
+    partitions: tuple[PartitionRead, ...] = ()
+    """Of topics, each with the offsets that were read; also those that a rollback gave back."""
+    boundaries: tuple[DaysBoundary, ...] = ()
+    """Up to where topics had been read for the days that were computed."""
     staged: Mapping[str, list[date]] = field(default_factory=dict)
     """The days that the publication brought itself and made others from, by table."""
     environments: tuple[Environment, ...] = ()
@@ -129,28 +136,37 @@ def inputs(storage: Storage, of: Iterable[PublicationRecord]) -> dict[tuple[str,
 
     Only asked for those that are shown: the log keeps it with the before-images.
     """
-    ids = sorted({record.publication for record in of})
+    records = list(of)
+    ids = sorted({record.publication for record in records})
     if not ids:
         return {}
     files = PublicationLog(storage, utc_now).files().holding("publication", ids)
     found = equal(among(files.read(["event", "publication", "at", "detail"]), "publication", ids), event="prepared")
     rows = found.to_pylist()
     made = lineages(storage, ids)
+    computed = {record.publication for record in records if record.kind == "replace" and record.outcome == "done"}
+    boundaries = publication_boundaries(storage, computed)
     return {
         (row["publication"], row["at"]): _inputs(
-            json.loads(row["detail"])["publication"], made.get((row["publication"], row["at"]), {}).values()
+            json.loads(row["detail"])["publication"],
+            made.get((row["publication"], row["at"]), {}).values(),
+            boundaries.get(row["publication"], ()),
         )
         for row in rows
     }
 
 
-def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> InputSummary:
+def _inputs(
+    publication: Mapping[str, Any], made: Iterable[DayLineage], boundaries: Iterable[DaysBoundary]
+) -> InputSummary:
     read: dict[tuple[str, int | None], list[date]] = {}
     for each in publication["inputs"]:
         found = read.setdefault((each["table"], each["version"]), [])
         found += [day for text in each["days"] if (day := date.fromisoformat(text)) not in found]
-    positions = (position["id"] for table in publication["tables"] for position in table["positions"])
-    landed = (id.split(":", 2)[2] for id in positions if id.startswith("landed:"))
+    positions = [
+        Position.model_validate(position) for table in publication["tables"] for position in table["positions"]
+    ]
+    landed = (each.id.split(":", 2)[2] for each in positions if each.id.startswith("landed:"))
     staged: dict[str, set[date]] = {}
     environments: dict[Environment, None] = {}
     for lineage in made:
@@ -159,10 +175,12 @@ def _inputs(publication: Mapping[str, Any], made: Iterable[DayLineage]) -> Input
         if lineage.environment is not None:
             environments[lineage.environment] = None
     return InputSummary(
-        {key: sorted(days) for key, days in read.items()},
-        tuple(sorted(landed)),
-        {table: sorted(days) for table, days in sorted(staged.items())},
-        tuple(environments),
+        read={key: sorted(days) for key, days in read.items()},
+        landed=tuple(sorted(landed)),
+        partitions=tuple(partition_reads(positions)),
+        boundaries=tuple(boundaries),
+        staged={table: sorted(days) for table, days in sorted(staged.items())},
+        environments=tuple(environments),
     )
 
 

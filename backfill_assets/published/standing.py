@@ -93,7 +93,7 @@ def _goes(storage: Storage, main: MainTable, version: int, long_ago: datetime) -
         held = read_log(storage, main.name, version).active
     except VersionGone:
         return long_ago
-    removed = [file.removed_ms for path, file in main.state().removed.items() if path in held]
+    removed = [file.removed_ms for path, file in main.removed_files().items() if path in held]
     return datetime.fromtimestamp(min(removed) / 1000, UTC).replace(microsecond=0) if removed else None
 
 

@@ -16,7 +16,7 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
-from backfill_assets.rebuild.reproduce import Reproduction, reproduce
+from backfill_assets.rebuild.reproduction.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import explain_lost_server
@@ -53,6 +53,7 @@ class Builder:
         version: str | None = None,
         force: bool = False,
         later: Collection[date] = (),
+        verify: bool = False,
         progress: Progress = silent,
     ) -> BuildResult:
         """Build ``days`` of ``step`` and publish all of them together, or nothing.
@@ -60,7 +61,8 @@ class Builder:
         ``version`` names a version, or is :data:`AS_PUBLISHED`: then each day is built with the one that it was
         published with. Days that are published already from the same inputs by the same code come back as reused;
         ``force`` computes them anyway. ``later`` are those of ``days`` that only look back to the others: they are
-        built as they were published, and never forced.
+        built as they were published, and never forced. ``verify`` also computes whole the days that a stream has
+        extended: equal ones stay as they are, others are published, and what differed is reported.
 
         Raises :class:`DaysFailed` when a gate holds a day back (the good days stay staged and are used by the next
         run), :class:`InvalidRequest` for days that have not ended and for a version that is not declared,
@@ -78,7 +80,7 @@ class Builder:
             as_published = wanted if version == AS_PUBLISHED else later
             chosen = step.version(None if version == AS_PUBLISHED else version)
             forced = set(wanted) - set(later) if force else set()
-            build = StepBuild(self.lake, step, chosen, run, progress, frozenset(as_published), forced)
+            build = StepBuild(self.lake, step, chosen, run, progress, frozenset(as_published), forced, verify=verify)
             return build.run_days(wanted)
 
     def _refuse_version(self, step: Step, version: str | None) -> None:

@@ -14,7 +14,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Step
-from backfill_assets.publication.holds import DaysOf, wait_for_holds
+from backfill_assets.publication.holds import LONGEST_WAIT_SECONDS, DaysOf, wait_for_holds
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild import decide
@@ -40,9 +40,11 @@ class Lake:
     sleep: Callable[[float], None] = time.sleep
     refuse_dirty_tree: bool = False
 
-    def wait_for_holds(self, days: DaysOf, progress: Progress) -> None:
-        """Let a campaign that is cutting over ``days`` (by table) pass, for a bounded time, before publishing them."""
-        wait_for_holds(self.storage, "", days, now=self.publisher.now, sleep=self.sleep, progress=progress)
+    def wait_for_holds(self, days: DaysOf, progress: Progress, seconds: float = LONGEST_WAIT_SECONDS) -> None:
+        """Let a campaign that is cutting over ``days`` (by table) pass, for ``seconds`` at most."""
+        wait_for_holds(
+            self.storage, "", days, now=self.publisher.now, sleep=self.sleep, progress=progress, longest=seconds
+        )
 
     def require_clean_tree(self) -> None:
         """Raise :class:`PublicationRefused` if the code is in no commit and the settings refuse such code."""
@@ -53,8 +55,9 @@ class Lake:
         return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
 
     def new_id(self, what: str) -> str:
-        """A unique name for a publication or a timeline; names sort by time."""
-        return f"{self.publisher.now():%Y%m%dt%H%M%S}-{what.replace('_', '-')}-{secrets.token_hex(4)}"
+        """A unique name for a publication or a timeline, of letters, digits and dashes; names sort by time."""
+        name = what.replace("_", "-").replace(" ", "-")
+        return f"{self.publisher.now():%Y%m%dt%H%M%S}-{name}-{secrets.token_hex(4)}"
 
     def timelines(self, step: Step, campaign: str = "") -> dict[str, Timeline]:
         """A fresh timeline for each table of ``step``, marked as one whose days are still wanted.

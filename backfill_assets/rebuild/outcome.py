@@ -43,6 +43,8 @@ class BuiltDay:
     """The day's share of the time it took to stage its chunk."""
     rolled_back_by: str = ""
     """The rollback that the day was published by before; this build has published over it."""
+    verified: str = ""
+    """Of a day that was extended and is verified: ``equal to a whole rebuild``, or how it differed before it."""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ class ReplaceBuild:
     overlay: Overlay = NOTHING_STAGED
     """What a campaign has staged of the inputs; without a campaign, everything is read from main."""
     campaign: str = ""
+    open_days: frozenset[date] = frozenset()
+    """Reference data of these days may be missing: it has not landed yet, and the day is built again when it has."""
     computed: set[date] = field(default_factory=set)
     """Days that this build has staged itself; others were adopted."""
 
@@ -87,6 +89,8 @@ class ReplaceBuild:
     def hold_back_without_inputs(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """Fail days whose inputs were never published, before anything is computed: they are not empty days."""
         published = decide.published_days(pin.states)
+        for read in self.version.reads[1:]:
+            published.setdefault(read.table, set()).update(self.open_days)
         for day, missing in missing_inputs(self.step, self.version, days, published).items():
             content = DayContent(rows=0, checksum="0", code_version=self.version.name, inputs=wanted[day].inputs)
             rules = (decide.inputs_published(missing),)
@@ -226,9 +230,9 @@ class ReplaceBuild:
         days = {day for dates in moved.days.values() for day in dates}
         return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
 
-    def close_timelines(self) -> None:
+    def close_timelines(self, also: Iterable[date] = ()) -> None:
         """Close timelines from which no later run can adopt a day; others stay open for their other days."""
-        published = set(self.staged)
+        published = {*self.staged, *also}
         for timeline in self.timelines.values():
             passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
             if passed <= published:
@@ -239,6 +243,12 @@ class ReplaceBuild:
         for day in days:
             self.staged.pop(day, None)
             self.reused.pop(day, None)
+
+    def reuse(self, day: date) -> None:
+        """Leave ``day`` as it is published: what was staged of it is the same."""
+        self.reused[day] = self.staged.pop(day)[0].pin
+        if not self.staged:
+            self.close_timelines(also=self.reused)
 
     def pin_of(self, day: date) -> Pin:
         """The state of main that ``day`` was staged, or found unchanged, against."""

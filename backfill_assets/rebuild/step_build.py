@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.records import Publication, TableChange
+from backfill_assets.lakehouse.records import DayContent, Publication, TableChange
 from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.refinement import Refinement
+from backfill_assets.publication.holds import HOLD_SECONDS, holding
 from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.extension import extension_plan
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.replace import ReplaceBuild, refuse_failed
 from backfill_assets.rebuild.stage import StagedTableDay
 
 _MOST_ATTEMPTS = 5
+_ATTEMPTS_BEFORE_A_HOLD = 2
 
 
 @dataclass
@@ -36,27 +43,55 @@ class StepBuild:
     forced: Collection[date] = frozenset()
     builds: dict[tuple[str, bool], ReplaceBuild] = field(default_factory=dict)
     """By version, and whether it is forced."""
+    verify: bool = False
+    """Build extended days whole as well; those that are equal to what is published are not published again."""
+    verified: dict[TableDay, str] = field(default_factory=dict)
+    """What was found of the days that were verified."""
 
     def run_days(self, days: Sequence[date]) -> BuildResult:
-        """Build ``days`` and publish them together; raises :class:`DaysFailed` when a gate holds one back."""
+        """Build ``days`` and publish them together; raises :class:`DaysFailed` when a gate holds one back.
+
+        A stream may extend the days more often than they can be staged. After several times they are staged under a
+        hold, so that it leaves them alone meanwhile.
+        """
         todo: Sequence[date] = days
-        for _ in range(_MOST_ATTEMPTS):
-            moved = self.stage(todo)
-            if not moved:
-                refuse_failed(self.staged)
-                if not self.staged:
-                    return self.result(None)
-                self.wait_for_holds()
-                outcome = self.lake.publisher.publish(self.request())
-                if isinstance(outcome, Published):
-                    return self.result(outcome)
-                moved = self.moved_days(outcome)
-            todo = moved
-            self.progress(f"{self.step.name}: {len(todo)} day(s) moved while they were staged, staging them again")
+        with ExitStack() as held:
+            for attempt in range(_MOST_ATTEMPTS):
+                began = time.monotonic()
+                moved = self.stage(todo)
+                if not moved:
+                    refuse_failed(self.staged)
+                    self.compare_extended()
+                    if not self.staged:
+                        return self.result(None)
+                    if attempt < _ATTEMPTS_BEFORE_A_HOLD:
+                        self.wait_for_holds()
+                    outcome = self.lake.publisher.publish(self.request())
+                    if isinstance(outcome, Published):
+                        return self.result(outcome)
+                    moved = self.moved_days(outcome)
+                todo = moved
+                self.progress(f"{self.step.name}: {len(todo)} day(s) moved while they were staged, staging them again")
+                if attempt + 1 >= _ATTEMPTS_BEFORE_A_HOLD:
+                    self.hold(held, days, time.monotonic() - began)
         raise PublicationRefused(
             f"{self.step.name}: main moved {_MOST_ATTEMPTS} times while {len(todo)} day(s) were staged.",
             hint="Another run is rewriting the same days; let it finish, then run this one again.",
         )
+
+    def hold(self, held: ExitStack, days: Sequence[date], attempt_seconds: float) -> None:
+        """Ask others to leave ``days``, and what they are computed from, alone for the length of another attempt.
+
+        Raw may gain rows meanwhile: they are beyond what the days are built from.
+        """
+        held.close()
+        touched = {table.name: set(days) for table in self.step.tables}
+        for version in self.step.versions:
+            if not isinstance(version.transform, Refinement):
+                for name, read in decide.read_days(self.step, version, days).items():
+                    touched.setdefault(name, set()).update(read)
+        name, seconds = self.lake.new_id(self.step.name), HOLD_SECONDS + 2 * attempt_seconds
+        held.enter_context(holding(self.lake.storage, name, touched, self.lake.publisher.now, seconds))
 
     # ------------------------------------------------------------------ stage
 
@@ -66,12 +101,43 @@ class StepBuild:
             build.forget(days)
         moved: list[date] = []
         versions = self.versions_of(days)
-        for name, forced in sorted({(versions[day], day in self.forced) for day in days}):
+        whole = self.whole_days(days)
+        for name, forced in sorted({(versions[day], day in whole) for day in days}):
             build = self.build_by(name, forced=forced)
-            part = [day for day in days if (versions[day], day in self.forced) == (name, forced)]
+            part = [day for day in days if (versions[day], day in whole) == (name, forced)]
             build.stage(part)
             moved += (day for day in part if self.is_of_another_version(build, day))
         return sorted(moved)
+
+    def whole_days(self, days: Sequence[date]) -> set[date]:
+        """The days to compute although nothing has changed for them."""
+        if not self.verify:
+            return set(self.forced)
+        extended = {
+            key.day for key, state in self.lake.states(self.step).items() if extension_plan.extensions_of(state.content)
+        }
+        return {*self.forced, *extended.intersection(days)}
+
+    def compare_extended(self) -> None:
+        """Compare extended days with their whole rebuild. Equal ones are not published; others are reported."""
+        if not self.verify:
+            return
+        for build in self.builds.values():
+            for day, staged in list(build.staged.items()):
+                published = {each.table: each.pin.states.get(TableDay(each.table, day)) for each in staged}
+                contents = {name: state.content if state else None for name, state in published.items()}
+                if not any(extension_plan.same_origin(contents[each.table], each.content) for each in staged):
+                    continue
+                found = {each.table: _difference(contents[each.table], each.content) for each in staged}
+                self.report_verified(day, found)
+                if not any(found.values()):
+                    build.reuse(day)
+
+    def report_verified(self, day: date, differences: Mapping[str, str]) -> None:
+        for table, difference in differences.items():
+            self.verified[TableDay(table, day)] = difference or extension_plan.EQUAL
+            verdict = f"differs from a whole rebuild: {difference}" if difference else f"is {extension_plan.EQUAL}"
+            self.progress(f"{table} {day} was extended, and {verdict}")
 
     def versions_of(self, days: Sequence[date]) -> dict[date, str]:
         chosen = dict.fromkeys(days, self.version.name)
@@ -107,7 +173,7 @@ class StepBuild:
         if not others:
             return first
         requests = (first, *others)
-        tables = tuple(_of_table(table.name, requests) for table in self.step.tables)
+        tables = tuple(merge_changes(table.name, requests) for table in self.step.tables)
         inputs = tuple(read for request in requests for read in request.inputs)
         return first.model_copy(update={"tables": tables, "inputs": inputs})
 
@@ -118,12 +184,21 @@ class StepBuild:
         if published:
             for build in self.builds.values():
                 build.close_timelines()
-        built = [day for build in self.builds.values() for day in build.built(published)]
+        built = [
+            replace(day, verified=self.verified.get(TableDay(day.table, day.day), ""))
+            for build in self.builds.values()
+            for day in build.built(published)
+        ]
         publications = (published.publication,) if published else ()
         return BuildResult(tuple(sorted(built, key=lambda each: each.day)), publications)
 
 
-def _of_table(table: str, requests: Iterable[Publication]) -> TableChange:
+def _difference(published: DayContent | None, rebuilt: DayContent) -> str:
+    return extension_plan.difference(published, rebuilt) if published else "it was never published"
+
+
+def merge_changes(table: str, requests: Iterable[Publication]) -> TableChange:
+    """The days of ``table`` in several requests, as one change."""
     changes = [change for request in requests for change in request.tables if change.table == table]
     days = sorted((day for change in changes for day in change.days), key=lambda day: day.day)
     # A version that came later may have a column more: in the rows of the others it is null.

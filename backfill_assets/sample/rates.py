@@ -39,7 +39,20 @@ def land_rates(writer: LandingWriter, days: DayRange) -> None:
             hint=f"Choose days within {min(rates) + timedelta(days=LEAD_DAYS)}..{max(rates)}.",
         )
     for day in days.widened(before=LEAD_DAYS):
-        writer.write("fx_rates", day, [_line(day, currency, rate) for currency, rate in rates.get(day, {}).items()])
+        writer.write("fx_rates", day, rate_lines(day))
+
+
+def rate_lines(day: date) -> list[str]:
+    """What the source delivers on ``day``; after the last day that is known here, the last rates again."""
+    rates = published_rates()
+    of_day = rates.get(day, {}) if day <= last_published() else rates[last_published()]
+    return [_line(day, currency, rate) for currency, rate in of_day.items()]
+
+
+@cache
+def last_published() -> date:
+    """The last day that the package knows rates of."""
+    return max(published_rates())
 
 
 def _known_rates(row: dict[str, str]) -> dict[str, str]:

@@ -38,6 +38,11 @@ def land_real(days: DayRange, root: Path) -> LandedCounts:
     return writer.counts
 
 
+def sales_lines(days: DayRange) -> dict[date, list[str]]:
+    """The real transactions of each day as lines, in the order in which they were sold."""
+    return {day: lines(rows) for day, rows in _rows_by_day(days)}
+
+
 def _rows_by_day(days: DayRange) -> Iterator[tuple[date, list[Row]]]:
     frame = _transactions(days)
     starts = frame["transaction_timestamp"].searchsorted(_midnights(days)).tolist()

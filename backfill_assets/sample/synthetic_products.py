@@ -30,10 +30,15 @@ def department_on(day: date, product_id: str) -> str:
 
 def land_synthetic_products(writer: LandingWriter, days: DayRange) -> None:
     """Land the catalogue, and on each Saturday the products that change their department on it."""
-    land_products(writer, days, lambda day: _lines(day, range(PRODUCTS)))
+    land_products(writer, days, synthetic_catalogue)
     for day in days:
         if day.weekday() == _SATURDAY:
             writer.write("products", day, _lines(day, _MOVING), name="products-changes")
+
+
+def synthetic_catalogue(day: date) -> list[str]:
+    """Every product that the catalogue has, as it would be landed on ``day``."""
+    return _lines(day, range(PRODUCTS))
 
 
 def _lines(day: date, numbers: range) -> list[str]:

@@ -21,7 +21,7 @@ from backfill_assets.spark.session import driver_options
 LOOPBACK = "127.0.0.1"
 # A process killed with -9 cannot end its server. But its pipe closes, and the shell that reads from the pipe then ends
 # the server; a line on it says that the server has ended. The shell keeps no other file open, so none waits for it.
-_ENDED_WITH_ITS_STARTER = """
+ENDED_WITH_ITS_STARTER = """
 exec 3<&0 </dev/null
 (read -r ended <&3 || kill -TERM $$) >/dev/null 2>&1 &
 exec 3<&-
@@ -54,7 +54,7 @@ class ConnectServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        _dismiss_watch(self.process)
+        dismiss_watch(self.process)
 
 
 @contextmanager
@@ -101,7 +101,8 @@ def start_connect_server(
     return server
 
 
-def _dismiss_watch(process: subprocess.Popen[bytes]) -> None:
+def dismiss_watch(process: subprocess.Popen[bytes]) -> None:
+    """Let the shell of :data:`ENDED_WITH_ITS_STARTER` know that ``process`` has ended, so that it ends too."""
     if process.stdin and not process.stdin.closed:
         with suppress(OSError), process.stdin as pipe:
             pipe.write(b"ended\n")
@@ -141,7 +142,7 @@ def _launch(
     }
     confs = [f"{key}={value}" for key, value in (driver_options(settings, options) | serving).items()]
     command = [
-        *(() if outlives_starter else ("sh", "-c", _ENDED_WITH_ITS_STARTER, "sh")),
+        *(() if outlives_starter else ("sh", "-c", ENDED_WITH_ITS_STARTER, "sh")),
         spark_script("spark-submit"),
         *(part for conf in confs for part in ("--conf", conf)),
         str(_DRIVER),

@@ -1,4 +1,4 @@
-"""The JARs that Spark needs for Delta: fetched once at set-up, checked against a committed lock, used from disk."""
+"""The JARs that Spark needs for Delta and Kafka: fetched at set-up, checked against a committed lock, used locally."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from backfill_assets.spark.java import require_java
 
 _FETCH = "python -m backfill_assets.spark.jars"
 # What Ivy leaves out of what the JARs of a lock ask for. Its patterns also hit what is asked for by name. For
-# Delta, everything that is not locked itself is in pyspark; for S3, the bundle of the whole SDK is 686 MB.
-_LEFT_OUT = {
-    "jars.lock": "com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*",
+# Delta and Kafka, everything that is not locked itself is in pyspark; for S3, the bundle of the whole SDK is 686 MB.
+LEFT_OUT = {
+    "jars.lock": "com.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,at.yawk.lz4:*,org.antlr:*,"
+    "org.scala-lang*:*,org.slf4j:*,org.xerial.snappy:*,org.apache.hadoop:*,org.apache.parquet:*,"
+    "org.apache.spark:spark-tags_2.13,org.locationtech.jts:*,org.roaringbitmap:*",
     "jars-s3.lock": "software.amazon.awssdk:bundle,software.amazon.awssdk:netty-nio-client,io.netty:*,"
     "org.wildfly.openssl:*,org.slf4j:*,commons-codec:*,org.apache.httpcomponents:*",
 }
@@ -62,7 +64,7 @@ def read_lock(lock: Path) -> tuple[LockedJar, ...]:
 
 
 def _locks(settings: Settings) -> dict[str, tuple[LockedJar, ...]]:
-    """By file: the JARs for Delta; with a lakehouse in an S3-compatible store, those for ``s3a://`` as well."""
+    """By file: the JARs for Delta and Kafka; with a lakehouse in an S3-compatible store, those for ``s3a://`` too."""
     names = ["jars.lock", *(["jars-s3.lock"] if settings.lakehouse_on_s3 else [])]
     return {name: read_lock(settings.spark_conf / name) for name in names}
 
@@ -77,28 +79,32 @@ def locked_jars(settings: Settings) -> list[Path]:
     return [settings.jars / jar.file_name for jar in lock]
 
 
-def jars_of_delta(settings: Settings) -> list[Path]:
+def base_jars(settings: Settings) -> list[Path]:
     """The part of :func:`locked_jars` that every Spark here has, for a lakehouse on a disk or in a store."""
     return [settings.jars / jar.file_name for jar in read_lock(settings.spark_conf / "jars.lock")]
 
 
 def fetch_jars(settings: Settings) -> list[LockedJar]:
-    """Bring the folder in line with the lock, through Spark's own resolver; returns the JARs that were fetched."""
+    """Bring the folder in line with the locks; returns the JARs that were fetched."""
     fetched = []
-    for name, jars in _locks(settings).items():
-        wanted = [jar for jar in jars if not jar.stands_in(settings.jars)]
-        if wanted:
-            _fetch(wanted, _LEFT_OUT[name], settings)
-        fetched += wanted
+    for name in _locks(settings):
+        fetched += fetch_lock(settings.spark_conf / name, settings.jars, LEFT_OUT[name])
     return fetched
 
 
-def _fetch(wanted: Sequence[LockedJar], left_out: str, settings: Settings) -> None:
-    require_java()
-    ivy = settings.jars.parent / "ivy"
-    _resolve(wanted, left_out, ivy)
-    for jar in wanted:
-        _take_over(ivy / "jars" / f"{jar.group}_{jar.file_name}", jar, settings.jars)
+def fetch_lock(lock: Path, folder: Path, left_out: str = "") -> list[LockedJar]:
+    """Bring ``folder`` in line with ``lock``, through Spark's own resolver; returns the JARs that were fetched.
+
+    ``left_out`` has patterns of ``group:artifact`` of what the locked JARs ask for and is not locked itself.
+    """
+    wanted = [jar for jar in read_lock(lock) if not jar.stands_in(folder)]
+    if wanted:
+        require_java()
+        ivy = folder.parent / "ivy"
+        _resolve(wanted, left_out, ivy)
+        for jar in wanted:
+            _take_over(ivy / "jars" / f"{jar.group}_{jar.file_name}", jar, folder)
+    return wanted
 
 
 def _resolve(jars: Sequence[LockedJar], left_out: str, ivy: Path) -> None:
@@ -108,7 +114,8 @@ def _resolve(jars: Sequence[LockedJar], left_out: str, ivy: Path) -> None:
         command = [
             str(Path(_find_spark_home()) / "bin" / "spark-submit"),
             *("--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", f"spark.jars.ivy={ivy}"),
-            *("--packages", ",".join(jar.coordinate for jar in jars), "--exclude-packages", left_out),
+            *("--packages", ",".join(jar.coordinate for jar in jars)),
+            *(("--exclude-packages", left_out) if left_out else ()),
             nothing_to_run.name,
         ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)

@@ -16,7 +16,7 @@ from backfill_assets.lakehouse.object_store import ObjectStore
 from backfill_assets.settings import Settings
 from backfill_assets.spark.class_archive import start_folder, start_options
 from backfill_assets.spark.driver_memory import driver_memory
-from backfill_assets.spark.jars import jars_of_delta, locked_jars
+from backfill_assets.spark.jars import base_jars, locked_jars
 from backfill_assets.spark.java import require_java, without_incubator
 from backfill_assets.spark.lookups import remember_lookups
 
@@ -164,7 +164,7 @@ def _embedded_session(settings: Settings, app_name: str, options: Mapping[str, s
     require_java()
     builder = SparkSession.builder.appName(app_name)
     wanted = profile(settings) | driver_options(settings, options)
-    for key, value in start_options(settings, wanted, jars_of_delta(settings)).items():
+    for key, value in start_options(settings, wanted, base_jars(settings)).items():
         builder = builder.config(key, value)
     conf_dir = str(start_folder(settings))
     # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.

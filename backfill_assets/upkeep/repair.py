@@ -12,6 +12,7 @@ from backfill_assets.model.graph import Days, Presence, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
 from backfill_assets.rebuild.decide import reading_as_published
 from backfill_assets.text import days_options, format_ranges
+from backfill_assets.upkeep.streamed_days import in_words, left_to_streams
 from backfill_assets.upkeep.trouble import (
     RepairContext,
     StaleDay,
@@ -82,12 +83,15 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
 
     A person must decide about raw days with a foreign write, days that failed :data:`MOST_ATTEMPTS` times, days that a
     person has rolled back, and days whose version is no longer declared. Days that are made of such a day wait with
-    it. A repair builds each day with the version that it was published with.
+    it. Days that a running stream follows are left to it. A repair builds each day with the version that it was
+    published with.
     """
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
-    raw, stale = find_stale_days(seen, statuses)
+    raw, found = find_stale_days(seen, statuses)
+    left = set(left_to_streams(seen, found))
+    stale = [trouble for trouble in found if trouble not in left]
     if not raw and not stale:
-        return RepairDecision(for_people=tuple(_other_code(seen, statuses)))
+        return RepairDecision(waiting=tuple(in_words(left)), for_people=tuple(_other_code(seen, statuses)))
     nowhere = [trouble for trouble in stale if not seen.has_partition(trouble.table, trouble.day)]
     back = [trouble for trouble in stale if seen.is_rolled_back(trouble.table, trouble.day)]
     free_to_build = [trouble for trouble in stale if trouble not in nowhere and trouble not in back]
@@ -99,6 +103,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in free if trouble not in tried]))
     if len(free) < len(there):
         waiting += (f"{len(there) - len(free)} day(s) made of raw days that wait for a person",)
+    waiting += tuple(in_words(left))
     people = (
         *_raw(raw),
         *_after_most_attempts(tried),

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import cached_property
 
 from backfill_assets.days import TableDay
@@ -69,6 +69,23 @@ def _anywhere(table: str, day: date) -> bool:
     return True
 
 
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+
+def _unknown_moment(publication: str) -> datetime | None:
+    return None
+
+
+@dataclass(frozen=True)
+class RunningStreams:
+    """The raw tables that streams append to right now, and when something was published, as seen at ``now``."""
+
+    tables: Collection[str] = ()
+    now: datetime = _END_OF_TIME
+    published_at: Callable[[str], datetime | None] = _unknown_moment
+    """The moment of a publication; None for one that the log does not know."""
+
+
 @dataclass(frozen=True)
 class RepairContext:
     """All that the decision about repairs is made from. ``steps`` are in build order and include all they read."""
@@ -87,6 +104,7 @@ class RepairContext:
     """Only days before it are repaired: a source that is ahead of time gives rows of days that have not ended."""
     rollbacks: Callable[[], Rollbacks] = Rollbacks
     """Which days a person has rolled back; only asked for when something is wrong."""
+    streams: RunningStreams = RunningStreams()
 
     def is_rolled_back(self, table: str, day: date) -> bool:
         """Has a person put back a table of this step on that day? It stays as it is until a person launches it."""

@@ -107,7 +107,7 @@ class Watch:
         if under_way:
             return pinned_files(self.log, head, table)
         version = main.version if main else None
-        return LogState(-1, {}, {}) if version is None else read_log(self.storage, table, version)
+        return LogState(-1, {}) if version is None else read_log(self.storage, table, version)
 
     def _columns_then(
         self, sight: TablesAtOnce, watched: Mapping[str, Sequence[date]]

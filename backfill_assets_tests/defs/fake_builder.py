@@ -41,6 +41,7 @@ class FakeBuilder(Builder):
         version: str | None = None,
         force: bool = False,
         later: Collection[date] = (),
+        verify: bool = False,
         progress: Callable[[str], None] = print,
     ) -> BuildResult:
         self.runs.append(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 from pyspark.sql.types import DateType, DecimalType, StringType
@@ -51,3 +52,6 @@ SMALL = Dataset(
     ),
 )
 TABLES = [table.name for table in SMALL.tables]
+
+STREAMED = replace(SMALL, streamed=True)
+"""The same, and Dagster has an asset for the stream of its sales."""

@@ -20,13 +20,14 @@ from dagster_shared.utils.warnings import disable_dagster_warnings
 from backfill_assets.cli.demo.dagster_home import dagster_home
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK
+from backfill_assets.defs.streams.assets import STREAM_TAG
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
-from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.small_dataset import SMALL, STREAMED
 
 pytestmark = pytest.mark.story
 _REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "small")
-MOST_BACKFILLS, MOST_EMBEDDED = 4, 2
+MOST_BACKFILLS, MOST_EMBEDDED, MOST_STREAMS = 4, 2, 2
 
 
 @pytest.fixture
@@ -50,6 +51,24 @@ def test_a_daily_run_starts_while_as_many_backfills_as_may_are_at_work(instance:
     _queued(instance, _everything(), tags={BACKFILL_ID_TAG: "b9"})
     daily = _queued(instance, _daily())
     assert _next(instance) == [daily]
+
+
+def test_a_stream_takes_no_place_from_backfills_and_daily_runs(instance: dg.DagsterInstance) -> None:
+    """Its run lasts for months: places are kept for two of them."""
+    for _ in range(MOST_STREAMS):
+        _queued(instance, _stream(), DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
+    backfills = [_queued(instance, _everything(), tags={BACKFILL_ID_TAG: "b1"}) for _ in range(6)]
+    daily = [_queued(instance, _daily()), _queued(instance, _daily())]
+    assert _next(instance) == [*daily, *backfills[:MOST_BACKFILLS]]
+
+
+def test_a_stream_is_in_no_pool(instance: dg.DagsterInstance) -> None:
+    """Runs with a JVM of their own, as many as may work at once, do not keep it waiting, and it starts none itself."""
+    for _ in range(MOST_EMBEDDED):
+        _queued(instance, _everything(EMBEDDED_SPARK), DagsterRunStatus.STARTED)
+    stream = _queued(instance, _stream(EMBEDDED_SPARK))
+    _next(instance)
+    assert _next(instance) == [stream]
 
 
 def test_fewer_runs_with_a_jvm_of_their_own_work_at_once(instance: dg.DagsterInstance) -> None:
@@ -87,6 +106,14 @@ def _everything(pool: str | None = None) -> dg.JobDefinition:
     tables = {dg.AssetKey(table.name) for table in SMALL.tables}
     with disable_dagster_warnings():
         return _location(pool).resolve_implicit_global_asset_job_def().get_subset(asset_selection=tables)
+
+
+def _stream(pool: str | None = None) -> dg.JobDefinition:
+    with disable_dagster_warnings():
+        job = code_location(
+            [STREAMED], fake_resources(FakeBuilder()), pool=pool
+        ).resolve_implicit_global_asset_job_def()
+        return job.get_subset(asset_selection={dg.AssetKey("stream_small")})
 
 
 def _queued(

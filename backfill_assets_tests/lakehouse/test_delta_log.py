@@ -11,8 +11,16 @@ import pytest
 from deltalake import CommitProperties, Transaction
 
 from backfill_assets.errors import PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, commits_back, read_log, read_transactions
+from backfill_assets.lakehouse.delta_log import (
+    AddedFile,
+    VersionGone,
+    commits_back,
+    read_log,
+    read_transactions,
+    removed_files,
+)
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets_tests.protocol.lake import D1, D2, Lake
 
 
@@ -24,14 +32,41 @@ def test_checkpoints_and_commits_give_the_same_state(lake: Lake) -> None:
     """Statistics, sizes and tombstones included: an undo writes these actions into the table again."""
     for number in range(5):
         lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
-    from_commits = lake.state("t")
+    from_commits, removed = lake.state("t"), removed_files(lake.storage, "t", lake.table("t").version())
     lake.table("t").create_checkpoint()
     for version in range(from_commits.version):
         (lake.root / "t" / "_delta_log" / f"{version:020d}.json").unlink()
     from_checkpoint = lake.state("t")
     assert from_checkpoint.active == from_commits.active
-    assert from_checkpoint.removed.keys() == from_commits.removed.keys()
-    assert len(from_checkpoint.removed) == 4
+    assert removed_files(lake.storage, "t", from_checkpoint.version) == removed
+    assert len(removed) == 4
+
+
+@pytest.mark.protocol
+def test_a_long_log_is_not_listed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint names the checkpoint, and commits have numbers: a month of a stream has 300,000 of them."""
+    for number in range(5):
+        lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
+    lake.table("t").create_checkpoint()
+    lake.publish("p5", {"t": {D1: ["a5"]}})
+    listed = lake.state("t").active
+    monkeypatch.setattr(Storage, "files", None)
+    assert lake.state("t").active == listed
+    assert len(read_transactions(lake.storage, "t", lake.table("t").version())) == 6
+
+
+@pytest.mark.protocol
+def test_a_hint_of_what_is_gone_is_passed_over(lake: Lake) -> None:
+    """An engine cleaned up the checkpoint that it names, or a copy of the log is older than its hint."""
+    for number in range(3):
+        lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
+    lake.table("t").create_checkpoint()
+    version = lake.table("t").version()
+    before = read_log(lake.storage, "t", version)
+    Path(_log_file(lake, version, "checkpoint.parquet")).unlink()
+    assert read_log(lake.storage, "t", version) == before
+    (lake.root / "t" / "_delta_log" / "_last_checkpoint").write_text("half a hi")
+    assert read_log(lake.storage, "t", version) == before
 
 
 @pytest.mark.protocol

@@ -268,9 +268,9 @@ class Failing:
 
 def test_a_count_that_spark_never_reports_is_not_waited_for_without_end() -> None:
     with pytest.raises(LakehouseUnusable, match="did not report within 0 s how many"):
-        rows_module._count_written(cast("Observation", Silent()), 0.05)
+        rows_module.observed(cast("Observation", Silent()), 0.05)
     with pytest.raises(ConnectionError, match="the server is gone"):
-        rows_module._count_written(cast("Observation", Failing()))
+        rows_module.observed(cast("Observation", Failing()))
 
 
 def test_a_file_that_the_write_did_not_make_is_refused(

@@ -61,3 +61,15 @@ def test_two_processes_delete_one_file(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Storage, "_open", lambda self, path: (Slow(), str(tmp_path / path)))
     storage.delete("f")
     assert not (tmp_path / "f").exists()
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """A writer that dies in the middle leaves the old bytes, and its own file is taken away."""
+    storage = Storage(str(tmp_path))
+    storage.replace_bytes("a/f", b"old")
+    storage.replace_bytes("a/f", b"new")
+    assert storage.read_bytes("a/f") == b"new"
+    (tmp_path / "a" / "folder").mkdir()
+    with pytest.raises(OSError, match="irectory"):
+        storage.replace_bytes("a/folder", b"x")
+    assert [file.path for file in storage.files("a")] == ["a/f"]

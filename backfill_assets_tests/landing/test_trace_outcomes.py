@@ -53,3 +53,10 @@ def test_markers_are_no_lines() -> None:
     """They were not landed; they only say where a newer version is."""
     marker = {**landed(1), "record_kind": "supersession", "source_file": None, "source_line": None}
     assert fates([marker], [winner(1)], [], lambda raw, winner: False) == []
+
+
+def test_an_event_is_named_by_its_offset() -> None:
+    """A topic has no lines."""
+    first, second = ({**landed(line), "source_file": "kafka:orders/0"} for line in (0, 1))
+    (found,) = fates([first], [{**second, "superseded_by_day": None}], [], lambda raw, winner: False)
+    assert found.why == "topic orders, partition 0, offset 1 stands for it"

@@ -15,7 +15,7 @@ from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.protocol.actor import Actor
-from backfill_assets_tests.protocol.model import Wish, Wishes
+from backfill_assets_tests.protocol.model import SHARED, Wish, Wishes
 from backfill_assets_tests.protocol.staging import DAYS, change, published_rows, stage
 from backfill_assets_tests.protocol.world import World, merged, rows_of_offset
 
@@ -91,7 +91,7 @@ def append(world: World, source: str, tables: tuple[str, ...], count: int) -> Wo
                 position = Position(id=source, before=before or None, after=before + count)
                 changes.append(change(timeline, rows[table], mode="append", positions=(position,)))
             actor.reached("staged")
-            publication = Publication(id=id, kind="append", tables=tuple(changes))
+            publication = Publication(id=id, kind="append", tables=tuple(changes), transaction=SHARED)
             world.asked(publication, {}, rows)
             result = publisher.publish(publication)
             world.told(id, result)
@@ -111,7 +111,7 @@ def compacting(world: World, table: str) -> Work:
         id = world.name("c")
         nothing: Mapping[date, tuple[str, ...]] = dict.fromkeys(DAYS, ())
         world.wishes[id] = Wishes("compact", {table: Wish("replace", nothing, {})})
-        world.told(id, compact(world.publisher(actor.reached), table, DAYS, id=id))
+        world.told(id, compact(world.publisher(actor.reached), table, DAYS, id=id, transaction=SHARED))
 
     return refusable(work)
 

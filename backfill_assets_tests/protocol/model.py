@@ -9,6 +9,8 @@ from datetime import date
 
 Rows = Counter[str]
 Files = frozenset[str]
+SHARED = "stream"
+"""The transaction that appends and compactions share, as those of a stream do."""
 
 
 @dataclass(frozen=True)

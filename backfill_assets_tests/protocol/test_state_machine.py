@@ -23,7 +23,7 @@ from backfill_assets_tests.protocol.actor import HITS, Actor, never_hit, report
 from backfill_assets_tests.protocol.staging import DAYS
 from backfill_assets_tests.protocol.world import RAW, TABLES, World
 
-SEED = int(os.environ.get("PROTOCOL_SEED", "20170301"))
+SEED = int(os.environ.get("PROTOCOL_SEED", "20170302"))
 EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "60"))
 SHRINK = "PROTOCOL_SHRINK" in os.environ
 MOST_ACTORS = 4

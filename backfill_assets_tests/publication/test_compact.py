@@ -14,11 +14,13 @@ from backfill_assets.days import TableDay
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication import compact as compact_module
-from backfill_assets.publication.compact import compact
+from backfill_assets.publication.compact import compact, compact_small_files
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Conflict, Published
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.protocol.lake import D1, D2, Died, Lake, dying_at
 
 pytestmark = pytest.mark.protocol
@@ -131,3 +133,60 @@ def test_a_day_whose_content_changed_is_not_published(lake: Lake, monkeypatch: p
     with pytest.raises(PublicationRefused, match=f"Compacting raw {D1} changed its content"):
         compact(lake.publisher(), "raw", [D1], id="c1")
     assert lake.rows("raw") == {D1: ["x", "y"]}
+
+
+def _batches(lake: Lake, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        lake.append(f"b{number}", "raw", {D1: [f"r{number:03d}"]})
+
+
+def test_small_files_of_a_day_become_one_and_the_others_keep_their_names(lake: Lake) -> None:
+    """Fewer than sixteen stay as they are; a large file is not written again for those that came after it."""
+    lake.append("large", "raw", {D1: [f"large {number}" for number in range(20)], D2: ["y"]})
+    (large,) = (path for path, file in lake.state("raw").active.items() if file.day == str(D1))
+    _batches(lake, 15)
+    assert compact_small_files(lake.publisher(), "raw", [D1, D2]) is None
+    _batches(lake, 1, first=15)
+    before = lake.rows("raw")
+    state = lake.publisher().log.day_states(lake.publisher().log.head())[TableDay("raw", D1)]
+    assert isinstance(compact_small_files(lake.publisher(), "raw", [D1, D2]), Published)
+    after = lake.publisher().log.day_states(lake.publisher().log.head())[TableDay("raw", D1)]
+    files = [path for path, file in lake.state("raw").active.items() if file.day == str(D1)]
+    assert (lake.rows("raw"), large in files, len(files)) == (before, True, 2)
+    assert after.content == state.content
+    assert compact_small_files(lake.publisher(), "raw", [D1, D2]) is None
+
+
+def test_a_stream_that_was_faster_keeps_its_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compaction is left for the next batch, and nothing is lost."""
+    _batches(lake, 16)
+    publisher = lake.publisher()
+    really = publisher.publish
+
+    def late(request: Publication) -> Published | Conflict:
+        lake.append("faster", "raw", {D1: ["faster"]})
+        return really(request)
+
+    monkeypatch.setattr(publisher, "publish", late)
+    assert isinstance(compact_small_files(publisher, "raw", [D1]), Conflict)
+    assert len(lake.rows("raw")[D1]) == 17
+    assert isinstance(compact_small_files(lake.publisher(), "raw", [D1]), Published)
+    assert len(lake.rows("raw")[D1]) == 17
+
+
+def test_a_file_that_is_not_there_is_not_compacted_away(lake: Lake) -> None:
+    """The rows are read from just the files that are replaced: one that cannot be read refuses."""
+    _batches(lake, 16)
+    lost = next(iter(lake.state("raw").active))
+    lake.storage.delete(f"raw/{lost}")
+    with pytest.raises(FileNotFoundError):
+        compact_small_files(lake.publisher(), "raw", [D1])
+    assert len(lake.state("raw").active) == 16
+
+
+def test_an_undo_of_small_files_put_together_gives_them_back(lake: Lake) -> None:
+    _batches(lake, 16)
+    before = set(lake.state("raw").active)
+    compact_small_files(lake.publisher(), "raw", [D1], id="c1")
+    roll_back(lake.publisher(), "c1", id="undo")
+    assert set(lake.state("raw").active) == before

@@ -278,3 +278,18 @@ def test_an_older_process_reads_but_does_not_write_what_only_writers_must_know(l
     with pytest.raises(LakehouseUnusable, match=f"to write to its log takes format {WRITER + 1}"):
         lake.publish("p1", {"t": {D1: ["b"]}})
     assert lake.rows("t") == {D1: ["a"]}
+
+
+def test_an_append_into_a_gap_of_a_trimmed_log_does_not_count(lake: Lake) -> None:
+    """A process slept for days on an old version, and the next one was trimmed meanwhile: its number is free."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    log = lake.publisher().log
+    slept = log.head()
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    newest = log.head()
+    newest.handle.create_checkpoint()
+    for version in range(newest.version):
+        lake.storage.delete(f"{LOG_TABLE}/_delta_log/{version:020d}.json")
+    assert not log.append(slept, [{"event": "waiting"}], lambda file: slept.state)
+    assert log.head().state == newest.state
+    assert log.append(newest, [{"event": "waiting"}], lambda file: newest.state)

@@ -16,6 +16,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.publication.holds import all_holds
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
+from backfill_assets.rebuild.append import Arrivals
 from backfill_assets.rebuild.builder import silent
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake
@@ -23,6 +24,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets_tests.protocol.staging import stage
 
 DAY = date(2017, 3, 1)
+NOTHING = Arrivals("", (), lambda timeline: None)
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Ingest(ArrivalBuild):
     timeline: Timeline | None = None
     closed: list[str] = field(default_factory=list)
 
-    def adoptable(self, files: object) -> Timeline | None:
+    def adoptable(self, arrivals: object) -> Timeline | None:
         return self.timeline
 
     def measured(self, timeline: Timeline, pin: object) -> dict[Any, Any]:
@@ -65,7 +67,7 @@ def test_an_ingest_beside_a_steady_appender_ends(tmp_path: Path) -> None:
         return Conflict({}, reasons=("raw_sales gained rows",))
 
     with pytest.raises(PublicationRefused, match="raw_sales: rows arrived 20 times"):
-        ingest(tmp_path, moved).take_in([], [])
+        ingest(tmp_path, moved).append(NOTHING)
     assert all_holds(Storage(str(tmp_path))) == []
 
 
@@ -78,6 +80,6 @@ def test_after_several_times_others_are_asked_to_let_it_pass(tmp_path: Path) -> 
         held.append(len(all_holds(storage)))
         return Published("p", {}) if len(held) == 5 else Conflict({}, reasons=("raw_sales gained rows",))
 
-    assert isinstance(ingest(tmp_path, publish).take_in([], []), Published)
+    assert isinstance(ingest(tmp_path, publish).append(NOTHING), Published)
     assert held == [0, 0, 0, 1, 1]
     assert all_holds(storage) == []

@@ -15,15 +15,17 @@ from backfill_assets.datasets.sales.reports import FactDailyRevenue
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.lakehouse.records import DayContent, DayState, Publication
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, RuleOutcome, Step, Table, Version
+from backfill_assets.publication.holds import held_days
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import BuildResult, DaysFailed, RunInfo
+from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
 
 if TYPE_CHECKING:
@@ -154,6 +156,26 @@ def test_another_version_that_is_published_meanwhile_is_not_overwritten(
     result = world.build(OLD, version=AS_PUBLISHED)
     assert world.versions()[OLD] == "v2"
     assert result.publications == (), "what the campaign published is as it has to be"
+
+
+def test_a_day_that_a_stream_keeps_extending_is_staged_under_a_hold(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream publishes the day whenever the build is about to, and leaves it alone while it is held."""
+    real, held = ReplaceBuild.request, list[frozenset[date]]()
+
+    def request(build: ReplaceBuild) -> Publication:
+        found = real(build)
+        held.append(held_days(world.small.storage, {"fact": [OLD]}, world.small.now()))
+        if not held[-1]:
+            world.publish(OLD, V1)
+        return found
+
+    monkeypatch.setattr(ReplaceBuild, "request", request)
+    result = world.build(OLD)
+    assert len(result.publications) == 1 and world.versions()[OLD] == "v2"
+    assert held == [frozenset(), frozenset(), {OLD}]
+    assert not held_days(world.small.storage, {"fact": [OLD], "bronze": [OLD]}, world.small.now())
 
 
 def test_a_version_that_is_gone_is_refused_with_what_to_do(world: World) -> None:

@@ -21,7 +21,7 @@ from backfill_assets.spark.class_archive import (
     start_folder,
     start_options,
 )
-from backfill_assets.spark.jars import jars_of_delta
+from backfill_assets.spark.jars import base_jars
 
 _START = """
 import json, sys
@@ -108,7 +108,7 @@ def test_an_archive_of_another_class_path_is_passed_over_in_silence(settings: Se
     jars = tmp_path / "jars"
     shutil.copytree(settings.jars, jars)
     other = replace(settings, jars=jars)
-    assert all(jar.exists() for jar in jars_of_delta(other))
+    assert all(jar.exists() for jar in base_jars(other))
     empty_folder(other).mkdir(parents=True)
     archive_file(other).symlink_to(archive_file(settings))
     command = [sys.executable, "-c", _START, str(tmp_path / "log")]

@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
-from backfill_assets.spark.jars import locked_jars, read_lock
+from backfill_assets.spark.jars import LEFT_OUT, locked_jars, read_lock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def settings_with_one_jar(folder: Path) -> Settings:
@@ -41,9 +46,25 @@ def test_a_damaged_lock_is_named(tmp_path: Path) -> None:
         read_lock(tmp_path / "jars.lock")
 
 
-def test_the_jars_are_of_the_delta_release_that_is_installed() -> None:
-    """The Python package and the JARs have to be raised together."""
+@pytest.mark.parametrize(("group", "package"), [("io.delta", "delta-spark"), ("org.apache.spark", "pyspark")])
+def test_the_jars_are_of_the_release_that_is_installed(group: str, package: str) -> None:
+    """A Python package and its JARs have to be raised together."""
     from importlib.metadata import version
 
     lock = read_lock(Settings.from_environment({}).spark_conf / "jars.lock")
-    assert {jar.version for jar in lock} == {version("delta-spark")}
+    assert {jar.version for jar in lock if jar.group == group} == {version(package)}
+
+
+def test_nothing_that_is_locked_is_left_out_when_it_is_fetched() -> None:
+    """Ivy's patterns also hit what is asked for by name: its JAR would be missing on a fresh machine alone."""
+    settings = Settings.from_environment({})
+    for name, patterns in LEFT_OUT.items():
+        names = [f"{jar.group}:{jar.artifact}" for jar in read_lock(settings.spark_conf / name)]
+        assert [each for each in names if any(fnmatch(each, pattern) for pattern in patterns.split(","))] == []
+
+
+@pytest.mark.spark
+def test_spark_has_the_reader_of_kafka(spark: SparkSession) -> None:
+    """Its schema comes from the connector; no broker is asked."""
+    messages = spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option("subscribe", "sales")
+    assert {"key", "value", "topic", "partition", "offset", "timestamp"} <= set(messages.load().columns)

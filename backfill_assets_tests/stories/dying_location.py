@@ -29,9 +29,12 @@ class DyingBuilder(Builder):
         version: str | None = None,
         force: bool = False,
         later: Collection[date] = (),
+        verify: bool = False,
         progress: Callable[[str], None] = print,
     ) -> BuildResult:
-        result = super().build(step, days, run=run, version=version, force=force, later=later, progress=progress)
+        result = super().build(
+            step, days, run=run, version=version, force=force, later=later, verify=verify, progress=progress
+        )
         if step.name == DIES_AFTER:
             os.kill(os.getpid(), signal.SIGKILL)
         return result

@@ -31,6 +31,8 @@ from backfill_assets_tests.stories.real_location import DIE_AT, DIED
 _LAUNCH_RUN = """mutation($params: ExecutionParams!) {launchPipelineExecution(executionParams: $params) {
 __typename ... on LaunchRunSuccess {run {runId}} ... on PythonError {message}
 ... on RunConfigValidationInvalid {errors {message}}}}"""
+_TERMINATE_RUN = """mutation($runId: String!) {terminateRun(runId: $runId) {
+__typename ... on TerminateRunFailure {message} ... on PythonError {message}}}"""
 _LAUNCH_BACKFILL = """mutation($params: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $params) {
 __typename ... on LaunchBackfillSuccess {backfillId} ... on PythonError {message}}}"""
 _FAST = """
@@ -154,9 +156,16 @@ class RealDagster:
         )
         return str(found["backfillId"])
 
+    def terminate(self, run_id: str) -> None:
+        """The button of a run."""
+        self._send(_TERMINATE_RUN, {"runId": run_id})
+
     def _ask(self, mutation: str, **params: object) -> dict[str, Any]:
+        return self._send(mutation, {"params": params})
+
+    def _send(self, mutation: str, variables: Mapping[str, object]) -> dict[str, Any]:
         self.wait_for(lambda: answers(self._ui_port), "the UI")
-        asked = json.dumps({"query": mutation, "variables": {"params": params}}).encode()
+        asked = json.dumps({"query": mutation, "variables": variables}).encode()
         request = urllib.request.Request(
             f"http://{LOOPBACK}:{self._ui_port}/graphql", asked, {"Content-Type": "application/json"}
         )

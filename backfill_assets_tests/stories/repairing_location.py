@@ -49,6 +49,7 @@ class SmallBuilder(Builder):
         version: str | None = None,
         force: bool = False,
         later: Collection[date] = (),
+        verify: bool = False,
         progress: Callable[[str], None] = silent,
     ) -> BuildResult:
         observed = observe(self.lakehouse.storage, TABLES)

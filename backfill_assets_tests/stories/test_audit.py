@@ -15,7 +15,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.rebuild.environment import git_commit
-from backfill_assets.rebuild.reproduce import ReproductionVerdict
+from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
 from backfill_assets.rebuild.shadow import ShadowStep, shadow
 from backfill_assets.spark.java import SUPPORTED
 from backfill_assets_tests.cli.command import Backfill

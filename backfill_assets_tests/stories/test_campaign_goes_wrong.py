@@ -75,6 +75,18 @@ def test_an_input_that_is_damaged_stops_it_before_anything_is_staged(wrong: Work
     assert story.at.next().reason.startswith("it was stopped: bronze_sales 2017-03-07")
 
 
+def test_an_input_that_a_stream_has_brought_rows_for_is_stale_and_not_wrong(wrong: Workshop) -> None:
+    """Raw has a row more, and bronze does not follow yet; a damaged file of the same day stops it all the same."""
+    story = Carried(wrong)
+    land_lines(wrong.settings.landing, BAD_DAY, "late", 1)
+    wrong.build("raw_sales", DayRange.of(BAD_DAY))
+    story.do(CampaignStep.ANNOUNCE, CampaignStep.VERIFY_SOURCE)
+    assert CampaignStep.VERIFY_SOURCE in story.at.state.done
+    damage(wrong, "bronze_sales", BAD_DAY)
+    with pytest.raises(CampaignStopped, match=f"bronze_sales {BAD_DAY} is not as it was published"):
+        story.do(CampaignStep.VERIFY_SOURCE)
+
+
 def test_one_day_that_cannot_be_computed_stands_alone_and_the_others_go_on(wrong: Workshop) -> None:
     """The engine's error names no day: the range is halved until the day is found."""
     (fact, *others) = steps()

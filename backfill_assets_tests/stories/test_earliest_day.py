@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
-from backfill_assets.rebuild.reproduce import ReproductionVerdict
+from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.personal_key import VISITS, visit
 from backfill_assets_tests.strategies.landed_sales import land

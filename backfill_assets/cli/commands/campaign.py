@@ -18,6 +18,7 @@ from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_t
 from backfill_assets.cli.queries.diff import say_difference
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import CampaignStopped, InvalidRequest
+from backfill_assets.published.boundaries import boundary_line, boundary_values
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from backfill_assets.difference.records import TableDifference
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
     from backfill_assets.plan.records import Plan
+    from backfill_assets.published.boundaries import DaysBoundary
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 
 _LONGEST_REPORT = 100
@@ -91,11 +93,13 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         done = at.state.done
         report, times = done[CampaignStep.CUT_OVER].report, _times(at.plan, at.entries())
     if as_json:
-        say_json({**report, "waits": move.reason, "times": times.json})
+        boundaries = [boundary_values(each) for each in _boundaries_read(report["publication"])]
+        say_json({**report, "waits": move.reason, "times": times.json, "boundaries": boundaries})
         return
     again = report["staged again"]
     rows = ((table, ", ".join(again.get(table, ())), ", ".join(days)) for table, days in report["days"].items())
     say(new_table("table", "staged again", "published", rows=rows), f"Published together as {report['publication']}.")
+    _say_boundaries(report["publication"])
     if CampaignStep.NOTIFY in done:
         say_undelivered(done[CampaignStep.NOTIFY].report.get("still due", {}))
     if moved := report["moved"]:
@@ -120,6 +124,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     from backfill_assets.campaign.day_outcomes import campaign_days
     from backfill_assets.lakehouse import campaign_journal as journal
     from backfill_assets.lakehouse.campaign_journal import campaign_of
+    from backfill_assets.plan.boundaries import boundary_lines
     from backfill_assets.plan.keep import plan_as_kept
 
     settings = current_settings()
@@ -133,13 +138,19 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     entries = journal.entries(storage, campaign_of(plan))
     if as_json:
         entry_values = [entry.model_dump(mode="json") for entry in entries]
-        days = campaign_json(campaign_days(storage, kept))
-        say_json({"plan": plan, "entries": entry_values, "days": days, "times": _times(kept, entries).json})
+        days, times = campaign_json(campaign_days(storage, kept)), _times(kept, entries).json
+        boundaries = [boundary_values(each) for each in _boundaries_read(_published_as(kept, entries))]
+        values = {"plan": plan, "entries": entry_values, "days": days, "times": times, "boundaries": boundaries}
+        say_json(values)
         return
     with ExitStack() as stack:
         _say_campaign(_campaign_run(plan, "backfill campaign", stack), entries)
     if found := campaign_days(storage, kept):
         say(campaign_table(found))
+    if publication := _published_as(kept, entries):
+        _say_boundaries(publication)
+    elif planned := boundary_lines(kept):
+        say(*planned)
     say(_times(kept, entries).shown)
 
 
@@ -230,6 +241,28 @@ def _difference(at: CampaignRun) -> Difference | None:
 def _say_difference(found: Difference | None, quiet: bool) -> None:
     if found is not None and not quiet:
         say_difference(found)
+
+
+def _published_as(plan: Plan, entries: Sequence[JournalEntry]) -> str:
+    """The publication that cut ``plan`` over; empty if none has, or if it was rolled back."""
+    from backfill_assets.campaign.course import is_published, state_of
+    from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
+
+    now = state_of(campaign_of(plan.id), entries)
+    return str(now.done[CampaignStep.CUT_OVER].report["publication"]) if is_published(now) else ""
+
+
+def _boundaries_read(publication: str) -> Sequence[DaysBoundary]:
+    """Up to where topics had been read for the days that it brought; nothing without a publication or a stream."""
+    from backfill_assets.published.positions import publication_boundaries
+
+    published = [publication] if publication else []
+    return publication_boundaries(open_storage(current_settings()), published).get(publication, [])
+
+
+def _say_boundaries(publication: str) -> None:
+    for each in _boundaries_read(publication):
+        say(f"Read: {boundary_line(each)}")
 
 
 def _beside_published(at: CampaignRun) -> list[TableDifference]:

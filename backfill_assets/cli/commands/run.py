@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from functools import cache
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
     from backfill_assets.settings import Settings
 
+_OF_TABLES = ("days_texts", "upstream", "downstream", "version", "force", "verify", "dry_run")
 _EPILOG = """
 \b
 Examples:
@@ -66,6 +67,8 @@ class Ran:
     seconds: float
     appended_elsewhere: Mapping[str, tuple[date, ...]]
     """The days outside the run that gained rows, by table."""
+    verified: Mapping[str, str] = field(default_factory=dict)
+    """Of the extended days that were verified, what was found, by table and day."""
 
 
 @click.command(epilog=_EPILOG)
@@ -94,6 +97,11 @@ class Ran:
     "was published with.  [default: the current one]",
 )
 @click.option("--force", is_flag=True, help="Also compute days again that are unchanged.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Also compute the days whole that a stream has extended, and publish those that differ.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be built, and stop.")
 @click.option(
     "--waves", default="1%,10%,50%,100%", show_default=True, help="Plan only: the share staged by the end of each wave."
@@ -114,6 +122,7 @@ def run(
     downstream: bool,
     version: str | None,
     force: bool,
+    verify: bool,
     dry_run: bool,
     waves: str,
     limits: str,
@@ -137,7 +146,7 @@ def run(
     tables at once.
     """
     if _is_plan(tables):
-        _require_options_of(context, "plan", ("days_texts", "upstream", "downstream", "version", "force", "dry_run"))
+        _require_options_of(context, "plan", _OF_TABLES)
         stage_plan(tables[0], _options(waves, limits, daemon, roll_back_if_wrong), first, as_json)
         return
     _require_options_of(context, "table", ("waves", "limits", "daemon", "roll_back_if_wrong", "first"))
@@ -157,7 +166,7 @@ def run(
             say_json({**values, "steps": [_plan_json(step) for step in plan.steps]})
         return
     with ExitStack() as stack:
-        ran = _run(plan, foreground_builder(settings, stack))
+        ran = _run(plan, foreground_builder(settings, stack), verify=verify)
     if as_json:
         say_json({**values, "steps": [asdict(step) for step in ran]})
     else:
@@ -210,7 +219,7 @@ def _plan(settings: Settings, asked: RunRequest) -> RunPlan:
     return plan_run(asked, RunContext(registry.steps(), observed, today, landed_for, lambda: rollbacks(storage)))
 
 
-def _run(plan: RunPlan, builder: Builder) -> list[Ran]:
+def _run(plan: RunPlan, builder: Builder, *, verify: bool = False) -> list[Ran]:
     from backfill_assets.datasets import registry
     from backfill_assets.plan.records import days_of
 
@@ -227,6 +236,7 @@ def _run(plan: RunPlan, builder: Builder) -> list[Ran]:
                 version=each.version or None,
                 force=plan.asked.force,
                 later=days_of([*each.later, *each.earlier]),
+                verify=verify,
                 progress=report_progress,
             )
         except KeyboardInterrupt:
@@ -255,6 +265,7 @@ def _summary_of(step: str, result: BuildResult, seconds: float) -> Ran:
         publications=result.publications,
         seconds=round(seconds, 1),
         appended_elsewhere=result.appended_elsewhere,
+        verified={f"{day.table} {day.day}": day.verified for day in result.days if day.verified},
     )
 
 
@@ -332,7 +343,9 @@ def _say_ran(ran: Sequence[Ran]) -> None:
     for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
         late = ranges(days)
         say(f"{table}: rows were appended to {late} as well; what is computed from it is stale: run {late} too")
-    if all(step.unchanged == step.days and not step.appended_elsewhere for step in ran):
+    for day, found in (item for step in ran for item in step.verified.items()):
+        say(f"{day} was extended by a stream; verified: {found}")
+    if all(step.unchanged == step.days and not step.verified and not step.appended_elsewhere for step in ran):
         say("Nothing was computed: every day was published before, from the same inputs by the same code.")
 
 

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from backfill_assets import datasets
 from backfill_assets import sample as samples
+from backfill_assets.cli.commands.sample_live import DEFAULT_EVENTS, MOST_EVENTS, land_live
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.sample.landing_writer import LandedCounts
@@ -32,6 +33,7 @@ Examples:
   backfill sample --synthetic --days 7 --rows-per-day 1000 --seed 42
   backfill sample --synthetic --days 3 --defects late_row=5,broken_line=1
   backfill sample --dataset sea_temperatures --days 2016-02-15..2016-05-14
+  backfill sample --live --events-per-second 20 --seconds 60
 """
 
 
@@ -64,9 +66,14 @@ DATASETS = ("sales", *sorted(_modules(datasets) & _modules(samples)))
 )
 @click.option("--rows-per-day", type=click.IntRange(min=0), help="Synthetic: transactions a day.  [default: 1000]")
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Synthetic: the same seed gives the same files.  [default: random]"
+    "--seed", type=click.IntRange(min=0), help="Synthetic, live: the same seed gives the same lines.  [default: random]"
 )
 @click.option("--defects", metavar="NAME=COUNT,...", help="Synthetic: exact counts, or 'none'.  [default: a mix]")
+@click.option("--live", is_flag=True, help="Sales of this moment, a file a second, until Ctrl-C.")
+@click.option(
+    "--events-per-second", type=click.FloatRange(0, MOST_EVENTS, min_open=True), help="Live: the rate.  [default: 10]"
+)
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Live: for how long.  [default: until Ctrl-C]")
 @click.option("--json", "as_json", is_flag=True, help="Print what was landed as JSON.")
 def sample(
     days_text: str | None,
@@ -76,6 +83,9 @@ def sample(
     rows_per_day: int | None,
     seed: int | None,
     defects: str | None,
+    live: bool,
+    events_per_second: float | None,
+    seconds: float | None,
     as_json: bool,
 ) -> None:
     """Put sample data into the landing zone: sales with the product catalogue and the ECB's reference rates.
@@ -84,15 +94,25 @@ def sample(
     the first day, so that each day has a rate.
 
     A file that has landed with the same content is left alone. If one has other content, nothing is written.
+
+    With --live, sales of today are landed second by second, some of them late, corrected, sent twice or unreadable.
+    Rates and products of the days that they are of are landed at the start, where none have landed.
     """
     try:
         root = landing or Settings.from_environment().landing
+        if live:
+            _refuse(days_text, rows_per_day, defects, synthetic or None, message="--live lands sales of today.")
+            _refuse(None if dataset == "sales" else dataset, message="--live lands sales.")
+            land_live(root, events_per_second or DEFAULT_EVENTS, seconds, _seed(seed), as_json=as_json)
+            return
+        _refuse(events_per_second, seconds, message="--events-per-second and --seconds shape live data.", add="--live")
         if synthetic and dataset != "sales":
             raise InvalidRequest("Only sales can be made up.", hint=f"Leave out --synthetic for the real {dataset}.")
         if synthetic:
             _land_synthetic(days_text or "7", root, rows_per_day, seed, defects, as_json)
         else:
-            _refuse_synthetic_options(rows_per_day, seed, defects)
+            message = "--rows-per-day, --seed and --defects shape synthetic data."
+            _refuse(rows_per_day, seed, defects, message=message, add="--synthetic")
             _land_real(dataset, days_text, root, as_json)
     except BackfillError as error:
         raise click.ClickException(str(error)) from error
@@ -120,7 +140,7 @@ def _land_synthetic(
     from backfill_assets.sample.synthetic_tally import SyntheticSpec
 
     rows = 1000 if rows_per_day is None else rows_per_day
-    chosen_seed = secrets.randbelow(2**31) if seed is None else seed
+    chosen_seed = _seed(seed)
     tally = synthesize(SyntheticSpec(_synthetic_days(days), rows, chosen_seed, parse_defects(defects)), landing)
     if as_json:
         click.echo(json.dumps(tally.as_json(), indent=2))
@@ -172,9 +192,14 @@ def _synthetic_days(text: str) -> DayRange:
     return DayRange(FIRST_SYNTHETIC_DAY, FIRST_SYNTHETIC_DAY + timedelta(days=int(text) - 1))
 
 
-def _refuse_synthetic_options(*options: object) -> None:
+def _seed(seed: int | None) -> int:
+    return secrets.randbelow(2**31) if seed is None else seed
+
+
+def _refuse(*options: object, message: str, add: str = "") -> None:
+    """Raise ``message`` if any of ``options`` was given; ``add`` is the option that they need."""
     if any(option is not None for option in options):
-        raise InvalidRequest("--rows-per-day, --seed and --defects shape synthetic data.", hint="Add --synthetic.")
+        raise InvalidRequest(message, hint=f"Add {add}." if add else "Leave out the options for days and other data.")
 
 
 def _print(table: Table) -> None:

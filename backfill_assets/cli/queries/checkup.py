@@ -187,7 +187,7 @@ def token_key(settings: Settings) -> MachineFinding:
 
 
 def _tables_of_tokens() -> list[str]:
-    from backfill_assets.rebuild.ingest import tables_of_tokens
+    from backfill_assets.rebuild.append import tables_of_tokens
 
     return tables_of_tokens()
 

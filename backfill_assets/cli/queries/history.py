@@ -13,10 +13,12 @@ from backfill_assets.cli.output import moment, ranges, say, say_json, short_comm
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous
+from backfill_assets.published.boundaries import boundary_line, boundary_values
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.published.history import InputSummary, PublicationRecord, TablePart
+    from backfill_assets.published.stream_positions import PartitionRead
 
 _COLOURS = {"done": "green", "aborted": "red", "aborting": "red", "open": "yellow"}
 _EPILOG = """
@@ -38,7 +40,8 @@ Examples:
 def history(table: str | None, days_text: str | None, limit: int, as_json: bool) -> None:
     """List publications, newest first: their days, their inputs, who made them, and what they replaced.
 
-    Aborted publications, and those that are under way, are listed too.
+    Of a stream's publication, the offsets of each partition of its topic; of days that are computed from a stream, up
+    to which offset it had been read. Aborted publications, and those that are under way, are listed too.
     """
     from backfill_assets.published.history import history as publication_records
     from backfill_assets.published.history import inputs
@@ -98,7 +101,9 @@ def _from(made: InputSummary) -> str:
     read = [f"{table} v{version}" for table, version in sorted(made.read, key=str) if version is not None]
     staged = [f"{table} of the same publication" for table in made.staged]
     landed = [format_count(len(made.landed), "landed file")] if made.landed else []
-    return ", ".join(read + staged + landed)
+    partitions = [str(each) for each in made.partitions]
+    boundaries = [boundary_line(each) for each in made.boundaries]
+    return "\n".join([", ".join(read + staged + landed), *partitions, *boundaries]).strip()
 
 
 def _by(record: PublicationRecord) -> str:
@@ -123,6 +128,8 @@ def _as_json(record: PublicationRecord, made: InputSummary) -> dict[str, Any]:
             ),
         ],
         "landed": list(made.landed),
+        "partitions": [_partition_json(each) for each in made.partitions],
+        "boundaries": [boundary_values(each) for each in made.boundaries],
         "made_with": [environment.model_dump() for environment in made.environments],
     }
 
@@ -137,6 +144,12 @@ def _input_json(
         "days": [str(item) for item in contiguous(days)],
         "same_publication": same_publication,
     }
+
+
+def _partition_json(read: PartitionRead) -> dict[str, Any]:
+    """``to`` is the next offset to read."""
+    place = {"source": read.source, "topic": read.topic, "partition": read.partition}
+    return {**place, "from": read.first, "to": read.end}
 
 
 def _part_json(part: TablePart) -> dict[str, Any]:

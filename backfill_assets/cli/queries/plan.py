@@ -129,6 +129,7 @@ def _as_json(found: Plan, moved: PlanDrift | None) -> dict[str, object]:
 
 
 def _say(found: Plan, now: datetime, moved: PlanDrift | None) -> None:
+    from backfill_assets.plan.boundaries import boundary_lines
     from backfill_assets.plan.text import (
         after_line,
         as_of_lines,
@@ -145,7 +146,7 @@ def _say(found: Plan, now: datetime, moved: PlanDrift | None) -> None:
     say(cost_line(found), *time_lines(found))
     if found.pinned:
         _say_pinned(found, now)
-    for line in (*as_of_lines(found), *expectation_lines(found)):
+    for line in (*boundary_lines(found), *as_of_lines(found), *expectation_lines(found)):
         say(line)
     for each in found.findings:
         say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}\n       -> {each.next_step}"))

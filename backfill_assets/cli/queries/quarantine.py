@@ -14,6 +14,7 @@ from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous, parse_day
+from backfill_assets.landing.places import format_place, place_values
 
 if TYPE_CHECKING:
     from backfill_assets.landing.quarantine import Group
@@ -76,7 +77,7 @@ def _say(found: Sequence[Group]) -> None:
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
     rows = new_table(*columns, numbers=["rows", "resolved"])
     for group in found:
-        place = f"{group.file}:{group.line}"
+        place = format_place(group.file, group.line)
         counts = (f"{group.rows:,}", f"{group.resolved:,}")
         rows.add_row(group.table, group.reason, ranges(group.days), *counts, group.example, place)
     say(rows)
@@ -104,7 +105,7 @@ def _as_json(group: Group) -> dict[str, Any]:
         "days": [str(item) for item in contiguous(group.days)],
         "rows": group.rows,
         "resolved": group.resolved,
-        "example": {"reason": group.example, "file": group.file, "line": group.line},
+        "example": {"reason": group.example, **place_values(group.file, group.line)},
     }
 
 
@@ -117,7 +118,8 @@ def _as_json(group: Group) -> dict[str, Any]:
 def show(table: str, day_text: str, reason: str | None, limit: int, as_json: bool) -> None:
     """Show the rejected rows of one day of TABLE as they landed.
 
-    With file, line, every reason and every value. Personal fields are tokens. Starts no Spark.
+    With file and line (of an event topic, partition and offset), every reason and every value. Personal fields are
+    tokens. Starts no Spark.
     """
     from backfill_assets.landing.quarantine import letters, rejects_named
     from backfill_assets.published.snapshot import Snapshot
@@ -141,8 +143,7 @@ def _letter(row: Mapping[str, Any]) -> dict[str, Any]:
     """Where it is, why it was rejected, and what was landed; what the source did not send is left out."""
     apart = ("source_file", "source_line", "reasons", "day", "arrival_day", "content_hash")
     return {
-        "file": row["source_file"],
-        "line": row["source_line"],
+        **place_values(row["source_file"], row["source_line"]),
         "day": row["day"],
         "arrival_day": row["arrival_day"],
         "reasons": row["reasons"],
@@ -151,7 +152,7 @@ def _letter(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _say_letter(letter: Mapping[str, Any]) -> None:
-    rows = new_table("", "", title=f"{letter['file']}:{letter['line']}")
+    rows = new_table("", "", title=format_place(letter["file"], letter["line"]))
     rows.show_header = False
     for reason in letter["reasons"]:
         rows.add_row("reason", reason)

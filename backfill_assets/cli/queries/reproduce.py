@@ -18,7 +18,7 @@ from backfill_assets.cli.wiring import current_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
+    from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction
     from backfill_assets.settings import Settings
 
 _COLOURS = {"equal": "green", "different": "bold red", "cannot be reproduced": "yellow"}
@@ -72,7 +72,7 @@ def reproduce(publication: str, as_json: bool) -> None:
 
 def _judge(publication: str, found: Reproduction) -> None:
     """Raise if a day came out different or cannot be reproduced."""
-    from backfill_assets.rebuild.reproduce import ReproductionVerdict
+    from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
 
     of = f"of {len(found.days)} days"
     different = sum(day.verdict is ReproductionVerdict.DIFFERENT for day in found.days)

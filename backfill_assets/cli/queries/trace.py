@@ -14,6 +14,7 @@ from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.landing.places import event_place, format_place, place_values
 from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ Examples:
 
 @dataclass(frozen=True)
 class _TrailFacts:
-    """A trail with its context; ``lines`` has what landed, by file and line."""
+    """A trail with its context; ``lines`` has what landed, by file and line; of events by partition and offset."""
 
     trail: Trail
     fates: Sequence[LineFate]
@@ -140,8 +141,9 @@ def _trail_facts(settings: Settings, snapshot: Snapshot, trail: Trail, statuses:
 
 def _say(facts: _TrailFacts) -> None:
     for fate in facts.fates:
-        say(f"{fate.file}:{fate.line}  {fate.outcome}: {fate.why}")
-        say(f"  {facts.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}")
+        say(f"{format_place(fate.file, fate.line)}  {fate.outcome}: {fate.why}")
+        as_in_raw = " (as raw has it)" if event_place(fate.file, fate.line) else ""
+        say(f"  {facts.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}{as_in_raw}")
     rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git")
     for found in facts.trail.rows:
         rows.add_row(
@@ -168,7 +170,7 @@ def _in_words(found: Found) -> str:
     if row.get("record_kind") == "supersession":
         return f"marker: a newer version belongs to {row['superseded_by_day']}"
     if found.layer in ("raw", "quarantine"):
-        return f"{row['source_file']}:{row['source_line']}"
+        return format_place(row["source_file"], row["source_line"])
     names = dict.fromkeys((*table.key, *table.totals))
     return ", ".join(f"{name} {row[name]}" for name in names if name in row)
 
@@ -195,7 +197,10 @@ def _as_json(facts: _TrailFacts) -> dict[str, Any]:
     trail = facts.trail
     return {
         "source": trail.origin.source.name,
-        "landed": [{**asdict(fate), "text": facts.lines[fate.file, fate.line]} for fate in facts.fates],
+        "landed": [
+            {**asdict(fate), **place_values(fate.file, fate.line), "text": facts.lines[fate.file, fate.line]}
+            for fate in facts.fates
+        ],
         "rows": [_row_json(facts, found) for found in trail.rows],
         "unnamed": [{**asdict(each), "period": str(each.period)} for each in trail.unnamed],
     }

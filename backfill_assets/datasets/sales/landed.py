@@ -29,6 +29,7 @@ SALES = LandedDataset(
     tolerated_duplicates=20,
     arrives=ArrivedWithin(days=7, at_most=Decimal("0.05"), tolerated_rows=20),
     supersession_window_days=7,
+    streamed=True,
 )
 
 

@@ -65,7 +65,7 @@ class FactDailyRevenue(Contract):
     day: T.DateType = Field(description="The day of the sales, in UTC.")
 
 
-@SALES.version(FactDailyRevenue, "v1", "Sums by store and day.", FACT)
+@SALES.version(FactDailyRevenue, "v1", "Sums by store and day.", FACT, follows="groups")
 def daily_revenue(lines: DataFrame) -> DataFrame:
     """Revenue, lines, baskets and pieces of each store and day."""
     return lines.groupBy("day", "store_id").agg(*sums())

@@ -61,6 +61,7 @@ class FactSalesTransactions(SalesLine):
     "Converts at the previous day's rate.",
     *(SALES.bronze, Reads(FX_RATES.bronze, -LONGEST_GAP_DAYS - 1, -1)),
     clustered=True,
+    follows="rows",
 )
 def at_the_previous_days_rate(sales: DataFrame, rates: DataFrame) -> DataFrame:
     """Euros at the rate as of the *previous* day: the bug that version 2 fixes."""
@@ -73,6 +74,7 @@ def at_the_previous_days_rate(sales: DataFrame, rates: DataFrame) -> DataFrame:
     "Converts at the rate of the transaction's day.",
     *(SALES.bronze, Reads(FX_RATES.bronze, -LONGEST_GAP_DAYS, 0)),
     clustered=True,
+    follows="rows",
 )
 def at_the_days_own_rate(sales: DataFrame, rates: DataFrame) -> DataFrame:
     """Euros at the rate as of the transaction's own day."""

@@ -17,9 +17,11 @@ from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.lakehouse.delta_log import newest_version
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_days import files_taken_in
 from backfill_assets.landing.zone import SUFFIX, LandingZone
 from backfill_assets.model.declaration import Dataset
+from backfill_assets.stream.lease import LANDING, read_streams
 from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due
 
 SENSOR = "landed_files"
@@ -47,9 +49,8 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
             [_landed_state(context.instance, backfill, dataset, partitions, seen) for dataset in chain]
             for chain in chains(datasets)
         ]
-        due = arrivals_due(
-            landed_chains, busy_tables(context.instance, partitions), _earlier_launches(context.instance)
-        )
+        busy = busy_tables(context.instance, partitions) | _followed_by_streams(backfill.storage)
+        due = arrivals_due(landed_chains, busy, _earlier_launches(context.instance))
         lines = _launch(context, due)
         for line in lines:
             context.log.info(line)
@@ -105,6 +106,13 @@ def _landed_state(
         targeted=not published and bool(files) and ever_targeted(instance, raw.name),
         settled=seen.get(dataset.name) == _listing(files),
     )
+
+
+def _followed_by_streams(storage: Storage) -> dict[str, str]:
+    """Raw tables into which a running stream brings what lands."""
+    now = datetime.now(UTC)
+    running = [status for status in read_streams(storage) if status.is_running(now)]
+    return {status.table: f"the stream of {status.table}" for status in running if status.source == LANDING}
 
 
 def _strays(landing: LandingZone, datasets: Sequence[Dataset]) -> list[str]:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -24,11 +25,13 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
+from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.observed import observe
 from backfill_assets.published.rolled_back import rollbacks
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.stream.lease import read_streams
 from backfill_assets.upkeep.repair import Repair, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, StaleReason
+from backfill_assets.upkeep.trouble import FailedWatch, RepairContext, RunningStreams, StaleReason
 
 SENSOR, REPAIR_TAG = "repairs", "backfill/repair"
 EVERY_SECONDS = 60
@@ -48,7 +51,8 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
             "Builds days again that need repair (a failed watchdog, a foreign write, late rows, changed "
             "inputs, days that can be built and never were) and what is downstream: one backfill for each reason, at "
             "most three attempts. Each day is built with the version that it was published with. It "
-            "leaves new code over history, and raw tables, to people: the tick says what to do."
+            "leaves days that a running stream follows to it, and new code over history, and raw tables, to people: "
+            "the tick says what to do."
         ),
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -72,6 +76,7 @@ def decide(
     """Reads what is under way before the lakehouse: a write that ends in between is waited for, not repeated."""
     busy = busy_days(instance, partitions)
     earlier = list(_earlier(instance))
+    streams = running_streams(storage)
     observed = observe(storage, partitions)
     forced = {TableDay(table, day) for table, day, reason, _ in earlier if reason == StaleReason.WATCHDOG.value}
     return repairs_needed(
@@ -85,8 +90,21 @@ def decide(
             has_partition=lambda table, day: partitions[table].has_partition_key(day.isoformat()),
             today=datetime.now(UTC).date(),
             rollbacks=lambda: rollbacks(storage),
+            streams=streams,
         )
     )
+
+
+def running_streams(storage: Storage) -> RunningStreams:
+    """Streams with a fresh lease. The log is asked only about days that are stale."""
+    now = datetime.now(UTC)
+
+    def published_at(publication: str) -> datetime | None:
+        found = PublicationLog(storage, utc_now).find_prepared(publication)
+        return found[1] if found else None
+
+    tables = [status.table for status in read_streams(storage) if status.is_running(now)]
+    return RunningStreams(frozenset(tables), now, cache(published_at))
 
 
 def launch(instance: dg.DagsterInstance, asset_graph: "BaseAssetGraph[Any]", repair: Repair) -> None:

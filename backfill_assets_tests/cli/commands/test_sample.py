@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,6 +59,48 @@ def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
     assert [folder.name for folder in tmp_path.iterdir()] == ["sea_temperatures"]
 
 
+def test_live_events_are_counted_by_kind(tmp_path: Path) -> None:
+    """As a table for people, as JSON for scripts."""
+    options: tuple[str | int | Path, ...]
+    options = ("--live", "--events-per-second", 500, "--seconds", "0.5", "--seed", 3, "--landing", tmp_path)
+    counted = json.loads(invoke(*options, "--json").output)
+    assert counted["events"] == sum(counted["by_kind"].values()) == 250
+    assert (counted["seed"], counted["late_days"]) == (3, 5)
+    shown = invoke(*options)
+    assert shown.exit_code == 0
+    for expected in ("seed 3, 500 events a second", "goes to quarantine", "250 events in 1 file"):
+        assert expected in shown.output
+
+
+def test_ctrl_c_ends_live_events_with_their_counts(tmp_path: Path) -> None:
+    """It is the way to end them."""
+    command = [
+        str(Path(sys.executable).with_name("backfill")),
+        "sample",
+        "--live",
+        "--json",
+        "--landing",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert wait_for(lambda: any(tmp_path.glob("sales/*/live-2*.jsonl.gz")))
+            running.send_signal(signal.SIGINT)
+            output, _ = running.communicate(timeout=15)
+        finally:
+            running.kill()
+    assert running.returncode == 0
+    assert json.loads(output)["events"] >= 10
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def wait_for(done: Callable[[], bool], seconds: float = 15) -> bool:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return done()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -66,6 +113,10 @@ def test_the_other_dataset_lands_by_itself(tmp_path: Path) -> None:
         (["--synthetic", "--days", "0"], "not between 1 and 3650"),
         (["--synthetic", "--defects", "late_row"], "not one defect and its count"),
         (["--synthetic", "--defects", "late=1"], "There is no defect 'late'"),
+        (["--seconds", "5"], "Add --live"),
+        (["--live", "--synthetic"], "--live lands sales of today"),
+        (["--live", "--days", "3"], "--live lands sales of today"),
+        (["--live", "--dataset", "sea_temperatures"], "--live lands sales"),
     ],
 )
 def test_an_invalid_request_is_refused_with_what_to_do(tmp_path: Path, arguments: list[str], message: str) -> None:

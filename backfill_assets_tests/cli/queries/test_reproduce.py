@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.rebuild.builder import Builder
-from backfill_assets.rebuild.reproduce import Reproduced, Reproduction
+from backfill_assets.rebuild.reproduction.reproduce import Reproduced, Reproduction
 from backfill_assets_tests.cli.command import Backfill
 
 DAY = date(2017, 3, 1)

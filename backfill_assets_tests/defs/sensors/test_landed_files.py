@@ -2,7 +2,7 @@
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -15,7 +15,9 @@ from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone, position_id
+from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
 from backfill_assets_tests.small_lakehouse import SmallLakehouse, table_of
@@ -111,6 +113,18 @@ def test_what_a_person_has_launched_is_theirs(world: World) -> None:
     world.tick()
     world.tick()
     assert len(world.backfills()) == 1
+
+
+def test_a_late_file_is_left_to_a_stream_of_the_landing_folder(world: World) -> None:
+    """It has found the file within seconds. A stream of a topic reads no files."""
+    world.land(DAYS[0])
+    world.take_in(DAYS[0], "a")
+    world.land(DAYS[0], "late")
+    storage = Storage(str(world.home / "lakehouse"))
+    lease = acquire_stream(storage, "raw_sales", "landing", lambda: datetime.now(UTC))
+    assert "waits for the stream of raw_sales" in world.tick()
+    lease.beat(source="kafka://broker:9092/sales")
+    assert "Launched late-" in world.tick()
 
 
 def test_a_late_file_is_taken_in_by_one_backfill_of_raw(world: World) -> None:

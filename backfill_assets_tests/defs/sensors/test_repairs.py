@@ -3,7 +3,7 @@
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -22,6 +22,7 @@ from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.stream.lease import acquire_stream
 from backfill_assets.upkeep.watch import WatchedDay
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
@@ -105,6 +106,17 @@ def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> No
     assert backfill.tags[VERSION_TAG] == AS_PUBLISHED
     assert f"waits for the backfill {backfill.backfill_id}" in world.tick()
     assert len(world.backfills()) == 1
+
+
+def test_days_that_a_running_stream_follows_are_left_to_it(world: World) -> None:
+    """Until its lease ends: then they are repaired as any other."""
+    lease = acquire_stream(world.lakehouse.storage, "raw_sales", "landing", lambda: datetime.now(UTC))
+    world.lakehouse.minutes += (datetime.now(UTC) - world.lakehouse.now()) // timedelta(minutes=1)
+    world.lakehouse.publish("20170310t120000-stream-raw-sales-1", {"raw_sales": {DAY: [9]}}, mode="append")
+    assert world.tick() == f"Waiting: bronze_sales {DAY}: left to the running stream for 10 minutes"
+    assert world.backfills() == []
+    lease.release()
+    assert "Launched repair-" in world.tick()
 
 
 class Killed(BaseException):

@@ -26,9 +26,16 @@ from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.ingest_again import ingest_again
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.recorded_inputs import Inputs, Origin, Readable, RecordedInputs, merge_inputs, origins
+from backfill_assets.rebuild.reproduction.ingest_again import ingest_again
+from backfill_assets.rebuild.reproduction.recorded_inputs import (
+    Inputs,
+    Origin,
+    Readable,
+    RecordedInputs,
+    merge_inputs,
+    origins,
+)
 from backfill_assets.rebuild.stage import Chunk, stage_chunk
 
 _NOTHING = DayContent(rows=0, checksum="0")

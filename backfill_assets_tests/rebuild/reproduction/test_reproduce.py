@@ -18,10 +18,10 @@ from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.lineage import lineages
-from backfill_assets.rebuild import reproduce as reproduce_module
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
-from backfill_assets.rebuild.reproduce import Reproduction, ReproductionVerdict, reproduce
+from backfill_assets.rebuild.reproduction import reproduce as reproduce_module
+from backfill_assets.rebuild.reproduction.reproduce import Reproduction, ReproductionVerdict, reproduce
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay
 from backfill_assets.settings import Settings
 from backfill_assets_tests.small_lakehouse import Rows, SmallLakehouse
@@ -230,6 +230,16 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
     assert (
         "taken in by several publications, the last one ingest" in again.verdicts("less")[TableDay("raw_sales", DAY)][1]
     )
+
+
+def test_events_of_a_stream_are_not_read_again(again: Again) -> None:
+    """A topic keeps them for a while only, and raw for good: one sentence says so."""
+    position = Position(id="kafka:sales:orders:0", before=None, after=7)
+    request = again.small.request("batch", {"raw_sales": {DAY: [1]}}, mode="append")
+    change = request.tables[0].model_copy(update={"positions": (position,)})
+    again.small.publisher.publish(request.model_copy(update={"tables": (change,)}))
+    why = "its rows are events of the topic orders, which is not read again: raw has them"
+    assert again.verdicts("batch") == {TableDay("raw_sales", DAY): ("cannot be reproduced", why)}
 
 
 def test_what_was_aborted_or_is_unknown_is_refused(again: Again) -> None:

@@ -15,11 +15,12 @@ from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import recorded_placement
 from backfill_assets.publication.publisher import Pin
+from backfill_assets.published.stream_positions import stream_topics
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.recorded_inputs import Readable, RecordedInput
+from backfill_assets.rebuild.reproduction.recorded_inputs import Readable, RecordedInput
 from backfill_assets.rebuild.stage import content_of
 
 Contents = Mapping[TableDay, DayContent]
@@ -33,6 +34,8 @@ def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
         step = registry.step(change.table)
     except InvalidRequest:
         return f"the table {change.table} is not declared any more"
+    if topics := stream_topics(change.positions):
+        return f"its rows are events of the topic {', '.join(topics)}, which is not read again: raw has them"
     build = ArrivalBuild(lake, _as_declared_then(step, change), RunInfo(""), _no_progress)
     files = _landed_again(lake.landing, build.source.name, change.positions)
     if isinstance(files, str):
@@ -56,7 +59,7 @@ def _as_declared_then(step: Step, change: TableChange) -> Step:
 
 def _taken_in(build: ArrivalBuild, files: list[LandedFile], made_by: Prepared) -> Contents:
     table = build.table
-    timeline = build.stage_rows(files)
+    timeline = build.stage_rows(build.arrivals(files))
     try:
         pin = Pin({}, {read.table: read for read in made_by.publication.inputs}, {}, -1)
         measured = build.measured(timeline, pin)

@@ -1,0 +1,107 @@
+"""The positions of a stream in raw: how far each partition of a topic was read at a version of the table.
+
+A position is the next offset to read. It is a Delta transaction of raw, so it was committed with the rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from backfill_assets.lakehouse.delta_log import newest_version, read_transactions
+from backfill_assets.lakehouse.records import Position
+from backfill_assets.lakehouse.storage import Storage
+
+KAFKA = "kafka"
+_BEGUN, _BOUNDARY = "begun", "boundary"
+
+
+def position_id(source: str, topic: str, partition: int) -> str:
+    """Under what raw records the next offset of a partition of ``topic``."""
+    return f"{KAFKA}:{source}:{topic}:{partition}"
+
+
+def begun_id(source: str, topic: str) -> str:
+    """Under what raw records that a stream has begun to read ``topic``: a partition without a position is at 0."""
+    return f"{KAFKA}:{source}:{topic}:{_BEGUN}"
+
+
+def boundary_id(source: str, topic: str, partition: int) -> str:
+    """Under what raw records the offset at which the history of a partition ended, and what is live began."""
+    return f"{KAFKA}:{source}:{topic}:{_BOUNDARY}:{partition}"
+
+
+@dataclass(frozen=True)
+class TopicPositions:
+    """How far a topic was read, by partition. ``boundary`` is where what is live began."""
+
+    topic: str
+    begun: bool = False
+    next_offsets: Mapping[int, int] = field(default_factory=dict)
+    boundary: Mapping[int, int] = field(default_factory=dict)
+
+
+def topic_positions(storage: Storage, source: str, topic: str, version: int | None = None) -> TopicPositions:
+    """The positions of ``topic`` in raw of ``source``, now or at a Delta ``version`` of that table."""
+    return all_positions(storage, source, version).get(topic, TopicPositions(topic))
+
+
+def all_positions(storage: Storage, source: str, version: int | None = None) -> dict[str, TopicPositions]:
+    """The positions of every topic that raw of ``source`` was read from, now or at a Delta ``version``."""
+    table = f"raw_{source}"
+    newest = newest_version(storage, table) if version is None else version
+    return {} if newest is None else parse_positions(source, read_transactions(storage, table, newest))
+
+
+def parse_positions(source: str, transactions: Mapping[str, int]) -> dict[str, TopicPositions]:
+    """The positions among the ``transactions`` of raw, by topic. One that was taken back to 0 counts as none."""
+    found: dict[str, tuple[bool, dict[int, int], dict[int, int]]] = {}
+    prefix = f"{KAFKA}:{source}:"
+    for id, value in transactions.items():
+        if not id.startswith(prefix) or not value:
+            continue
+        topic, *rest = id.removeprefix(prefix).split(":")
+        begun, offsets, boundary = found.get(topic, (False, {}, {}))
+        if rest == [_BEGUN]:
+            begun = True
+        elif rest[0] == _BOUNDARY:
+            boundary[int(rest[1])] = value
+        else:
+            offsets[int(rest[0])] = value
+        found[topic] = (begun, offsets, boundary)
+    return {topic: TopicPositions(topic, *parts) for topic, parts in found.items()}
+
+
+@dataclass(frozen=True, order=True)
+class PartitionRead:
+    """How far one publication moved the position of a partition: from the offset ``first`` up to, and without, ``end``.
+
+    A rollback moves it back: then ``end`` is less than ``first``.
+    """
+
+    source: str
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+    def __str__(self) -> str:
+        moved = "up" if self.end >= self.first else "back"
+        return f"topic {self.topic}: partition {self.partition} from offset {self.first:,} {moved} to {self.end:,}"
+
+
+def partition_reads(positions: Iterable[Position]) -> list[PartitionRead]:
+    """What a publication with these ``positions`` read from topics, by topic and partition."""
+    found = []
+    for position in positions:
+        kind, _, rest = position.id.partition(":")
+        source, _, name = rest.partition(":")
+        topic, _, partition = name.partition(":")
+        if kind == KAFKA and partition.isdecimal():
+            found.append(PartitionRead(source, topic, int(partition), position.before or 0, position.after))
+    return sorted(found)
+
+
+def stream_topics(positions: Iterable[Position]) -> list[str]:
+    """The topics that ``positions`` are about; none for those of landed files."""
+    return sorted({each.id.split(":")[2] for each in positions if each.id.startswith(f"{KAFKA}:")})

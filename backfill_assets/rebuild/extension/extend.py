@@ -1,0 +1,396 @@
+"""Extends days that gained raw rows: only what the new rows change is computed, and all tables are published together.
+
+A day whose content cannot be computed so, to the last metric, is built whole in the same publication. A day that its
+gates hold back stays as it is, and the others are published without it: a stream does not stop for one bad day.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+
+from backfill_assets.days import Cadence, TableDay
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import Publication
+from backfill_assets.model.declaration import Step, Version
+from backfill_assets.model.refinement import Refinement
+from backfill_assets.publication.holds import held_days, wait_for_holds
+from backfill_assets.publication.publisher import Conflict, Pin, Published
+from backfill_assets.quality import gates
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.extension.earlier_states import InputMemory
+from backfill_assets.rebuild.extension.table_growth import Extended, Growth, extend_followers, extend_refined
+from backfill_assets.rebuild.lake import Lake, Progress, provenance
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
+from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.shadow import HeldBack
+from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.rebuild.step_build import merge_changes
+
+HOLD_SECONDS = 5.0
+_MOST_ATTEMPTS = 3
+_SHORTEST_PAUSE, _PAUSE_TIMES = timedelta(seconds=60), 20
+"""A day that is held back when it is built whole waits this long, or so many times what building it took."""
+_UNCHANGED, _EXTENDED, _BUILT = "unchanged", "extended", "built"
+
+
+@dataclass(frozen=True)
+class GrownDay:
+    """What became of one day of one step. ``how`` is ``extended``, ``built`` whole or ``unchanged``."""
+
+    table: str
+    day: date
+    how: str
+    reason: str = ""
+    """Why the day was built whole."""
+    added: int = 0
+    """Rows that were computed, of all tables of the step."""
+    removed: int = 0
+    """Rows that they replace."""
+    rewritten: int = 0
+    """Files that were written again without those."""
+
+
+@dataclass(frozen=True)
+class ExtendResult:
+    """What one call has published. ``publication`` is empty if there was nothing to publish."""
+
+    publication: str
+    days: tuple[GrownDay, ...]
+    held_back: tuple[HeldBack, ...] = ()
+    left: Mapping[date, str] = field(default_factory=dict)
+    """Days that are left for the next call, and why."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Delta version by table, of the commits that were made."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long each part took."""
+
+    def by(self, how: str) -> tuple[GrownDay, ...]:
+        return tuple(day for day in self.days if day.how == how)
+
+
+def extend(
+    lake: Lake,
+    steps: Sequence[Step],
+    days: Collection[date],
+    run: RunInfo,
+    progress: Progress,
+    *,
+    memory: InputMemory | None = None,
+    name: str = "",
+    open_days: Collection[date] = (),
+    transaction: str = "",
+    hold_seconds: float = HOLD_SECONDS,
+) -> ExtendResult:
+    """Bring ``days``, which gained raw rows, through those of ``steps`` that follow, in one publication.
+
+    ``steps`` are in build order: the one that refines raw rows, and any others; those that do not declare how they
+    follow are left out. A day may be today. ``memory`` is kept by a stream between calls. ``name`` is part of the
+    publication's id. Reference data of ``open_days`` may be missing: a day is built again when it has landed.
+    ``transaction`` is the one that the publications of a stream share. Days
+    under a hold of others are waited for ``hold_seconds`` in all, then left for the next call. Raises
+    :class:`PublicationRefused` for a dirty tree if the settings refuse it.
+    """
+    lake.require_clean_tree()
+    call = _Call(
+        lake,
+        [step for step in steps if is_followed(step)],
+        run,
+        progress,
+        memory or InputMemory(),
+        frozenset(open_days),
+        transaction,
+    )
+    return call.run_days(sorted(set(days)), name or f"extend-{call.steps[0].name}", hold_seconds)
+
+
+def is_followed(step: Step) -> bool:
+    """Whether days of ``step`` grow with a stream: it refines raw rows, or declares how it follows."""
+    return step.source is None and step.cadence is Cadence.DAILY and _follows(step.version()) != ""
+
+
+def followed_steps(steps: Iterable[Step], raw: str) -> list[Step]:
+    """Those of ``steps`` (in build order) that follow the table ``raw``, directly or through others."""
+    grown, found = {raw}, list[Step]()
+    for step in steps:
+        if is_followed(step) and step.version().reads[0].table in grown:
+            grown.update(step.table_names)
+            found.append(step)
+    return found
+
+
+def _follows(version: Version) -> str:
+    return "keys" if isinstance(version.transform, Refinement) else version.follows
+
+
+@dataclass
+class _Call:
+    """One call: what it has staged of each step, by the version of its logic."""
+
+    lake: Lake
+    steps: Sequence[Step]
+    run: RunInfo
+    progress: Progress
+    memory: InputMemory
+    open_days: frozenset[date] = frozenset()
+    transaction: str = ""
+    builds: dict[tuple[str, str], ReplaceBuild] = field(default_factory=dict)
+    grown: dict[TableDay, GrownDay] = field(default_factory=dict)
+    held_back: dict[TableDay, tuple[HeldBack, ...]] = field(default_factory=dict)
+    left: dict[date, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> list[str]:
+        return [name for step in self.steps for name in step.table_names]
+
+    def run_days(self, days: Sequence[date], name: str, hold_seconds: float) -> ExtendResult:
+        with self.timed("recover"):
+            self.lake.publisher.recover(set(self.tables))
+        todo = days
+        try:
+            for attempt in range(_MOST_ATTEMPTS + 1):
+                if attempt == _MOST_ATTEMPTS:
+                    self.leave(todo, "other publications kept changing it")
+                else:
+                    self.stage(todo)
+                self.leave_held_days(hold_seconds)
+                if not any(build.staged for build in self.builds.values()):
+                    return self.result(None)
+                with self.timed("publish"):
+                    outcome = self.lake.publisher.publish(self.request(name))
+                if isinstance(outcome, Published):
+                    return self.result(outcome)
+                todo = self.moved_days(outcome)
+                self.progress(f"{len(todo)} day(s) moved while they were extended, doing them again")
+            return self.result(None)
+        finally:
+            for build in self.builds.values():
+                build.close_timelines()
+
+    # ------------------------------------------------------------------ stage
+
+    def stage(self, days: Sequence[date]) -> None:
+        """Stage ``days`` of every step; what was staged of them before is dropped."""
+        for build in self.builds.values():
+            build.forget(days)
+        self.held_back = {key: held for key, held in self.held_back.items() if key.day not in days}
+        with self.timed("pin"):
+            pin = self.pin(days)
+            growth = self.growth(days, pin)
+        for step in self.steps:
+            with self.timed(step.name):
+                self.stage_step(step, [day for day in days if day not in self.left], pin, growth)
+
+    def pin(self, days: Sequence[date]) -> Pin:
+        """One pin for all steps, so that they see one state."""
+        reads: dict[str, set[date]] = {}
+        for step in self.steps:
+            for version in step.versions:
+                for table, found in decide.read_days(step, version, days).items():
+                    reads.setdefault(table, set()).update(found)
+        needed = {name for step in self.steps for table in step.tables for name in gates.metrics_needed(table)}
+        return self.lake.publisher.pin(dict.fromkeys(self.tables, days), reads, also=needed)
+
+    def growth(self, days: Sequence[date], pin: Pin) -> Growth:
+        files = {name: self.files(name, days, pin) for name in self.tables}
+        return Growth(self.lake, pin, files, self.steps, self.memory)
+
+    def files(self, table: str, days: Sequence[date], pin: Pin) -> dict[date, tuple[AddedFile, ...]]:
+        """The files of days that are just as they were pinned; others were moved in between, and are built whole."""
+        main = MainTable.open(self.lake.storage, table)
+        found = main.state().of_days(days) if main else dict.fromkeys(days, ())
+        expected = {day: pin.expected[TableDay(table, day)].files for day in days}
+        return {day: files for day, files in found.items() if tuple(file.path for file in files) == expected[day]}
+
+    def stage_step(self, step: Step, days: Sequence[date], pin: Pin, growth: Growth) -> None:
+        blocked = self.blocked_days(step, days)
+        # What is computed from these stays as it is, too.
+        self.held_back |= {TableDay(step.name, day): () for day in blocked}
+        paused = self.paused_days(step, [day for day in days if day not in blocked])
+        blocked |= paused.keys()
+        self.held_back |= {
+            TableDay(step.name, day): (HeldBack(step.name, day, because_of=why),) for day, why in paused.items()
+        }
+        for name, part in self.versions(step, [day for day in days if day not in blocked], pin).items():
+            build = self.build_by(step, step.version(name))
+            build.overlay = self.overlay()
+            own = build.overlay.over(_only(pin, build.version))
+            done = self.extend_days(build, part, own, growth)
+            if done.reasons:
+                build.stage(sorted(done.reasons))
+            build.staged |= {day: list(extended.staged) for day, extended in done.extended.items()}
+            self.sort_out(build, part, done.reasons)
+
+    def versions(self, step: Step, days: Sequence[date], pin: Pin) -> dict[str, list[date]]:
+        """``days`` by the version that each was published with; a day whose version is gone is left as it is."""
+        declared = {version.name for version in step.versions}
+        found: dict[str, list[date]] = {}
+        for day in days:
+            name = decide.published_version(step, day, pin.states) or step.current
+            if name in declared:
+                found.setdefault(name, []).append(day)
+            else:
+                self.leave([day], f"{step.name} was published with {name}, which is not declared any more")
+        return found
+
+    def extend_days(self, build: ReplaceBuild, days: Sequence[date], pin: Pin, growth: Growth) -> Extended:
+        """Extend those of ``days`` that can be. Those that are published just as they would be are not looked at."""
+        step, version = build.step, build.version
+        wanted = decide.wanted(step, version, days, {name: read.days for name, read in pin.inputs.items()})
+        changed = []
+        for day in days:
+            if decide.unchanged(build.tables, day, wanted[day], pin.states, pin.expected):
+                build.reused[day] = pin
+            else:
+                changed.append(day)
+        match _follows(version):
+            case "keys":
+                done = extend_refined(growth, build, changed, pin, wanted)
+            case "rows":
+                done = extend_followers(growth, build, changed, pin, wanted)
+            case _:
+                return Extended(reasons=dict.fromkeys(changed, ""))
+        for day, extended in done.extended.items():
+            figures = (extended.added, extended.removed, extended.rewritten)
+            self.grown[TableDay(step.name, day)] = GrownDay(step.name, day, _EXTENDED, "", *figures)
+        return done
+
+    def sort_out(self, build: ReplaceBuild, days: Iterable[date], reasons: Mapping[date, str]) -> None:
+        """Record what became of ``days``, and take out those that their gates hold back."""
+        for day in days:
+            key, staged = TableDay(build.step.name, day), build.staged.get(day, [])
+            if not all(each.passed for each in staged):
+                self.held_back[key] = tuple(_held_back(staged))
+                if day in reasons:
+                    pause = max(_SHORTEST_PAUSE, _PAUSE_TIMES * timedelta(seconds=staged[0].seconds))
+                    self.memory.pause(key, self.lake.publisher.now() + pause)
+                build.staged.pop(day)
+                self.grown.pop(key, None)
+            elif day in build.reused:
+                self.grown[key] = GrownDay(key.table, day, _UNCHANGED)
+            elif day in reasons:
+                rows = sum(each.content.rows for each in staged)
+                self.grown[key] = GrownDay(key.table, day, _BUILT, reasons[day], added=rows)
+
+    def paused_days(self, step: Step, days: Iterable[date]) -> dict[date, str]:
+        """Days that were built whole a moment ago and held back: a stream does not build them with every batch."""
+        now = self.lake.publisher.now()
+        until = {day: self.memory.paused_until(TableDay(step.name, day), now) for day in days}
+        return {
+            day: f"it was built whole and held back; tried again after {moment:%H:%M:%S} UTC"
+            for day, moment in until.items()
+            if moment is not None
+        }
+
+    def blocked_days(self, step: Step, days: Sequence[date]) -> set[date]:
+        """Days that are computed from days that are held back: they stay as they are."""
+        out: dict[str, frozenset[date]] = {}
+        for each in self.steps:
+            held = frozenset(key.day for key in self.held_back if key.table == each.name)
+            out |= dict.fromkeys(each.table_names, held)
+        return {day for version in step.versions for day in decide.days_reading(step, version, days, out)}
+
+    def build_by(self, step: Step, version: Version) -> ReplaceBuild:
+        key = (step.name, version.name)
+        if key not in self.builds:
+            self.builds[key] = ReplaceBuild(self.lake, step, version, self.run, False, self.progress)
+            self.builds[key].open_days = self.open_days
+        return self.builds[key]
+
+    def overlay(self) -> Overlay:
+        """Everything that is staged so far, as the later steps read it."""
+        overlay = NOTHING_STAGED
+        staged = [each for build in self.builds.values() for held in build.staged.values() for each in held]
+        for each in staged:
+            overlay = overlay.putting_back(each.table, [(each.day, DayBefore(each.content, files=each.files))])
+        return overlay
+
+    # ---------------------------------------------------------------- publish
+
+    def leave_held_days(self, seconds: float) -> None:
+        """Wait a moment for campaigns that are cutting over staged days, then leave the days that they still hold."""
+        storage, now = self.lake.storage, self.lake.publisher.now
+        days = {name: list(build.staged) for build in self.builds.values() for name in build.tables}
+        with self.timed("holds"):
+            wait_for_holds(storage, "", days, now=now, sleep=self.lake.sleep, progress=self.progress, longest=seconds)
+        self.leave(held_days(storage, days, now()), "a campaign is cutting it over")
+
+    def leave(self, days: Iterable[date], why: str) -> None:
+        """Leave ``days``, and what was staged from them, for the next call."""
+        for day in days:
+            self.left[day] = why
+            for build in self.builds.values():
+                build.forget([day])
+
+    def request(self, name: str) -> Publication:
+        overlay = self.overlay()
+        builds = [build for build in self.builds.values() if build.staged]
+        for build in builds:
+            build.overlay = overlay
+        requests = [build.request() for build in builds]
+        tables = dict.fromkeys(change.table for request in requests for change in request.tables)
+        return Publication(
+            id=self.lake.new_id(name),
+            kind="replace",
+            tables=tuple(merge_changes(table, [each for each in requests if table in each.writes]) for table in tables),
+            inputs=tuple(read for request in requests for read in request.inputs if read.days),
+            provenance=provenance(self.run, requests[0].provenance.timeline),
+            transaction=self.transaction,
+        )
+
+    def moved_days(self, moved: Conflict) -> list[date]:
+        """The moved days of all steps: what is computed from a moved day is of that same day."""
+        staged = {day for build in self.builds.values() for day in build.staged}
+        found = {day for build in self.builds.values() for day in build.moved_days(moved)}
+        return sorted(found & staged)
+
+    def result(self, published: Published | None) -> ExtendResult:
+        held = tuple(each for found in self.held_back.values() for each in found)
+        days = tuple(each for key, each in sorted(self.grown.items()) if key.day not in self.left)
+        result = ExtendResult(
+            published.publication if published else "",
+            days,
+            held,
+            dict(self.left),
+            published.versions if published else {},
+            dict(self.seconds),
+        )
+        self.progress(summary(result))
+        return result
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + time.monotonic() - started
+
+
+def summary(result: ExtendResult) -> str:
+    """One line for a log: how many days were extended, built whole, held back and left."""
+    counts = {how: len({each.day for each in result.by(how)}) for how in (_EXTENDED, _BUILT, _UNCHANGED)}
+    parts = [f"{count} day(s) {how}" for how, count in counts.items() if count]
+    parts += [f"{each.table} {each.day} is held back: {each.why}" for each in result.held_back]
+    parts += [f"{day} is left for the next time: {why}" for day, why in result.left.items()]
+    return "; ".join(parts) or "nothing to extend"
+
+
+def _only(pin: Pin, version: Version) -> Pin:
+    """``pin`` with the tables that ``version`` reads, and no others."""
+    return replace(pin, inputs={read.table: pin.inputs[read.table] for read in version.reads})
+
+
+def _held_back(staged: Iterable[StagedTableDay]) -> Iterator[HeldBack]:
+    for each in staged:
+        if rules := tuple(rule for rule in each.rules if rule.holds_back):
+            yield HeldBack(each.table, each.day, rules)
+
+
+__all__ = ["ExtendResult", "GrownDay", "InputMemory", "extend", "followed_steps", "is_followed"]

@@ -1,0 +1,117 @@
+"""The rows of an extension: which keys raw brought, where these keys are now, and which rows are added and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.rows import FILE, path_in, rows_and_files
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.model.canonical import parsed
+from backfill_assets.model.contract_columns import all_of, struct_type
+from backfill_assets.model.declaration import Metrics, Table
+from backfill_assets.model.refinement import Refinement
+from backfill_assets.quality.measures import PART, measure_parts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ADDED, _REMOVED = "added", "removed"
+_CHANGED_DAY = "changed day"
+"""No column of a table has a space in its name."""
+
+
+@dataclass(frozen=True)
+class KeyedFiles:
+    """Files of a table, and the columns of its rows that hold a key."""
+
+    table: str
+    files: tuple[AddedFile, ...]
+    key: tuple[Column, ...]
+    rows: DataFrame
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """Reads files of published and staged tables."""
+
+    spark: SparkSession
+    storage: Storage
+
+    def raw(self, refinement: Refinement, files: Sequence[AddedFile]) -> DataFrame:
+        """Raw rows with their files."""
+        return self._read(f"raw_{refinement.source.name}", files, raw_schema(refinement.source))
+
+    def of(self, table: Table, files: Sequence[AddedFile]) -> DataFrame:
+        """Rows of ``table`` with their files."""
+        return self._read(table.name, files, struct_type(table.contract))
+
+    def _read(self, table: str, files: Sequence[AddedFile], schema: object) -> DataFrame:
+        found = rows_and_files(self.spark, self.storage, table, files, schema)  # type: ignore[arg-type]
+        if found is None:
+            raise LookupError(f"{table} has files outside the folders of their days.")
+        return found
+
+
+def key_of_landed(refinement: Refinement) -> tuple[Column, ...]:
+    """The typed key of a raw row, made of its landed texts alone; null where a part of it cannot be read."""
+    return tuple(_typed(refinement, name) for name in refinement.key)
+
+
+def _typed(refinement: Refinement, name: str) -> Column:
+    if name in refinement.derived:
+        parts = refinement.derived[name]
+        return F.when(all_of(F.length(part) > 0 for part in parts), F.concat_ws("-", *parts))
+    return parsed(F.col(name), refinement.source.type_of(name))
+
+
+def changed_keys(new: DataFrame, refinement: Refinement) -> DataFrame:
+    """The day and the typed key of each of the ``new`` raw rows, under names that no table has."""
+    key = (column.alias(_changed(number)) for number, column in enumerate(key_of_landed(refinement)))
+    return new.select(F.col("day").alias(_CHANGED_DAY), *key)
+
+
+def of_keys(rows: DataFrame, key: Sequence[Column], changed: DataFrame, *, others: bool = False) -> DataFrame:
+    """The ``rows`` whose day and key are among ``changed``, or with ``others`` all others. They keep their columns."""
+    same = [F.col(_changed(number)).eqNullSafe(column) for number, column in enumerate(key)]
+    condition = reduce(Column.__and__, same, F.col("day") == F.col(_CHANGED_DAY))
+    return rows.join(F.broadcast(changed), condition, "left_anti" if others else "left_semi")
+
+
+def count_rows_of_keys(places: Sequence[KeyedFiles], changed: DataFrame) -> dict[str, dict[str, int]]:
+    """How many rows of ``changed`` keys each file has, by table and path: one job over the columns of the keys."""
+    found: dict[str, dict[str, int]] = {place.table: {} for place in places}
+    counted = [_count(place, changed) for place in places if place.files]
+    if not counted:
+        return found
+    for row in reduce(DataFrame.unionByName, counted).collect():
+        found[row["table"]][path_in(row["table"], row[FILE])] = row["rows"]
+    return found
+
+
+def _count(place: KeyedFiles, changed: DataFrame) -> DataFrame:
+    keyed = place.rows.select("day", FILE, *(each.alias(f"key {n}") for n, each in enumerate(place.key)))
+    matching = of_keys(keyed, [F.col(f"key {n}") for n in range(len(place.key))], changed)
+    return matching.groupBy(FILE).agg(F.count("*").alias("rows")).withColumn("table", F.lit(place.table))
+
+
+def measure_change(added: DataFrame, removed: DataFrame | None, table: Table) -> Mapping[date, tuple[Metrics, Metrics]]:
+    """The metrics of the rows that each day loses and gains; empty metrics stand for no rows. One job."""
+    rows = added.withColumn(PART, F.lit(_ADDED))
+    if removed is not None:
+        rows = rows.unionByName(removed.withColumn(PART, F.lit(_REMOVED)))
+    found = measure_parts(rows, table)
+    days = {day for _, day in found}
+    return {day: (found.get((_REMOVED, day), {}), found.get((_ADDED, day), {})) for day in days}
+
+
+def _changed(number: int) -> str:
+    return f"changed {number}"

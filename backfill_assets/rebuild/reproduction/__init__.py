@@ -1,0 +1,1 @@
+"""Stages a publication again from the inputs that it recorded, and compares."""

@@ -1,0 +1,228 @@
+"""Publishes micro-batches: the rows and the positions that they were read from, in one publication each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backfill_assets.errors import PublicationRefused, SourceUnreadable
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import DayChange, DayContent, Position, Publication, TableChange
+from backfill_assets.lakehouse.rows import nullable_schema, observed, stage
+from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.raw_rows import raw_schema
+from backfill_assets.landing.zone import LandedFile, changed_file
+from backfill_assets.model.declaration import DayFacts, Source, Step
+from backfill_assets.publication.publisher import Conflict, Published
+from backfill_assets.published.stream_positions import begun_id, boundary_id, position_id
+from backfill_assets.quality import gates
+from backfill_assets.quality.measures import zero_metrics
+from backfill_assets.rebuild.append import AppendBuild, Arrivals
+from backfill_assets.rebuild.ingest import ArrivalBuild
+from backfill_assets.rebuild.lake import Lake, Progress, provenance
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.stage import as_facts, content_of, with_verdict
+from backfill_assets.stream.events import ArrivalTimes, arrival_times, event_rows, within
+from backfill_assets.stream.offsets import OffsetRange, Offsets, Start, new_ranges
+from backfill_assets.stream.sources import KafkaTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MOST_ATTEMPTS = 10
+HOLD_SECONDS = 5.0
+"""A stream waits no longer than this for others that hold its days."""
+
+
+def stream_name(raw: str) -> str:
+    """What the publications of the stream into ``raw`` are named after, and the Delta transaction that they share."""
+    return f"stream-{raw}"
+
+
+@dataclass(frozen=True)
+class AppendedBatch:
+    """What a micro-batch brought into raw."""
+
+    publication: str
+    days: tuple[date, ...]
+    """That gained rows, or markers of newer versions on other days."""
+    received: int
+    """Rows, without those markers."""
+
+
+@dataclass
+class RawAppender:
+    """What both kinds of streams append with: the lakehouse, the raw step, and who asked."""
+
+    lake: Lake
+    step: Step
+    run: RunInfo
+    progress: Progress
+    first: bool = True
+    """Until the first batch is published: what a killed stream has staged may be used."""
+
+    @property
+    def source(self) -> Source:
+        if self.step.source is None:
+            raise SourceUnreadable(f"{self.step.name} has no source to stream.")
+        return self.step.source
+
+    @property
+    def name(self) -> str:
+        return stream_name(self.step.name)
+
+    @property
+    def as_stream(self) -> tuple[str, str, float]:
+        """What its publications are named after, the transaction that they share, and how long they wait for holds."""
+        return self.name, self.name, HOLD_SECONDS
+
+    def appended(self, build: AppendBuild, outcome: Published) -> AppendedBatch:
+        self.first = False
+        received = (staged.content.metrics["received"] for staged in build.staged.values())
+        return AppendedBatch(outcome.publication, tuple(sorted(build.staged)), sum(int(str(each)) for each in received))
+
+
+@dataclass
+class TopicBatches(RawAppender):
+    """Appends the events of a topic."""
+
+    topic: KafkaTopic = field(kw_only=True)
+    arrived: ArrivalTimes | None = None
+    """When the topic received the events of the last batch."""
+
+    def publish(self, events: DataFrame, planned: Sequence[OffsetRange]) -> AppendedBatch | None:
+        """Publish those of ``planned`` that raw has not read; None if it has read them all.
+
+        Raises :class:`PublicationRefused` when another stream keeps reading the same events.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            ranges = new_ranges(planned, self.positions([each.partition for each in planned]))
+            if not ranges:
+                return None
+            build = AppendBuild(self.lake, self.step, self.run, self.progress, *self.as_stream)
+            outcome = build.append(self.arrivals(events, ranges))
+            if isinstance(outcome, Published):
+                return self.appended(build, outcome)
+            self.progress(f"{self.step.name}: another stream has read the same events, looking again")
+        raise PublicationRefused(
+            f"{self.step.name}: another stream keeps reading the same events of {self.topic}.",
+            hint="Stop one of them: a stream that is started now names the one that has the lease.",
+        )
+
+    def positions(self, partitions: Sequence[int]) -> Offsets:
+        """The next offset to read of each partition, as main has it."""
+        main = MainTable.open(self.lake.storage, self.step.name)
+        if main is None:
+            return {}
+        ids = {partition: position_id(self.source.name, self.topic.topic, partition) for partition in partitions}
+        return {partition: main.transaction(id) or 0 for partition, id in ids.items()}
+
+    def arrivals(self, events: DataFrame, ranges: Sequence[OffsetRange]) -> Arrivals:
+        read = fingerprints.physical(f"{self.topic.topic} {each}" for each in ranges)
+        made_of = fingerprints.input_fingerprint(self.step.code_version, "", read)
+        positions = tuple(self._position(each.partition, each.first, each.end) for each in ranges)
+        return Arrivals(made_of, positions, partial(self._stage, events, ranges), self.first)
+
+    def _stage(self, events: DataFrame, ranges: Sequence[OffsetRange], timeline: Timeline) -> None:
+        from pyspark.sql import Observation
+
+        seen = Observation()
+        watched = events.where(within(ranges)).observe(seen, *arrival_times())
+        rows = event_rows(self.lake.spark(), self.source, watched, self.lake.token_key_file)
+        stage(rows, timeline, {}, other_days=True)
+        self.arrived = ArrivalTimes.of(observed(seen))
+
+    def _position(self, partition: int, before: int, after: int) -> Position:
+        id = position_id(self.source.name, self.topic.topic, partition)
+        return Position(id=id, before=before or None, after=after)
+
+    # ----------------------------------------------------- positions without rows
+
+    def begin(self, start: Start) -> None:
+        """Write down from where the stream reads, and where what is live begins, before anything is read."""
+        name, topic = self.source.name, self.topic.topic
+        positions = [
+            Position(id=begun_id(name, topic), before=None, after=1),
+            *(self._position(partition, 0, offset) for partition, offset in start.offsets.items() if offset),
+            *(
+                Position(id=boundary_id(name, topic, partition), before=None, after=offset)
+                for partition, offset in start.boundary.items()
+                if offset
+            ),
+        ]
+        self._publish_positions(positions, f"{self.topic} {start.reason}")
+
+    def skip(self, lost: Sequence[OffsetRange]) -> None:
+        """Go on after events that are lost, and record which they are."""
+        positions = [self._position(each.partition, each.first, each.end) for each in lost]
+        self._publish_positions(positions, f"gap accepted in {self.topic}: {'; '.join(map(str, lost))}")
+
+    def _no_rows(self) -> DayContent:
+        """Today is published as a day without rows, so that the history has the entry."""
+        table = self.step.tables[0]
+        content = content_of(zero_metrics(table), self.step.code_version, "", {})
+        return with_verdict(content, gates.judge(table, DayFacts(own=as_facts(content))))
+
+    def _publish_positions(self, positions: Sequence[Position], reason: str) -> None:
+        change = TableChange(
+            table=self.step.name,
+            mode="append",
+            table_schema=nullable_schema(raw_schema(self.source)),
+            days=(DayChange(day=self.lake.publisher.now().date(), content=self._no_rows()),),
+            positions=tuple(positions),
+        )
+        made_by = provenance(self.run, "").model_copy(update={"reason": reason})
+        id = self.lake.new_id(self.name)
+        wanted = Publication(id=id, kind="append", tables=(change,), provenance=made_by, transaction=self.name)
+        outcome = self.lake.publisher.publish(wanted)
+        if isinstance(outcome, Conflict):
+            raise PublicationRefused(
+                f"{self.step.name}: another stream of {self.topic} has just begun.",
+                hint="Start this one again if that one is not wanted: it reads from where raw ends.",
+            )
+
+
+@dataclass
+class LandedBatches(RawAppender):
+    """Appends landed files, each verified as a landed day's files are."""
+
+    def publish(self, paths: Sequence[Path]) -> AppendedBatch | None:
+        """Publish the rows of those files that raw has not read; None if it has read them all.
+
+        A damaged or changed file is reported and left out: it is read when it has landed again.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            files = self.new_files(paths)
+            if not files:
+                return None
+            build = ArrivalBuild(self.lake, self.step, self.run, self.progress, *self.as_stream)
+            outcome = build.append(build.arrivals(files))
+            if isinstance(outcome, Published):
+                return self.appended(build, outcome)
+            self.progress(f"{self.step.name}: another run has ingested the same files, looking again")
+        raise PublicationRefused(
+            f"{self.step.name}: other runs keep ingesting the same files.",
+            hint="Let them finish, then start the stream again.",
+        )
+
+    def new_files(self, paths: Sequence[Path]) -> list[LandedFile]:
+        main = MainTable.open(self.lake.storage, self.step.name)
+        found = []
+        for path in paths:
+            try:
+                file = self.lake.landing.file(self.source.name, path)
+                position, content = file.position
+                ingested = (main.transaction(position) if main else None) or 0
+                if ingested not in (0, content):
+                    raise changed_file(file)
+                if not ingested:
+                    self.lake.landing.verify_readable(file)
+                    found.append(file)
+            except SourceUnreadable as problem:
+                self.progress(f"Warning: {problem.message} It is left out")
+        return found

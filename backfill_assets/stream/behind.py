@@ -1,0 +1,38 @@
+"""Which days follow later than they should: their raw rows are published, and what is made of them is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.records import DayState
+from backfill_assets.model.declaration import Step
+from backfill_assets.rebuild import decide
+
+STREAM = "-stream-"
+"""In the id of each publication of a stream."""
+
+
+def days_behind(raw: str, refined: Step, states: Mapping[TableDay, DayState]) -> set[date]:
+    """The days that a stream brings up to date when it starts: one that was killed may have left them.
+
+    They are those whose ``refined`` table was published from other raw rows than there are, and those that only a
+    stream has brought rows to. Other days that were never built wait for a person: they are history.
+    """
+    behind = set()
+    for (table, day), state in states.items():
+        if table != raw or state.content is None:
+            continue
+        built = states.get(TableDay(refined.name, day))
+        if built is None or built.content is None:
+            if state.content.rows and STREAM in state.publication:
+                behind.add(day)
+        elif built.content.inputs != _inputs(refined, day, raw, state):
+            behind.add(day)
+    return behind
+
+
+def _inputs(refined: Step, day: date, raw: str, state: DayState) -> str:
+    logicals = {raw: {day: state.content.logical if state.content else ""}}
+    return decide.wanted(refined, refined.version(), [day], logicals)[day].inputs

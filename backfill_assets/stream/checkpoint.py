@@ -1,0 +1,80 @@
+"""What Spark plans to read in a micro-batch, from the checkpoint of the query. The checkpoint is a cache.
+
+Spark writes the plan of a batch before the batch runs. The files are read as they are in Spark 4.2: a line with the
+version of the format, then JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.stream.offsets import Offsets
+
+_OWNER = "stream.json"
+_SPARK = "spark"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder of one stream: whose it is, and the checkpoint of the query that runs."""
+
+    folder: Path
+
+    @property
+    def spark(self) -> Path:
+        """Where Spark keeps the progress of the query."""
+        return self.folder / _SPARK
+
+    def renew(self, table: str, source: str) -> None:
+        """Empty it for a query that starts where raw ends. Raises :class:`InvalidRequest` if it is another stream's."""
+        owner, ours = self.folder / _OWNER, {"table": table, "source": source}
+        if self.folder.exists():
+            theirs = json.loads(owner.read_text()) if owner.is_file() else {}
+            if theirs != ours:
+                whose = f"of {theirs['source']} into {theirs['table']}" if theirs else "not a stream's"
+                raise InvalidRequest(
+                    f"The checkpoint folder {self.folder} is {whose}.",
+                    hint=f"Name another with --checkpoint, or remove it: {source} is read from where {table} ends.",
+                )
+        shutil.rmtree(self.spark, ignore_errors=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        owner.write_text(json.dumps(ours))
+
+    def topic_offsets(self, batch: int, topic: str) -> Offsets:
+        """By partition, the offset after the last event of ``batch``."""
+        ends: dict[str, int] = self._source_offset(batch)[topic]
+        return {int(partition): end for partition, end in ends.items()}
+
+    def landed_paths(self, batch: int) -> list[Path]:
+        """The files that Spark found for ``batch``, in its order."""
+        last = int(self._source_offset(batch)["logOffset"])
+        before = int(self._source_offset(batch - 1)["logOffset"]) if batch else -1
+        log = self.spark / "sources" / "0"
+        found: dict[str, int] = {}
+        for number in range(before + 1, last + 1):
+            name = log / str(number)
+            # Every tenth file of Spark's log holds all before it too.
+            lines = (name if name.exists() else name.with_name(f"{number}.compact")).read_text().splitlines()[1:]
+            entries = (json.loads(line) for line in lines)
+            found |= {entry["path"]: number for entry in entries if before < entry["batchId"] <= last}
+        return [Path(unquote(urlsplit(path).path)) for path in found]
+
+    def _source_offset(self, batch: int) -> dict[str, Any]:
+        lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()
+        offset: dict[str, Any] = json.loads(lines[-1])
+        return offset
+
+
+def latest_offsets(text: str | None) -> Offsets:
+    """The newest offsets of the one topic that Spark reports as JSON; empty for files and before the first report."""
+    topics = json.loads(text) if text else None
+    if not isinstance(topics, dict) or len(topics) != 1:
+        return {}
+    (partitions,) = topics.values()
+    return {int(number): end for number, end in partitions.items()} if isinstance(partitions, dict) else {}

@@ -1,0 +1,75 @@
+"""From the events of a topic to raw rows: every event, as text, on the day it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from backfill_assets.landing.raw_rows import rows_of_lines
+from backfill_assets.model.declaration import Source
+from backfill_assets.stream.delays import Delays
+from backfill_assets.stream.offsets import OffsetRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_TIMES = "arrival_times"
+
+
+@dataclass(frozen=True)
+class ArrivalTimes:
+    """When a topic received the events of a batch, in milliseconds since 1970: the middle one, and the oldest 1 %."""
+
+    middle_ms: int
+    oldest_ms: int
+
+    @classmethod
+    def of(cls, observed: Mapping[str, Any]) -> ArrivalTimes | None:
+        """From what Spark observed by :func:`arrival_times`; None for a batch without events."""
+        times = observed.get(_TIMES)
+        return cls(int(times[1]), int(times[0])) if times else None
+
+    def delays(self, now: datetime) -> Delays:
+        """How late the events are, if they are published ``now``. Clocks of two machines may differ."""
+        at = now.timestamp()
+        return Delays(max(0.0, at - self.middle_ms / 1000), max(0.0, at - self.oldest_ms / 1000))
+
+
+def arrival_times() -> list[Column]:
+    """What Spark observes of a batch while it writes it."""
+    return [F.percentile_approx(F.unix_millis("timestamp"), [0.01, 0.5], 10_000).alias(_TIMES)]
+
+
+def event_rows(spark: SparkSession, source: Source, events: DataFrame, token_key_file: str) -> DataFrame:
+    """One raw row for each of ``events``, which have the columns of Spark's Kafka source.
+
+    ``source_file`` is ``kafka:<topic>/<partition>``, ``source_line`` the offset. ``arrival_day`` is that of the
+    record's timestamp, in UTC: reading an event again gives the same row. A null value is kept as the line ``null``,
+    an empty one as ``""``, and one that is no UTF-8 as Base64; all are quarantined.
+    """
+    lines = events.select(
+        _text(F.col("value")).alias("value"),
+        F.concat(F.lit("kafka:"), "topic", F.lit("/"), "partition").alias("source_file"),
+        F.col("offset").alias("source_line"),
+        F.to_date("timestamp").alias("arrival_day"),
+    )
+    return rows_of_lines(spark, source, lines, token_key_file)
+
+
+def within(ranges: Sequence[OffsetRange]) -> Column:
+    """Whether an event is in one of ``ranges``."""
+    partition, offset = F.col("partition"), F.col("offset")
+    parts = ((partition == each.partition) & offset.between(each.first, each.end - 1) for each in ranges)
+    return reduce(or_, parts, F.lit(False))
+
+
+def _text(value: Column) -> Column:
+    text = value.cast("string")
+    readable = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("base64: "), F.base64(value)))
+    return F.when(text == "", F.lit('""')).otherwise(F.coalesce(readable, F.lit("null")))

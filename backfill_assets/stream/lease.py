@@ -1,0 +1,266 @@
+"""The status of each stream and, in the same file, the lease that keeps a second stream off its table.
+
+The lease saves work, it protects nothing: positions are compare-and-swap, so two streams of one table would read twice
+and publish once. A process that is killed leaves its lease behind; it ends by its expiry, and on the host of that
+process at once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import psutil
+from pydantic import ValidationError
+
+from backfill_assets.errors import AnotherStreamRuns, BackfillError
+from backfill_assets.lakehouse.records import AuditRecord
+from backfill_assets.lakehouse.storage import Storage
+
+STREAMS = "_streams"
+LANDING = "landing"
+"""The source of a stream that reads landed files."""
+LEASE_SECONDS = 30
+"""How long a lease lasts after a beat."""
+BEAT_EVERY_SECONDS = 5.0
+_SAME_START_SECONDS = 2.0
+"""Two readings of when a process was started differ by less."""
+RUN_VARIABLE = "BACKFILL_STREAM_RUN"
+"""Names the run of Dagster that has started the process of a stream."""
+StreamState = Literal["starting", "history", "live", "waiting", "stopped", "failed"]
+"""``waiting``: for a hold, or for a source that is away. ``stopped`` and ``failed`` have ended."""
+_ENDED: tuple[StreamState, ...] = ("stopped", "failed")
+
+
+class StreamPosition(AuditRecord):
+    """How far one partition of the source is read: the next offset, and the end of what the source has."""
+
+    partition: str
+    """``topic/0``; for landed files the folder of an arrival day."""
+    position: int
+    end: int | None = None
+    """None while it is unknown."""
+
+    @property
+    def lag(self) -> int | None:
+        """How many records or files are still to be read."""
+        return None if self.end is None else max(0, self.end - self.position)
+
+
+class StreamHolder(AuditRecord):
+    """The process that a stream runs in."""
+
+    host: str
+    pid: int
+    process_started: float
+    """When the process was started (s, as the host says it): a later one with the same number has another."""
+    run: str = ""
+    """The run of Dagster that started it; empty for one that was started by hand."""
+    lease: str
+    """A random name of this lease."""
+
+    @classmethod
+    def this_process(cls, run: str | None = None) -> StreamHolder:
+        pid, run = os.getpid(), os.environ.get(RUN_VARIABLE, "") if run is None else run
+        started = psutil.Process(pid).create_time()
+        return cls(host=socket.gethostname(), pid=pid, process_started=started, run=run, lease=secrets.token_hex(8))
+
+    def is_gone(self) -> bool:
+        """True if the process was on this host and has ended. Of another host nothing is known: False."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            process = psutil.Process(self.pid)
+            is_another = abs(process.create_time() - self.process_started) > _SAME_START_SECONDS
+            return is_another or process.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+        except psutil.Error:
+            return False
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}" + (f", run {self.run}" if self.run else "")
+
+
+class StreamStatus(AuditRecord):
+    """One stream as it was at its last beat. It stays after the stream has ended, until the next one begins."""
+
+    table: str
+    source: str
+    holder: StreamHolder
+    started: datetime
+    beat: datetime
+    until: datetime
+    """The lease ends then, unless there is another beat."""
+    state: StreamState = "starting"
+    positions: tuple[StreamPosition, ...] = ()
+    events: int = 0
+    """Published since the start."""
+    events_per_second: float = 0.0
+    delay_ms: int | None = None
+    """From the newest published event at its source until readers had it; None before the first one."""
+    delay_p50_ms: int | None = None
+    delay_p99_ms: int | None = None
+    """Of the events of the last minutes."""
+    batch: int = 0
+    """How many micro-batches were published since the start."""
+    batch_seconds: float = 0.0
+    """Of the last one."""
+    batch_at: datetime | None = None
+    """When it was published. A lease that is renewed without new batches has a source without new events."""
+    boundary: str = ""
+    """Where history ended and live reading began, in words; empty while it is not reached."""
+    note: str = ""
+    """What slows the stream down, with the figures; empty if nothing does."""
+    error: str = ""
+    """The last error; it stays until a batch is published."""
+
+    @property
+    def ended(self) -> bool:
+        """The stream has stopped by itself or with an error; False also for one that was killed."""
+        return self.state in _ENDED
+
+    @property
+    def lag(self) -> int | None:
+        """What is still to be read of all partitions; None if the end of one is unknown."""
+        lags = [each.lag for each in self.positions]
+        return None if None in lags or not lags else sum(lag or 0 for lag in lags)
+
+    def is_running(self, now: datetime) -> bool:
+        """Whether the stream is known to run: its lease is fresh, and its process has not ended."""
+        return not self.ended and self.until > now and not self.holder.is_gone()
+
+    def was_killed(self, now: datetime) -> bool:
+        """The stream has ended without saying so."""
+        return not self.ended and not self.is_running(now)
+
+
+@dataclass
+class StreamLease:
+    """The lease that this process has. Each beat renews it and writes the status."""
+
+    storage: Storage
+    now: Callable[[], datetime]
+    status: StreamStatus
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lost: AnotherStreamRuns | None = None
+
+    def beat(self, **changes: Any) -> StreamStatus:
+        """Renew the lease and write the status with ``changes``; raises if another stream has taken the table."""
+        with self._lock:
+            if self._lost:
+                raise self._lost
+            self._check_ownership()
+            return self._write(**changes)
+
+    def _check_ownership(self) -> None:
+        found = read_stream(self.storage, self.status.table)
+        if found and found.holder.lease != self.status.holder.lease and found.is_running(self.now()):
+            raise refusal(found)
+
+    def _write(self, **changes: Any) -> StreamStatus:
+        now = self.now()
+        moments = {"beat": now, "until": now + timedelta(seconds=LEASE_SECONDS)}
+        self.status = StreamStatus.model_validate({**dict(self.status), **moments, **changes})
+        self.storage.replace_bytes(_path(self.status.table), self.status.model_dump_json().encode())
+        return self.status
+
+    def release(self, error: str = "") -> None:
+        """The stream has ended: ``stopped``, or ``failed`` with an error. The lease of another stream is left alone."""
+        with self._lock, suppress(AnotherStreamRuns):
+            self._check_ownership()
+            self._write(state="failed" if error else "stopped", error=error or self.status.error, until=self.now())
+
+    @contextmanager
+    def renewed(self, every_seconds: float = BEAT_EVERY_SECONDS) -> Iterator[StreamLease]:
+        """Renew the lease in a thread of its own: a batch may take longer than the lease lasts.
+
+        Released when the block ends. A table lost to another stream meanwhile is reported by the next beat.
+        """
+        ended = threading.Event()
+        thread = threading.Thread(target=self._renew, args=(ended, every_seconds), daemon=True, name="stream-lease")
+        thread.start()
+        error = ""
+        try:
+            yield self
+        except Exception as failure:
+            error = str(failure)
+            raise
+        finally:
+            ended.set()
+            thread.join()
+            # What ended the block matters more than a disk that is full now: an unreleased lease expires.
+            with suppress(BackfillError, OSError):
+                self.release(error)
+
+    def _renew(self, ended: threading.Event, every_seconds: float) -> None:
+        while not ended.wait(every_seconds):
+            try:
+                self.beat()
+            except AnotherStreamRuns as lost:
+                self._lost = lost
+                return
+            except Exception:  # noqa: S112 - a disk that is full for a moment: the next beat tries again
+                continue
+
+
+def acquire_stream(
+    storage: Storage, table: str, source: str, now: Callable[[], datetime], *, run: str | None = None
+) -> StreamLease:
+    """Take the lease of a table; a stream that runs already raises :class:`AnotherStreamRuns`, which names it.
+
+    Of two that start at once, the one that wrote last has it. The other one finds out here, or at its next beat:
+    beat once more before reading. ``run`` is that of :data:`RUN_VARIABLE` unless it is given.
+    """
+    found = read_stream(storage, table)
+    if found and found.is_running(now()):
+        raise refusal(found)
+    holder, started = StreamHolder.this_process(run), now()
+    status = StreamStatus(table=table, source=source, holder=holder, started=started, beat=started, until=started)
+    lease = StreamLease(storage, now, status)
+    lease._write()
+    lease.beat()
+    return lease
+
+
+def refusal(running: StreamStatus) -> AnotherStreamRuns:
+    """The error that names the stream which runs already."""
+    since = f"{running.started:%Y-%m-%d %H:%M:%S}Z"
+    return AnotherStreamRuns(
+        f"A stream of {running.table} runs already: {running.holder}, from {running.source}, since {since}. "
+        "This one has read nothing.",
+        hint=f"Stop that one first ({_how_to_stop(running.holder)}), or let it run.",
+    )
+
+
+def _how_to_stop(holder: StreamHolder) -> str:
+    return f"terminate its run {holder.run} in the UI" if holder.run else f"kill -INT {holder.pid} on {holder.host}"
+
+
+def read_stream(storage: Storage, table: str) -> StreamStatus | None:
+    """The status of the stream of a table; None if there was none, or if its file is damaged."""
+    return _read(storage, _path(table))
+
+
+def read_streams(storage: Storage) -> list[StreamStatus]:
+    """Every stream's status by table, those that have ended too."""
+    paths = sorted(file.path for file in storage.files(STREAMS) if file.path.endswith(".json"))
+    return [status for path in paths if (status := _read(storage, path))]
+
+
+def _read(storage: Storage, path: str) -> StreamStatus | None:
+    try:
+        return StreamStatus.model_validate_json(storage.read_bytes(path))
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def _path(table: str) -> str:
+    return f"{STREAMS}/{table}.json"

@@ -1,0 +1,118 @@
+"""Decides which offsets a stream reads: from where it starts, what of a micro-batch is new, and what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from backfill_assets.errors import SourceUnreadable
+from backfill_assets.published.stream_positions import TopicPositions
+from backfill_assets.stream.sources import KafkaTopic
+
+Offsets = Mapping[int, int]
+"""An offset by partition: the next one to read, or the one after the last."""
+
+
+@dataclass(frozen=True, order=True)
+class OffsetRange:
+    """The events of one partition from ``first`` up to, and without, ``end``."""
+
+    partition: int
+    first: int
+    end: int
+
+    @property
+    def events(self) -> int:
+        return self.end - self.first
+
+    def __str__(self) -> str:
+        return f"partition {self.partition}, offsets {self.first:,} to {self.end - 1:,}"
+
+
+@dataclass(frozen=True)
+class TopicOffsets:
+    """What the broker has of a topic, by partition: the oldest offset that it kept, and the one after the newest."""
+
+    oldest: Offsets
+    end: Offsets
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a stream starts to read, by partition. ``new`` is true if this is written down first."""
+
+    offsets: Offsets
+    new: bool
+    boundary: Offsets
+    """Where what is live begins: the events before it, from ``offsets`` on, are history."""
+    reason: str
+
+
+def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None) -> Start:
+    """From where to read: the positions that raw has; for a stream that begins, ``history`` if it is wanted, or now.
+
+    A partition that was added to the topic after the stream began is read from its beginning.
+    """
+    if known.begun:
+        offsets = {partition: known.next_offsets.get(partition, 0) for partition in kept.end}
+        return Start(offsets, False, known.boundary, "goes on where raw ends")
+    if history is not None:
+        offsets = {partition: max(history.get(partition, 0), oldest) for partition, oldest in kept.oldest.items()}
+        return Start(offsets, True, dict(kept.end), "begins with its history")
+    return Start(dict(kept.end), True, dict(kept.end), "begins with what comes from now on")
+
+
+def lost_ranges(start: Offsets, oldest: Offsets) -> list[OffsetRange]:
+    """What the broker has deleted and the stream has not read."""
+    return [
+        OffsetRange(partition, start[partition], first)
+        for partition, first in sorted(oldest.items())
+        if start.get(partition, first) < first
+    ]
+
+
+def require_same_topic(source: KafkaTopic, start: Offsets, end: Offsets) -> None:
+    """Raise :class:`SourceUnreadable` if the topic has fewer events than were read: it is another one of that name."""
+    ahead = [partition for partition, offset in sorted(start.items()) if offset > end.get(partition, 0)]
+    if ahead:
+        partition = ahead[0]
+        raise SourceUnreadable(
+            f"{source}: partition {partition} ends at offset {end.get(partition, 0):,}, and raw has read up to"
+            f" {start[partition]:,}. The topic was deleted and created again, or this is another cluster.",
+            hint="Nothing was read. Name the right broker; or give the events a topic of another name and stream that.",
+        )
+
+
+def lost_events(source: KafkaTopic, lost: Sequence[OffsetRange]) -> SourceUnreadable:
+    """The error for events that the broker deleted before they were read."""
+    events = sum(each.events for each in lost)
+    ranges = "; ".join(map(str, lost))
+    return SourceUnreadable(
+        f"{source} has deleted {events:,} event(s) that raw has not read: {ranges}.",
+        hint="Bring them back from the source, or go on without them and have that recorded: --accept-gap",
+    )
+
+
+def new_ranges(planned: Sequence[OffsetRange], known: Offsets) -> list[OffsetRange]:
+    """The part of a micro-batch that raw has not read; empty for one that was published before.
+
+    Raises :class:`SourceUnreadable` if the micro-batch begins after the position: events in between would be lost.
+    """
+    ranges = []
+    for each in planned:
+        position = known.get(each.partition, 0)
+        if position < each.first:
+            raise SourceUnreadable(
+                f"Raw has read partition {each.partition} up to offset {position:,}, and the next events that came are"
+                f" from {each.first:,} on: a publication was rolled back, or another stream has read them.",
+                hint="Start the stream again: it reads from where raw ends.",
+            )
+        if position < each.end:
+            ranges.append(OffsetRange(each.partition, position, each.end))
+    return ranges
+
+
+def planned_ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
+    """The events between two sets of offsets, by partition."""
+    spans = (OffsetRange(partition, start.get(partition, 0), last) for partition, last in sorted(end.items()))
+    return [each for each in spans if each.events > 0]

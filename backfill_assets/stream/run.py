@@ -1,0 +1,194 @@
+"""One call for a stream: the lease, the reading, what follows each batch, and its status for people and the UI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.datasets import registry
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.declaration import Step
+from backfill_assets.publication_log.gather import gather
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.stream.batches import LandedBatches, TopicBatches, stream_name
+from backfill_assets.stream.checkpoint import Checkpoint
+from backfill_assets.stream.compaction import compact_days
+from backfill_assets.stream.delays import RecentDelays, describe_batch
+from backfill_assets.stream.follower import Follower
+from backfill_assets.stream.lease import StreamLease, StreamPosition, StreamState, acquire_stream
+from backfill_assets.stream.live import BatchDone, LiveStream, StreamListener
+from backfill_assets.stream.query import Trigger
+from backfill_assets.stream.reading import BatchRead, LandingReading, Reading, StartRequest, TopicReading
+from backfill_assets.stream.sources import KafkaTopic, StreamSource
+from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
+
+_GATHER_EVERY_BATCHES = 32
+"""So often the stream's entries in the publication log are put together."""
+
+
+@dataclass(frozen=True)
+class StreamRequest:
+    """What a person asks a stream for. ``checkpoint`` is a folder of this machine."""
+
+    table: str
+    source: StreamSource
+    checkpoint: Path
+    start: StartRequest = field(default_factory=StartRequest)
+    limit: ReadLimit = field(default_factory=ReadLimit)
+    trigger: Trigger = field(default_factory=Trigger)
+    follow: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Kafka client properties; may hold secrets."""
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    """What a stream reports: a batch that was published, a start, or what it waits for."""
+
+    kind: str
+    text: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def as_json(self) -> dict[str, Any]:
+        return {"event": self.kind, **self.figures, "text": self.text}
+
+
+Report = Callable[[StreamEvent], None]
+
+
+def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progress, report: Report) -> None:
+    """Stream until it is stopped, or for ``available_now`` until all is read.
+
+    Raises :class:`AnotherStreamRuns` if one runs already, :class:`InvalidRequest` for a table that takes no events, and
+    what :meth:`LiveStream.run` raises.
+    """
+    step = _streamed_step(request.table)
+    _require_countable(request)
+    reading = _reading(lake, request, step, run, progress)
+    lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
+    watched = _Watched(lease, reading, report)
+    follower = Follower(lake, step, run, progress, lambda text: report(StreamEvent("behind", text)))
+    stream = LiveStream(
+        reading=reading,
+        trigger=request.trigger,
+        throttle=Throttle(request.limit),
+        follow=partial(_after_batch, lake, follower, request.follow),
+        listener=StreamListener(watched.started, watched.published, watched.waiting, lambda: None),
+        now=lake.publisher.now,
+        sleep=lake.sleep,
+    )
+    with lease.renewed():
+        lake.publisher.recover([request.table])
+        if request.follow:
+            follower.catch_up()
+        stream.run()
+
+
+def _require_countable(request: StreamRequest) -> None:
+    """How many bytes a batch of a topic has is not known before it is read."""
+    if isinstance(request.source, KafkaTopic) and request.limit.unit is RateUnit.BYTES:
+        raise InvalidRequest("The rate of a topic counts records.", hint="Write --rate 2000 instead of bytes.")
+
+
+def _streamed_step(table: str) -> Step:
+    step = registry.step(table)
+    if step.source is None:
+        raws = [each.name for each in registry.steps() if each.source]
+        raise InvalidRequest(f"{table} is no raw table.", hint=f"Events are read into: {', '.join(raws)}.")
+    return step
+
+
+def _reading(lake: Lake, request: StreamRequest, step: Step, run: RunInfo, progress: Progress) -> Reading:
+    checkpoint = Checkpoint(request.checkpoint)
+    if isinstance(request.source, KafkaTopic):
+        topic = TopicBatches(lake, step, run, progress, topic=request.source)
+        return TopicReading(topic, checkpoint, request.start, request.properties)
+    return LandingReading(LandedBatches(lake, step, run, progress), checkpoint)
+
+
+def _after_batch(lake: Lake, follower: Follower, follows: bool, days: Collection[date]) -> None:
+    """Extend what follows, then put small files together: days that wait for a batch more keep theirs apart."""
+    if follows:
+        follower.follow(days)
+    settled = set(days) - follower.pending
+    tables = [follower.raw.name, *(name for step in follower.steps if follows for name in step.table_names)]
+    raw = follower.raw.name
+    if raw in compact_days(lake, tables, settled, follower.run, stream_name(raw), follower.report):
+        follower.forget()
+    follower.batches += 1
+    if follower.batches % _GATHER_EVERY_BATCHES == 0:
+        gather(lake.publisher.log)
+
+
+@dataclass
+class _Watched:
+    """Turns what happens into the status of the stream, and into reports."""
+
+    lease: StreamLease
+    reading: Reading
+    report: Report
+    delays: RecentDelays = field(default_factory=RecentDelays)
+    reached: str = ""
+
+    def started(self) -> None:
+        if isinstance(self.reading, TopicReading) and self.reading.start is not None:
+            start = self.reading.start
+            self.report(StreamEvent("started", f"{self.reading.batches.topic} {start.reason}", asdict(start)))
+        self.lease.beat(state=self._state(), boundary=self._boundary(), error="", note="")
+
+    def _state(self) -> StreamState:
+        return "live" if self.reading.is_live else "history"
+
+    def _boundary(self) -> str:
+        """Where history ended, in words; empty while history is read. It stays once it was reached."""
+        if not self.reached and self.reading.is_live:
+            self.reached = self.reading.boundary_text
+        return self.reached
+
+    def waiting(self, why: str) -> None:
+        self.report(StreamEvent("waiting", f"Waiting: {why}"))
+        self.lease.beat(state="waiting", note=why)
+
+    def published(self, batch: BatchDone) -> None:
+        read, status = batch.read, self.lease.status
+        if read.delays:
+            self.delays.add(read.events, read.delays)
+        summary = self.delays.summary()
+        self.lease.beat(
+            state=self._state(),
+            boundary=self._boundary(),
+            positions=_positions(self.reading, read),
+            events=status.events + read.events,
+            events_per_second=round(read.events / batch.seconds, 1) if batch.seconds else 0.0,
+            delay_ms=round(read.delays.p50 * 1000) if read.delays else None,
+            delay_p50_ms=round(summary.p50 * 1000) if summary else None,
+            delay_p99_ms=round(summary.p99 * 1000) if summary else None,
+            batch=status.batch + 1,
+            batch_seconds=round(batch.seconds, 3),
+            batch_at=self.lease.now(),
+            error="",
+            note="",
+        )
+        figures: dict[str, Any] = {"batch": batch.number, "events": read.events, "seconds": round(batch.seconds, 3)}
+        if read.appended:
+            figures |= {"publication": read.appended.publication, "days": [str(day) for day in read.appended.days]}
+        text = describe_batch(batch.number, read.events, batch.seconds, read.delays)
+        self.report(StreamEvent("batch", text, figures))
+
+
+def _positions(reading: Reading, read: BatchRead) -> tuple[StreamPosition, ...]:
+    if not isinstance(reading, TopicReading):
+        return ()
+    topic = reading.batches.topic.topic
+    return tuple(
+        StreamPosition(partition=f"{topic}/{number}", position=at, end=read.ends.get(number))
+        for number, at in sorted(read.positions.items())
+    )

@@ -1,0 +1,61 @@
+"""What a stream reads from: a Kafka topic, or the landing folder."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from backfill_assets.errors import InvalidRequest
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_SERVER = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):\d{1,5}")
+LANDING = "landing"
+_EXAMPLE = "Write --from landing, or --from kafka://HOST:PORT/TOPIC."
+
+
+@dataclass(frozen=True)
+class KafkaTopic:
+    """A topic and the brokers to ask first. ``servers`` is ``host:port``, several with commas between."""
+
+    servers: str
+    topic: str
+
+    def __str__(self) -> str:
+        return f"kafka://{self.servers}/{self.topic}"
+
+    def partition_file(self, partition: int) -> str:
+        """What raw keeps as ``source_file`` of an event; its ``source_line`` is the offset."""
+        return f"kafka:{self.topic}/{partition}"
+
+
+@dataclass(frozen=True)
+class LandingFolder:
+    """The landing folder of the source, whose files land all day."""
+
+    def __str__(self) -> str:
+        return LANDING
+
+
+StreamSource = KafkaTopic | LandingFolder
+
+
+def parse_source(text: str) -> StreamSource:
+    """``landing`` or ``kafka://host:port[,host:port]/topic``; anything else raises :class:`InvalidRequest`.
+
+    A user or a password is refused: they belong into the file that ``BACKFILL_KAFKA_PROPERTIES`` names.
+    """
+    if text == LANDING:
+        return LandingFolder()
+    address = urlsplit(text)
+    if address.scheme != "kafka":
+        raise InvalidRequest(f"{text!r} is no source of a stream.", hint=_EXAMPLE)
+    if "@" in address.netloc:
+        raise InvalidRequest(
+            "The address of a broker holds no user and no password.",
+            hint="Put them into a file of Kafka client properties, and name it in BACKFILL_KAFKA_PROPERTIES.",
+        )
+    servers, topic = address.netloc.split(","), address.path.removeprefix("/")
+    if not all(_SERVER.fullmatch(server) for server in servers) or not _TOPIC.fullmatch(topic):
+        raise InvalidRequest(f"{text!r} names no brokers with their ports and one topic.", hint=_EXAMPLE)
+    return KafkaTopic(address.netloc, topic)

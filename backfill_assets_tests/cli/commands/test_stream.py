@@ -1,0 +1,94 @@
+"""``backfill stream``: events into raw, and facts that follow, from the landing folder and from a topic."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from backfill_assets.days import DayRange
+from backfill_assets.sample.live_events import LiveSpec, live_events
+from backfill_assets.sample.live_landing import LiveLanding, land_references
+from backfill_assets.sample.live_tally import LiveTally
+from backfill_assets.stream import query
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.stream.small_stream import Topic
+from backfill_assets_tests.stream.winners import require_winners
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from backfill_assets_tests.stream.broker import Broker
+
+EVENTS = 600
+
+
+@pytest.fixture(autouse=True)
+def settings_of_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream's own settings would stay in the session that all tests share."""
+    monkeypatch.setattr(query, "STREAM_SETTINGS", {})
+
+
+def batches(stdout: str) -> list[dict[str, Any]]:
+    events = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
+    return [event for event in events if event["event"] == "batch"]
+
+
+@pytest.fixture
+def spec() -> LiveSpec:
+    return LiveSpec(seed=5, start=datetime.now(UTC) - timedelta(seconds=30), events_per_second=50)
+
+
+@pytest.mark.timeout(420)
+def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSession, spec: LiveSpec) -> None:
+    """Batch by batch; the facts of today and of late days equal the tally, and each day is fresh."""
+    landing, events = LiveLanding(spec, backfill.home / "landing"), list(islice(live_events(spec), EVENTS))
+    landing.land(events[:400])
+    stream = ("stream", "raw_sales", "--from", "landing", "--available-now", "--json")
+    first = batches(backfill(*stream).stdout)
+    landing.land(events[400:])
+    second = batches(backfill(*stream, "--rate", "2000", "--rate-in", "06:00-22:00=500").stdout)
+    assert sum(batch["events"] for batch in (*first, *second)) == EVENTS
+    assert batches(backfill(*stream).stdout) == []
+    tally = LiveTally(events)
+    facts = spark.read.format("delta").load(str(backfill.home / "lakehouse" / "fact_sales_transactions"))
+    require_winners(facts, tally)
+    for table in ("bronze_sales", "fact_sales_transactions", "fact_daily_revenue"):
+        found = backfill.json("status", table, "--days", DayRange(min(tally.days()), max(tally.days())))
+        by_day = found["tables"][table]["by_day"]
+        assert {by_day[str(day)]["status"] for day in tally.days()} == {"fresh"}, table
+
+
+@pytest.mark.timeout(420)
+def test_a_topic_is_read_from_its_beginning_by_one_command(
+    backfill: Backfill, spark: SparkSession, kafka_broker: Broker, spec: LiveSpec
+) -> None:
+    topic, events = Topic.new(kafka_broker), list(islice(live_events(spec), 200))
+    topic.send(event.text for event in events)
+    land_references(backfill.home / "landing", DayRange(spec.first_day, spec.start.date()))
+    stream = ("stream", "raw_sales", "--from", topic.source, "--available-now", "--json")
+    read = batches(backfill(*stream, "--from-beginning").stdout)
+    assert sum(batch["events"] for batch in read) == 200
+    assert any("begins with its history" in each["reason"] for each in backfill.json("history", "raw_sales"))
+    require_winners(
+        spark.read.format("delta").load(str(backfill.home / "lakehouse" / "fact_sales_transactions")), LiveTally(events)
+    )
+
+
+def test_what_cannot_be_streamed_is_refused_before_spark_starts(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = ("stream", "raw_sales", "--from")
+    assert "is no source of a stream" in backfill(*stream, "http://one/sales", exit_code=1).stderr
+    assert "Add --from-beginning" in backfill(*stream, "landing", "--since", "2026-03-01", exit_code=1).stderr
+    assert "is not a rate" in backfill(*stream, "landing", "--rate", "fast", exit_code=1).stderr
+    assert "fact_daily_revenue is no raw table" in backfill("stream", "fact_daily_revenue", exit_code=1).stderr
+    topic = "kafka://127.0.0.1:1/sales"
+    assert "The rate of a topic counts records" in backfill(*stream, topic, "--rate", "5MB", exit_code=1).stderr
+    monkeypatch.setenv("BACKFILL_KAFKA_PROPERTIES", str(backfill.home / "absent"))
+    assert "BACKFILL_KAFKA_PROPERTIES names" in backfill(*stream, "landing", exit_code=1).stderr
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
+    assert "Unset SPARK_REMOTE" in backfill(*stream, "landing", exit_code=1).stderr

@@ -1,0 +1,63 @@
+"""``python -m ... LAKEHOUSE HOW TABLE --from SOURCE ...``: a stream without Spark, which writes the status of one.
+
+``HOW`` is ``live`` (until it is interrupted), ``fails`` after a batch, or ``refuses`` at its start. ``--available-now``
+ends it after eight batches.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.stream.lease import StreamLease, StreamPosition, acquire_stream
+
+EVERY_SECONDS = 0.2
+AVAILABLE_NOW_BATCHES = 8
+
+
+def main(lakehouse: str, how: str, table: str, *options: str) -> None:
+    if how == "refuses":
+        sys.exit("The topic sales does not exist.\n  -> Create it, or name another one.")
+    print(f"Streaming {table} {' '.join(options)}; SPARK_REMOTE={os.environ.get('SPARK_REMOTE', '')}", flush=True)
+    source = options[options.index("--from") + 1]
+    with acquire_stream(Storage(lakehouse), table, source, lambda: datetime.now(UTC)).renewed() as lease:
+        _stream(
+            lease,
+            AVAILABLE_NOW_BATCHES if "--available-now" in options else 10**6,
+            _failing if how == "fails" else lambda: None,
+        )
+
+
+def _failing() -> None:
+    raise SystemExit("The broker localhost:9092 is away.\n  -> Start it, then start the stream again.")
+
+
+def _stream(lease: StreamLease, batches: int, after_a_batch: Callable[[], None]) -> None:
+    for number in range(1, batches + 1):
+        time.sleep(EVERY_SECONDS)
+        position = StreamPosition(partition="sales/0", position=100 * number, end=100 * number + 7)
+        lease.beat(
+            state="live",
+            positions=(position,),
+            events=100 * number,
+            events_per_second=500.0,
+            delay_ms=900 + number,
+            delay_p50_ms=1200,
+            delay_p99_ms=4200,
+            batch=number,
+            batch_seconds=0.2,
+            batch_at=datetime.now(UTC),
+            boundary="sales/0 at 100" if number > 1 else "",
+        )
+        after_a_batch()
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(0)

@@ -1,0 +1,49 @@
+"""What is shown of a stream: numbers for plots, a table of positions, and one line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from backfill_assets.defs.streams.metadata import stream_line, stream_metadata
+from backfill_assets.stream.lease import StreamHolder, StreamPosition, StreamStatus
+
+pytestmark = pytest.mark.story
+
+NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)
+HOLDER = StreamHolder(host="h", pid=1, process_started=0, lease="1")
+
+
+def status(**changes: Any) -> StreamStatus:
+    known = {"table": "raw_sales", "source": "landing", "holder": HOLDER, "started": NOON, "beat": NOON, "until": NOON}
+    return StreamStatus.model_validate({**known, **changes})
+
+
+def test_what_is_not_known_yet_has_no_point_in_a_plot() -> None:
+    shown = stream_metadata(status(), {"daily schedule": True, "restart": False})
+    assert not {"delay_seconds", "delay_p50_seconds", "delay_p99_seconds", "behind", "last error"} & set(shown)
+    assert (shown["daily schedule"].value, shown["restart"].value) == ("on", "off")
+    assert str(shown["boundary"].value).startswith("not reached")
+    assert stream_line(status()) == (
+        "starting: 0 events/s, delay unknown (p50 unknown, p99 unknown), how far behind is unknown, batch 0 in 0.0 s; "
+        "at the beginning"
+    )
+
+
+def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
+    positions = (StreamPosition(partition="sales/0", position=4711), StreamPosition(partition="b", position=1, end=3))
+    table = stream_metadata(status(positions=positions), {})["positions"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [record.data for record in table.records] == [
+        {"partition": "sales/0", "position": "4,711", "end": "", "lag": ""},
+        {"partition": "b", "position": "1", "end": "3", "lag": "2"},
+    ]
+
+
+def test_what_slows_it_down_and_what_failed_are_in_the_line() -> None:
+    line = stream_line(status(state="history", note="reading at 250 records/s", error="the broker was away"))
+    assert line.startswith("history: ")
+    assert line.endswith("; reading at 250 records/s; last error: the broker was away")

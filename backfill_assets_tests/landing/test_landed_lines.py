@@ -1,0 +1,66 @@
+"""What is shown of a received row: the line of its file, or the event as raw has it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.datasets import registry
+from backfill_assets.landing.landed_lines import landed_line
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Source
+
+DAY = date(2017, 3, 1)
+
+
+def _sales() -> Source:
+    source = registry.step("raw_sales").source
+    assert source is not None
+    return source
+
+
+def received(file: str, line: int, **columns: Any) -> dict[str, Any]:
+    kept = {"unparsed_line": None, "rescued": None}
+    return {
+        **dict.fromkeys(_sales().columns),
+        **kept,
+        "source_file": file,
+        "source_line": line,
+        "arrival_day": DAY,
+        **columns,
+    }
+
+
+def test_an_event_is_as_raw_has_it(tmp_path: Path) -> None:
+    """At offset 0 too, without a landing zone: its topic is not asked."""
+    row = received("kafka:orders/0", 0, quantity="2", rescued='{"colour": "red", "size": 7}')
+    line = landed_line(LandingZone(tmp_path), _sales(), row)
+    assert line is not None
+    assert json.loads(line) == {"quantity": "2", "colour": "red", "size": 7}
+
+
+def test_an_event_that_is_no_object_is_shown_as_it_came(tmp_path: Path) -> None:
+    """It is in quarantine, and people look at it there."""
+    row = received("kafka:orders/0", 5, unparsed_line="broken")
+    assert landed_line(LandingZone(tmp_path), _sales(), row) == "broken"
+
+
+def test_a_token_stays_a_token(tmp_path: Path) -> None:
+    """Raw has nothing else, and so an event shows nothing else."""
+    source = replace(_sales(), fields=("quantity",), personal_fields={"quantity": "quantity_token"})
+    row = received("kafka:orders/0", 5) | {"quantity_token": "t-1"}
+    assert landed_line(LandingZone(tmp_path), source, row) == '{"quantity": "t-1"}'
+
+
+def test_a_line_is_read_from_its_file(tmp_path: Path) -> None:
+    """As it always was, and a file that is gone gives none."""
+    path = f"sales/{DAY}/a.jsonl.gz"
+    (tmp_path / path).parent.mkdir(parents=True)
+    with gzip.open(tmp_path / path, "wt") as file:
+        file.write('{"quantity": 1}\n{"quantity": 2}\n')
+    assert landed_line(LandingZone(tmp_path), _sales(), received(path, 2, quantity="2")) == '{"quantity": "2"}'
+    assert landed_line(LandingZone(tmp_path), _sales(), received(f"sales/{DAY}/b.jsonl.gz", 2)) is None

@@ -1,0 +1,32 @@
+"""A stream's batch costs the same after hundreds of batches: in files and bytes that are read, not in seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.stream.flat_cost import EXTENDED, RAW, Cost, Lapse, Stream, files_of_today, keep_small, measure
+
+pytestmark = pytest.mark.protocol
+
+
+def _cost(stream: Stream) -> Cost:
+    """Of eight batches together: among them are two that look for small files, and commits of all lengths."""
+    costs = [measure(stream) for _ in range(8)]
+    return Cost(0, 0, sum(cost.opened for cost in costs), sum(cost.bytes for cost in costs))
+
+
+def test_a_batch_reads_no_more_when_the_log_is_longer(tmp_path: Path) -> None:
+    """Batch 10 and batch 400. Without compaction a batch reads every file's add of today several times."""
+    stream = Stream(tmp_path, keep_small)
+    for _ in range(10):
+        stream.batch()
+    early = _cost(stream)
+    Lapse(stream).play(400)
+    late = _cost(stream)
+    print(early, late)
+    assert late.opened <= early.opened * 1.5
+    assert late.bytes <= 8 * 2_500_000
+    assert max(files_of_today(stream, table) for table in (RAW, *EXTENDED)) < 16 * 3
+    assert len(stream.publisher.log.files().paths) < 256 + 16 + 64

@@ -1,0 +1,246 @@
+"""Extending a day equals rebuilding it: for all kinds of late rows, in any order and in any number of batches."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
+from backfill_assets.publication.compact import compact
+from backfill_assets.publication.holds import put_hold
+from backfill_assets.publication.publisher import Published
+from backfill_assets.rebuild.extension.extend import InputMemory
+from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets_tests.rebuild.extension.streamed_sales import (
+    DAYS,
+    STEPS,
+    Content,
+    ContentOfDays,
+    Line,
+    StreamedSales,
+    lakehouse_with_rates,
+)
+from backfill_assets_tests.strategies.landed_sales import land, sale
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ONE, TWO = DAYS
+
+
+@pytest.fixture(scope="module")
+def with_rates(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    return lakehouse_with_rates(tmp_path_factory.mktemp("rates") / "home", spark).settings.landing.parent
+
+
+def streamed(with_rates: Path, home: Path, spark: SparkSession) -> StreamedSales:
+    shutil.copytree(with_rates, home)
+    return StreamedSales(home, spark)
+
+
+def line(basket: int, day: int = 0, version: int = 0, cents: int = 100, **changes: str) -> Line:
+    return sale(
+        basket_id=str(basket),
+        store_id=str(basket % 2),
+        transaction_timestamp=f"{DAYS[day]}T10:00:00Z",
+        updated_at=f"2017-03-02T20:{version:02d}:00Z",
+        sales_value=f"{cents // 100}.{cents % 100:02d}",
+        **changes,
+    )
+
+
+lines = st.one_of(
+    st.builds(
+        line, basket=st.integers(0, 4), day=st.integers(0, 1), version=st.integers(0, 4), cents=st.integers(0, 3)
+    ),
+    st.builds(line, basket=st.integers(0, 4), quantity=st.just("many")),
+    st.builds(line, basket=st.integers(5, 9), currency=st.sampled_from(["EUR", "GBP"])),
+)
+"""Few baskets, so that versions, moves to the other day, duplicates and rejected lines meet."""
+batches = st.lists(st.lists(lines, min_size=4, max_size=16), min_size=2, max_size=3)
+EVERYTHING: list[list[Line]] = [
+    [*(line(n) for n in range(6)), line(7, day=1), line(6, quantity="many")],
+    # A correction, a duplicate, a rejected line, a new basket, and a basket that moves to the other day.
+    [line(0, version=2, cents=900), line(1), line(2, quantity="no number"), line(8), line(3, day=1, version=3)],
+    # An older version late, an older move, one that moves back, and a version that overtakes a marker.
+    [line(0, version=1, cents=5), line(3, version=1), line(3, version=4), line(7, day=0, version=1), line(9, day=1)],
+]
+
+
+def assert_equal_to_a_rebuild(sales: StreamedSales) -> None:
+    assert sales.statuses() == {"fresh"}
+    rows, contents = sales.rows(), settled(sales.contents())
+    sales.rebuild()
+    assert sales.rows() == rows
+    assert settled(sales.contents()) == contents
+
+
+def settled(contents: Content) -> Content:
+    """Lines that are all rejected change no row of bronze, and so no fact: it keeps the account of raw that it had."""
+    refined = {"bronze_sales", "quarantine_sales"}
+    return {table: days if table in refined else _without(days, OLDER) for table, days in contents.items()}
+
+
+OLDER = ("from.raw_sales.", "from.quarantine_sales.")
+"""What facts record of the tables that their inputs were made of."""
+
+
+def _without(days: ContentOfDays, prefixes: tuple[str, ...]) -> ContentOfDays:
+    return {
+        day: (content, {name: value for name, value in metrics.items() if not name.startswith(prefixes)})
+        for day, (content, metrics) in days.items()
+    }
+
+
+@pytest.mark.timeout(600)
+def test_a_day_with_all_kinds_of_late_rows_equals_its_rebuild(
+    with_rates: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    for number, batch in enumerate(EVERYTHING):
+        sales.arrive(batch)
+        result = sales.extend()
+        how = {day.how for day in result.by("extended") + result.by("built") if day.table == "bronze_sales"}
+        assert how == ({"extended"} if number else {"built"}), result
+        assert {day.how for day in result.days if day.table == "fact_sales_transactions"} == how
+        assert len(sales.workshop.builder.lake.publisher.log.prepared_of([result.publication])) == 1
+    assert all(day.how == "unchanged" for day in sales.extend().days)
+    state = sales.workshop.states("bronze_sales")[ONE]
+    assert state.content is not None and state.content.metrics["extensions"] == 2
+
+    verified = verify(sales)
+    assert {day.verified for day in verified.days} == {"equal to a whole rebuild"}
+    assert verified.publications == () and sales.workshop.states("bronze_sales")[ONE] == state
+
+    publish_as(sales, "bronze_sales", TWO, rows=77)
+    verified = verify(sales)
+    found = {day.day: day.verified for day in verified.days if day.table == "bronze_sales"}
+    assert found[ONE] == "equal to a whole rebuild" and found[TWO].startswith("rows 77 -> ")
+    assert any("differs from a whole rebuild: rows 77" in message for message in sales.workshop.messages)
+    assert {day.day for day in verified.days if not day.reused} == {TWO}
+    assert sales.extend().by("unchanged")
+    assert_equal_to_a_rebuild(sales)
+
+
+def verify(sales: StreamedSales) -> BuildResult:
+    """What the nightly run does with the first step."""
+    messages = sales.workshop.messages.append
+    return sales.workshop.builder.build(STEPS[0], DAYS, run=RunInfo("nightly"), verify=True, progress=messages)
+
+
+def publish_as(sales: StreamedSales, table: str, day: date, rows: int) -> None:
+    """What an error in an extension would leave: a published day that is said to have other rows than it has."""
+    publisher = sales.workshop.builder.lake.publisher
+    pin = publisher.pin({table: [day]}, {})
+    main = MainTable.open(publisher.storage, table)
+    content = sales.workshop.states(table)[day].content
+    assert main is not None and content is not None
+    change = DayChange(
+        day=day,
+        adds=main.state().of_days([day])[day],
+        content=replace(content, rows=rows),
+        expected=pin.expected[TableDay(table, day)],
+    )
+    changed = TableChange(table=table, table_schema=str(main.handle.schema().to_json()), days=(change,))
+    assert isinstance(publisher.publish(Publication(id="wrong", kind="replace", tables=(changed,))), Published)
+
+
+@pytest.mark.timeout(600)
+@settings(
+    max_examples=3,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(found=batches, restarts=st.booleans())
+def test_extending_equals_rebuilding(
+    with_rates: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    spark: SparkSession,
+    found: Sequence[Sequence[Line]],
+    restarts: bool,
+) -> None:
+    sales = streamed(with_rates, tmp_path_factory.mktemp("grown") / "home", spark)
+    for batch in [[line(10), line(11, day=1)], *found]:
+        sales.memory = InputMemory() if restarts else sales.memory
+        sales.arrive(batch)
+        assert not sales.extend().held_back
+    assert_equal_to_a_rebuild(sales)
+
+
+@pytest.mark.timeout(600)
+def test_days_under_a_hold_wait_for_the_next_call_and_compaction_forgets_nothing(
+    with_rates: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([line(n, day=n % 2) for n in range(6)])
+    assert {day.how for day in sales.extend().days} == {"built"}
+
+    sales.arrive([line(8), line(9, day=1)])
+    publisher = sales.workshop.builder.lake.publisher
+    with_hold = put_hold(publisher.storage, "campaign-x", {"bronze_sales": [ONE]}, publisher.now)
+    result = sales.extend()
+    assert set(result.left) == {ONE} and {day.day for day in result.days} == {TWO}
+    with_hold.release()
+
+    compact(publisher, "bronze_sales", list(DAYS), id="compact-bronze")
+    compact(publisher, "fact_sales_transactions", list(DAYS), id="compact-fact")
+    sales.memory = InputMemory()
+    result = sales.extend()
+    assert {(day.day, day.how) for day in result.days if day.table == "bronze_sales"} == {
+        (ONE, "extended"),
+        (TWO, "unchanged"),
+    }
+
+    compact(publisher, "raw_sales", list(DAYS), id="compact-raw")
+    sales.memory = InputMemory()
+    sales.arrive([line(0, version=3, cents=700), line(12, day=1)])
+    assert {day.how for day in sales.extend().days if day.table == "bronze_sales"} == {"extended"}
+    assert_equal_to_a_rebuild(sales)
+
+
+def test_other_rates_than_those_of_the_day_make_it_be_built_whole(
+    with_rates: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([line(n, day=1, currency="USD") for n in range(3)])
+    sales.extend()
+    root = sales.workshop.settings.landing
+    rates = {"currency": "USD", "rate_day": str(TWO), "rate": "2.000000", "updated_at": "2017-03-09T15:00:00Z"}
+    land(root, "fx_rates", "2017-03-09", "later", [rates])
+    sales.workshop.build("raw_fx_rates", [date(2017, 3, 9)])
+    sales.workshop.build("bronze_fx_rates", [TWO])
+    sales.arrive([line(4, day=1, currency="USD")])
+    result = sales.extend([TWO])
+    how = {day.table: (day.how, day.reason) for day in result.days}
+    assert how["bronze_sales"] == ("extended", "")
+    assert how["fact_sales_transactions"] == (
+        "built",
+        "it was built from other inputs than those that were published",
+    )
+    assert set(sales.workshop.read("fact_sales_transactions")["rate"].astype(str)) == {"2.000000"}
+
+
+def test_a_day_that_its_gates_hold_back_does_not_stop_the_others(
+    with_rates: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([line(n, day=n % 2) for n in range(6)])
+    sales.extend()
+    before = sales.workshop.states("bronze_sales")[ONE]
+    sales.arrive([*(line(n, quantity="many") for n in range(40)), line(9, day=1)])
+    result = sales.extend()
+    assert {(held.table, held.day) for held in result.held_back} == {("bronze_sales", ONE)}
+    assert {(day.table, day.how) for day in result.days} >= {("bronze_sales", "extended")}
+    assert {day.day for day in result.days} == {TWO}
+    assert sales.workshop.states("bronze_sales")[ONE] == before
+    assert "few_rejected" in result.held_back[0].why

@@ -1,0 +1,132 @@
+"""What an extension decides without an engine: whether a day can be extended, which files stay, what it holds then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.model.declaration import EXAMPLE, Metrics, Version
+from backfill_assets.model.rules import TotalAgrees, VolumeWithin
+from backfill_assets.quality.gates import ContractHolds, KeyIsUnique
+from backfill_assets.rebuild.extension import extension_plan as plan
+from backfill_assets.rebuild.extension.extension_plan import EarlierState, MetricNames
+
+V1 = Version("v1", "", (), dict)
+NAMES = MetricNames(("rows", "checksum", "keys", "total_eur"), ("rejected_example",), ("violating_example",))
+CONTENT = DayContent(
+    rows=3,
+    checksum="30",
+    code_version="v1",
+    metrics={"keys": 3, "total_eur": "12.3400", "rejected_example": "b", "violating_example": ""},
+)
+STATE = DayState("bronze", date(2017, 3, 1), "p1", 4, fingerprints.physical(["a", "b"]), CONTENT)
+
+
+def file(path: str, rows: int = 1) -> AddedFile:
+    return AddedFile(path, "2017-03-01", 10, 0, f'{{"numRecords":{rows}}}')
+
+
+def test_a_published_day_with_everything_measured_can_be_extended() -> None:
+    assert plan.why_not_extendable(STATE, ["b", "a"], V1, NAMES.numbers) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "files", "why"),
+    [
+        (None, [], "it was never published"),
+        (replace(STATE, content=None), ["a", "b"], "it was never published"),
+        (STATE, ["a", "b", "c"], "it has a foreign write"),
+        (replace(STATE, content=replace(CONTENT, code_version="v0")), ["a", "b"], "it was published with v0"),
+        (replace(STATE, content=replace(CONTENT, parameters="x=1")), ["a", "b"], "it was published with v1 x=1"),
+        (
+            replace(STATE, content=replace(CONTENT, metrics={"keys": None, "total_eur": "1"})),
+            ["a", "b"],
+            "keys was not measured when it was published",
+        ),
+    ],
+)
+def test_other_days_are_built_whole_and_it_says_why(state: DayState | None, files: list[str], why: str) -> None:
+    assert plan.why_not_extendable(state, files, V1, NAMES.numbers) == why
+
+
+def test_new_files_are_those_since_the_state_that_the_day_was_built_from() -> None:
+    states = [EarlierState("3:30", frozenset("abc")), EarlierState("2:20", frozenset("ab"))]
+    now = frozenset("abcd")
+    assert plan.gained_files("of 2:20", lambda logical: f"of {logical}", states, now) == frozenset("cd")
+
+
+def test_after_a_compaction_of_new_rows_it_is_not_known_which_are_new() -> None:
+    states = [EarlierState("2:20", frozenset("ab"))]
+    assert plan.gained_files("of 2:20", lambda logical: f"of {logical}", states, frozenset("z")) is None
+    assert plan.gained_files("of 1:10", lambda logical: f"of {logical}", states, frozenset("abc")) is None
+
+
+def test_only_files_with_a_removed_row_are_written_again() -> None:
+    choice = plan.choose_files([file("b", 5), file("a", 2), file("c", 3)], {"b": 1, "c": 0, "elsewhere": 9})
+    assert [each.path for each in choice.kept] == ["a", "c"]
+    assert [each.path for each in choice.rewritten] == ["b"]
+    assert choice.rewritten_rows == 5
+    assert not plan.miscounted(choice, removed=1, added=2, written=6)
+    assert plan.miscounted(choice, removed=1, added=2, written=7)
+
+
+def test_numbers_add_up_with_all_their_digits_and_the_least_text_wins() -> None:
+    removed: Metrics = {"rows": 1, "checksum": 10, "keys": 1, "total_eur": Decimal("2.3400")}
+    added: Metrics = {"rows": 2, "checksum": -5, "keys": 2, "total_eur": "0.0100", "rejected_example": "a"}
+    assert plan.extended_metrics(CONTENT, removed, added, NAMES) == {
+        "rows": 4,
+        "checksum": 15,
+        "keys": 4,
+        "total_eur": "10.0100",
+        "rejected_example": "a",
+        "violating_example": "",
+    }
+
+
+def test_a_day_that_was_empty_gets_the_digits_of_its_new_rows() -> None:
+    empty = DayContent(0, "0", metrics={"keys": 0, "total_eur": 0, "rejected_example": "", "violating_example": ""})
+    found = plan.extended_metrics(empty, {}, {"rows": 1, "checksum": 7, "keys": 1, "total_eur": "1.5000"}, NAMES)
+    assert (found["total_eur"], found["rejected_example"], found["rows"]) == ("1.5000", "", 1)
+
+
+@given(st.lists(st.integers(-(2**70), 2**70), min_size=1), st.data())
+def test_checksums_are_exact_however_the_rows_come_and_go(hashes: list[int], data: st.DataObject) -> None:
+    gone = data.draw(st.lists(st.sampled_from(hashes), max_size=3))
+    names = MetricNames(("rows", "checksum"), (), ())
+    content = DayContent(len(hashes), str(sum(hashes)))
+    found = plan.extended_metrics(content, {"rows": len(gone), "checksum": sum(gone)}, {}, names)
+    assert found == {"rows": len(hashes) - len(gone), "checksum": sum(hashes) - sum(gone)}
+
+
+def test_wrong_rows_and_broken_truths_are_for_a_whole_build_and_thresholds_are_not() -> None:
+    assert plan.shows_wrong_rows({"violating": 1}, NAMES, EXAMPLE)
+    assert not plan.shows_wrong_rows({"violating": 0}, NAMES, EXAMPLE)
+    assert plan.is_truth(TotalAgrees("lines", "fact", "rows")) and plan.is_truth(KeyIsUnique(("id",)))
+    assert plan.is_truth(ContractHolds()) and not plan.is_truth(VolumeWithin(at_most=1))
+
+
+def test_an_extended_day_is_compared_with_its_rebuild_and_the_difference_named() -> None:
+    extended = replace(CONTENT, metrics={**CONTENT.metrics, plan.EXTENSIONS: 2}, staged_ms=7)
+    assert plan.same_origin(extended, CONTENT) and plan.difference(extended, CONTENT) == ""
+    assert not plan.same_origin(CONTENT, CONTENT)
+    assert not plan.same_origin(replace(extended, inputs="others"), CONTENT)
+    metrics = {**CONTENT.metrics, "keys": 4, "total_eur": "12.3500"}
+    rebuilt = replace(CONTENT, rows=4, checksum="40", metrics=metrics)
+    assert plan.difference(extended, rebuilt) == (
+        "rows 3 -> 4; checksum 30 -> 40; total_eur 12.3400 -> 12.3500; keys 3 -> 4"
+    )
+
+
+def test_extensions_are_counted_since_the_last_whole_build() -> None:
+    assert plan.extensions_of(None) == plan.extensions_of(CONTENT) == 0
+    extended = replace(CONTENT, metrics={**CONTENT.metrics, plan.EXTENSIONS: 2})
+    assert plan.extensions_of(extended) == 2
+    assert plan.without_extensions(extended.metrics) == CONTENT.metrics

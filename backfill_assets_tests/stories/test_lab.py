@@ -1,0 +1,68 @@
+"""The four hazards on a few real lines: each plain way goes wrong, and this project does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.lab import boundary, collision, repeat, scale
+from backfill_assets.lab.hazard import Hazard, WayCounts
+from backfill_assets.lab.workbench import Workbench
+from backfill_assets.rebuild.builder import silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ONE_LINE_OF = 25
+
+
+@pytest.fixture
+def bench(tmp_path: Path, spark: SparkSession) -> Workbench:
+    return Workbench(spark, tmp_path, print, silent)
+
+
+def ways(hazard: Hazard) -> dict[str, WayCounts]:
+    """By name, once each of them is as it must be."""
+    for way in hazard.ways:
+        print(way.way, (way.missing, way.doubled), f"{way.seconds:.1f} s")
+    assert hazard.shown, hazard.ways
+    return {way.way: way for way in hazard.ways}
+
+
+def test_a_backfill_collides_with_a_stream(bench: Workbench) -> None:
+    """``replaceWhere`` loses what the stream appended, and doubles what both have read."""
+    found = ways(collision.run(bench, thin=ONE_LINE_OF))
+    lost = found["replaceWhere"]
+    assert lost.missing > 0 and lost.doubled > 0
+    appended = found["append"]
+    assert (appended.missing, appended.doubled) == (0, appended.tables[0].rows - appended.events)
+    assert "staged again: 1 time" in found["this project"].note, "the stream came between staging and publishing"
+    assert "read before the backfill: 1 time" in found["this project"].note
+
+
+def test_a_job_repeats_what_it_has_written(bench: Workbench) -> None:
+    """By a retry, by a batch that its checkpoint does not know, and by a checkpoint that is lost."""
+    found = ways(repeat.run(bench, thin=ONE_LINE_OF))
+    assert found["append, then a retry"].doubled == found["stream, killed"].doubled > 0
+    assert found["stream, checkpoint lost"].doubled == found["this project"].events
+
+
+def test_one_big_job_loses_its_work(bench: Workbench) -> None:
+    """And reads the source again; the other one uses what was staged, and reads raw."""
+    found = ways(scale.run(bench, thin=200))
+    job, read, rebuild = found.values()
+    days = len(scale.DAYS)
+    assert job.days_thrown_away > days / 2 and job.source.files == 2 * days
+    assert job.source.most_at_once > 2 * read.source.most_at_once
+    assert (rebuild.source.files, rebuild.source.bytes, rebuild.days_thrown_away) == (0, 0, 0)
+    assert f"It died with 45 of {days} days staged" in rebuild.note
+
+
+def test_a_boundary_by_time_has_gaps_and_overlaps(bench: Workbench) -> None:
+    """A boundary by positions has neither."""
+    found = ways(boundary.run(bench, thin=ONE_LINE_OF))
+    assert found["from now"].missing > 0 and found["from now"].doubled == 0
+    assert found["with an overlap"].doubled > 0
+    assert "1 file read. At the end raw_sales has read 4." in found["this project"].note

@@ -1,0 +1,245 @@
+"""The lease of a stream: one stream a table, named to the second; the lease of a killed process is taken at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from backfill_assets.errors import AnotherStreamRuns
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.stream.lease import (
+    LEASE_SECONDS,
+    RUN_VARIABLE,
+    StreamHolder,
+    StreamLease,
+    StreamPosition,
+    StreamStatus,
+    acquire_stream,
+    read_stream,
+    read_streams,
+)
+
+NOON = datetime(2017, 3, 10, 12, tzinfo=UTC)
+TABLE = "raw_sales"
+
+
+@dataclass
+class Clock:
+    """A clock that is set by hand."""
+
+    moment: datetime = NOON
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(str(tmp_path))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def acquire(storage: Storage, clock: Clock) -> StreamLease:
+    return acquire_stream(storage, TABLE, "landing", clock)
+
+
+def write_holder(storage: Storage, lease: StreamLease, **changes: object) -> StreamStatus:
+    """Put the lease into the hands of another process."""
+    holder = StreamHolder.model_validate({**dict(lease.status.holder), "lease": "other", **changes})
+    status = lease.status.model_copy(update={"holder": holder})
+    storage.replace_bytes(f"_streams/{TABLE}.json", status.model_dump_json().encode())
+    return status
+
+
+def test_a_second_stream_names_the_first_and_reads_nothing(
+    storage: Storage, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster names its run to the process that it starts."""
+    monkeypatch.setenv(RUN_VARIABLE, "4f2a")
+    acquire(storage, clock)
+    with pytest.raises(AnotherStreamRuns) as refused:
+        acquire(storage, clock)
+    expected = (
+        f"A stream of raw_sales runs already: process {os.getpid()} on {socket.gethostname()}, run 4f2a, "
+        "from landing, since 2017-03-10 12:00:00Z. This one has read nothing.\n"
+        "  -> Stop that one first (terminate its run 4f2a in the UI), or let it run."
+    )
+    assert str(refused.value) == expected
+
+
+def test_one_started_by_hand_is_stopped_by_hand(storage: Storage, clock: Clock) -> None:
+    acquire(storage, clock)
+    with pytest.raises(AnotherStreamRuns, match=f"kill -INT {os.getpid()} on "):
+        acquire(storage, clock)
+
+
+def test_streams_of_other_tables_run_beside_it(storage: Storage, clock: Clock) -> None:
+    acquire(storage, clock)
+    acquire_stream(storage, "raw_fx_rates", "kafka://localhost:9092/rates", clock)
+    assert [status.table for status in read_streams(storage)] == ["raw_fx_rates", "raw_sales"]
+
+
+def test_each_beat_renews_the_lease_and_writes_the_status(storage: Storage, clock: Clock) -> None:
+    lease = acquire(storage, clock)
+    clock.pass_seconds(LEASE_SECONDS - 1)
+    positions = (
+        StreamPosition(partition="sales/0", position=40, end=100),
+        StreamPosition(partition="sales/1", position=7, end=5),
+    )
+    lease.beat(state="live", positions=positions, batch=3, delay_ms=850)
+    clock.pass_seconds(LEASE_SECONDS - 1)
+    status = read_stream(storage, TABLE)
+    assert status and status == lease.status and status.is_running(clock())
+    assert (status.state, status.lag, status.batch, status.delay_ms) == ("live", 60, 3, 850)
+    with pytest.raises(AnotherStreamRuns):
+        acquire(storage, clock)
+
+
+def test_the_lag_is_unknown_while_an_end_is() -> None:
+    known = StreamPosition(partition="a", position=1, end=2)
+    unknown = StreamPosition(partition="b", position=1)
+    holder = StreamHolder(host="h", pid=1, process_started=0, lease="t")
+    status = StreamStatus(table="t", source="s", holder=holder, started=NOON, beat=NOON, until=NOON)
+    lags = [status.model_copy(update={"positions": each}).lag for each in ((), (known,), (known, unknown))]
+    assert lags == [None, 1, None]
+
+
+def test_an_expired_lease_is_taken_over(storage: Storage, clock: Clock) -> None:
+    """Of a process on another host nothing else is known."""
+    write_holder(storage, acquire(storage, clock), host="elsewhere")
+    clock.pass_seconds(LEASE_SECONDS - 1)
+    with pytest.raises(AnotherStreamRuns, match="on elsewhere"):
+        acquire(storage, clock)
+    clock.pass_seconds(1)
+    assert acquire(storage, clock).status.holder.host == socket.gethostname()
+
+
+def test_the_lease_of_a_killed_process_is_taken_over_at_once(storage: Storage, clock: Clock) -> None:
+    """Also before its parent has waited for it, and when another process has its number."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    started = psutil.Process(child.pid).create_time()
+    status = write_holder(storage, acquire(storage, clock), pid=child.pid, process_started=started)
+    assert status.is_running(clock())
+    child.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while status.is_running(clock()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert status.was_killed(clock())
+    acquire(storage, clock)
+    child.wait()
+    reused = write_holder(storage, acquire_after_release(storage, clock), process_started=started - 1000)
+    assert reused.was_killed(clock())
+
+
+def acquire_after_release(storage: Storage, clock: Clock) -> StreamLease:
+    found = read_stream(storage, TABLE)
+    assert found
+    StreamLease(storage, clock, found).release()
+    return acquire(storage, clock)
+
+
+def test_a_stream_that_has_ended_leaves_its_status_and_no_lease(storage: Storage, clock: Clock) -> None:
+    lease = acquire(storage, clock)
+    lease.beat(state="live", batch=12)
+    lease.release()
+    status = read_stream(storage, TABLE)
+    assert status and (status.state, status.batch, status.error) == ("stopped", 12, "")
+    assert status.ended and not status.is_running(clock()) and not status.was_killed(clock())
+    acquire(storage, clock).release("the broker is away")
+    failed = read_stream(storage, TABLE)
+    assert failed and (failed.state, failed.error) == ("failed", "the broker is away")
+
+
+def test_of_two_that_start_at_once_the_last_to_write_has_the_lease(storage: Storage, clock: Clock) -> None:
+    """The other one finds out at its next beat, and its release leaves the lease alone."""
+    first = acquire(storage, clock)
+    second = StreamLease(storage, clock, write_holder(storage, first))
+    with pytest.raises(AnotherStreamRuns):
+        first.beat()
+    first.release()
+    assert second.beat(batch=1).batch == 1
+    assert read_stream(storage, TABLE) == second.status
+
+
+def test_a_damaged_status_is_no_lease(storage: Storage, clock: Clock) -> None:
+    storage.write_bytes(f"_streams/{TABLE}.json", b'{"table":')
+    assert (read_stream(storage, TABLE), read_streams(storage)) == (None, [])
+    acquire(storage, clock)
+
+
+def test_a_status_with_fields_of_a_later_version_is_read(storage: Storage, clock: Clock) -> None:
+    text = acquire(storage, clock).status.model_dump_json()
+    storage.write_bytes(f"_streams/{TABLE}.json", text.replace('{"table"', '{"of later":1,"table"').encode())
+    assert read_stream(storage, TABLE)
+
+
+def test_a_batch_may_take_longer_than_the_lease(storage: Storage) -> None:
+    """A thread renews it meanwhile; the lease is released however the block ends."""
+    lease = acquire_stream(storage, TABLE, "landing", lambda: datetime.now(UTC))
+    first = lease.status.until
+    with lease.renewed(every_seconds=0.01):
+        deadline = time.monotonic() + 10
+        while lease.status.until == first and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert lease.status.until > first
+    assert lease.status.state == "stopped"
+    assert "stream-lease" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_an_error_in_a_stream_is_kept_in_its_status(storage: Storage, clock: Clock) -> None:
+    with pytest.raises(ValueError, match="boom"), acquire(storage, clock).renewed():
+        raise ValueError("boom")
+    status = read_stream(storage, TABLE)
+    assert status and (status.state, status.error) == ("failed", "boom")
+
+
+def test_a_table_that_was_lost_meanwhile_ends_the_next_beat(storage: Storage, clock: Clock) -> None:
+    lease = acquire(storage, clock)
+
+    def lose() -> None:
+        with lease.renewed(every_seconds=0.01):
+            write_holder(storage, lease)
+            deadline = time.monotonic() + 10
+            while not lease._lost and time.monotonic() < deadline:
+                time.sleep(0.01)
+            lease.beat()
+
+    with pytest.raises(AnotherStreamRuns):
+        lose()
+    found = read_stream(storage, TABLE)
+    assert found and (found.holder.lease, found.state) == ("other", "starting")
+
+
+def test_readers_find_the_old_status_or_the_new_one(storage: Storage, clock: Clock) -> None:
+    """Never a part of it, however often it is written."""
+    lease, ended = acquire(storage, clock), threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            lease.beat(note="x" * 20_000)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    found = [read_stream(storage, TABLE) for _ in range(200)]
+    ended.set()
+    writer.join()
+    assert None not in found
+    assert [file.path for file in storage.files("_streams")] == [f"_streams/{TABLE}.json"]

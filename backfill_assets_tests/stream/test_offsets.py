@@ -1,0 +1,81 @@
+"""Which offsets are read: from where a stream starts, what of a batch is new, and what was lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.errors import SourceUnreadable
+from backfill_assets.published.stream_positions import TopicPositions
+from backfill_assets.stream.offsets import (
+    OffsetRange,
+    TopicOffsets,
+    lost_events,
+    lost_ranges,
+    new_ranges,
+    planned_ranges,
+    require_same_topic,
+    start_of,
+)
+from backfill_assets.stream.sources import KafkaTopic
+
+TOPIC = KafkaTopic("broker:9092", "sales")
+KEPT = TopicOffsets(oldest={0: 10, 1: 0}, end={0: 50, 1: 0})
+NEW = TopicPositions("sales")
+
+
+def test_a_new_stream_begins_now_and_one_with_history_at_the_oldest_event() -> None:
+    now, history = start_of(NEW, KEPT, None), start_of(NEW, KEPT, {})
+    assert (now.offsets, now.boundary, now.new) == ({0: 50, 1: 0}, {0: 50, 1: 0}, True)
+    assert (history.offsets, history.boundary, history.new) == ({0: 10, 1: 0}, {0: 50, 1: 0}, True)
+
+
+def test_history_that_is_bounded_begins_at_its_first_day() -> None:
+    assert start_of(NEW, KEPT, {0: 30, 1: 0}).offsets == {0: 30, 1: 0}
+
+
+def test_a_stream_that_has_begun_goes_on_where_raw_ends() -> None:
+    """Also in a partition that came later, from its first event; asking for history changes nothing."""
+    known = TopicPositions("sales", begun=True, next_offsets={0: 42}, boundary={0: 20})
+    beginnings: tuple[dict[int, int] | None, ...] = (None, {})
+    for history in beginnings:
+        start = start_of(known, KEPT, history)
+        assert (start.offsets, start.boundary, start.new) == ({0: 42, 1: 0}, {0: 20}, False)
+
+
+def test_what_the_broker_deleted_unread_is_named() -> None:
+    assert lost_ranges({0: 10, 1: 0}, KEPT.oldest) == []
+    lost = lost_ranges({0: 7, 1: 0}, KEPT.oldest)
+    assert lost == [OffsetRange(0, 7, 10)]
+    error = lost_events(TOPIC, lost)
+    assert "deleted 3 event(s)" in error.message and "partition 0, offsets 7 to 9" in error.message
+    assert error.hint is not None and "--accept-gap" in error.hint
+
+
+def test_a_topic_with_fewer_events_than_were_read_is_another_one() -> None:
+    require_same_topic(TOPIC, {0: 50}, KEPT.end)
+    with pytest.raises(SourceUnreadable, match="partition 0 ends at offset 50, and raw has read up to 51"):
+        require_same_topic(TOPIC, {0: 51}, KEPT.end)
+
+
+def test_a_batch_after_the_position_is_refused() -> None:
+    with pytest.raises(SourceUnreadable, match="partition 0 up to offset 5, and the next events that came are from 6"):
+        new_ranges([OffsetRange(0, 6, 9)], {0: 5})
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=10), st.data())
+def test_batches_that_are_repeated_or_overlap_are_read_once(steps: list[int], data: st.DataObject) -> None:
+    """A batch may begin anywhere before the position; what is new of it begins exactly there."""
+    position = 0
+    read: list[int] = []
+    for step in steps:
+        first = data.draw(st.integers(0, position))
+        for each in new_ranges([OffsetRange(0, first, first + step)], {0: position}):
+            read += range(each.first, each.end)
+            position = each.end
+    assert read == list(range(position))
+
+
+def test_a_plan_has_the_partitions_with_events() -> None:
+    assert planned_ranges({0: 5, 1: 7}, {0: 5, 1: 9, 2: 3}) == [OffsetRange(1, 7, 9), OffsetRange(2, 0, 3)]

@@ -1,0 +1,1 @@
+"""What live ingestion costs, measured on the protocol alone: no JVM."""
