@@ -257,6 +257,17 @@ def _days(number: int) -> list[date]:
     return [DAYS[first]] if number % 2 else sorted({DAYS[first], DAYS[(first + 1) % len(DAYS)]})
 
 
+def _die_while_publishing() -> None:
+    """At each step of a publication of two tables once: which of them the histories reach is left to chance."""
+    history = Lakehouse()
+    try:
+        for stop in ("log read", "tables read", "prepared", "table loaded", "table committed", "closing", "closed"):
+            history.publisher(tables=["fact", "report"], days=0, stop=stop, dies=True)
+            history.all_promises_hold()
+    finally:
+        history.teardown()
+
+
 def _die_while_aborting(step: str, first: bool) -> None:
     """Too rare to be left to chance: both tables are written to from outside, or only the second one."""
     history = Lakehouse()
@@ -272,15 +283,17 @@ def _die_while_aborting(step: str, first: bool) -> None:
 
 
 def _die_while_maintaining() -> None:
-    """Too rare as well: between a deletion and its note, and between a notice and its note."""
+    """Too rare as well: around a deletion and its note, and around a notice and its note."""
     history = Lakehouse()
     try:
         for _ in range(3):
             history.publisher(tables=["fact"], days=1, stop="closed", dies=False)
             for actor in history.world.alive():
                 actor.run_out()
-        history.deliverer(stop="notice sent", dies=True)
-        history.reclaimer(table="fact", stop="reclaim deleted", dies=True)
+        for stop in ("notice read", "notice sent", "notice marked"):
+            history.deliverer(stop=stop, dies=True)
+        for stop in ("reclaim intended", "reclaim deleted"):
+            history.reclaimer(table="fact", stop=stop, dies=True)
         history.all_promises_hold()
     finally:
         history.teardown()
@@ -308,6 +321,7 @@ def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.Mo
         run_state_machine_as_test(machine, settings=chosen)
         for step, first in (("abort decided", False), ("restored", False), ("fenced", True)):
             _die_while_aborting(step, first)
+        _die_while_publishing()
         _die_while_maintaining()
     finally:
         print(f"seed {SEED}, {EXAMPLES} histories\n{report()}")
