@@ -6,6 +6,7 @@ A publication brings days of one or more tables into main, all or none. The proc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -28,6 +29,7 @@ DIRTY = "+dirty"
 TOTAL = "total_"
 """Begins the metrics that are the sum of a column, which may have digits after the point: then they are text."""
 _DIGITS = 100
+_OF_STREAM = re.compile(r"\d{8}t\d{6}-stream-")
 
 
 class Record(BaseModel):
@@ -313,6 +315,11 @@ class DayState:
                 fingerprints.NEVER_PUBLISHED if physical == fingerprints.EMPTY_DAY else fingerprints.foreign(physical)
             )
         return self.content.logical
+
+
+def is_of_stream(publication: str) -> bool:
+    """True for the id of a publication that a stream made."""
+    return _OF_STREAM.match(publication) is not None
 
 
 def logical_of(state: DayState | None, physical: str) -> str:

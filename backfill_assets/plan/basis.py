@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 
+from backfill_assets.days import TableDay
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.plan.records import Fingerprints, Plan, PlanFingerprint, PlannedStep, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
+
+_TAKES_IN = "takes in"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,22 @@ class PlanDrift:
     def lines(self) -> list[str]:
         return [*map(str, self.tables), *self.code]
 
+    @property
+    def days(self) -> frozenset[TableDay]:
+        """The days of tables that moved; of the landing zone none."""
+        moved = (each for each in self.tables if each.role != _TAKES_IN)
+        return frozenset(TableDay(each.table, day) for each in moved for day in each.days)
+
+    def without(self, days: Collection[TableDay]) -> PlanDrift:
+        """The drift that is left when ``days`` may move."""
+        left = [
+            replace(each, days=tuple(day for day in each.days if TableDay(each.table, day) not in days))
+            for each in self.tables
+            if each.role != _TAKES_IN
+        ]
+        landed = [each for each in self.tables if each.role == _TAKES_IN]
+        return replace(self, tables=(*(each for each in left if each.days), *landed))
+
 
 def drift_since(plan: Plan, now: PlanContext) -> PlanDrift:
     """Exactly which days of which tables moved since the plan was made, and which step has other code now.
@@ -57,7 +76,7 @@ def drift_since(plan: Plan, now: PlanContext) -> PlanDrift:
         for role, before, after in (
             ("rebuilds", was.written, found.written),
             ("reads", was.read, found.read),
-            ("takes in", was.landed, found.landed),
+            (_TAKES_IN, was.landed, found.landed),
         )
         for table, days in _different(before, after)
     ]

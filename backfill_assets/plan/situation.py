@@ -78,6 +78,12 @@ class PlanContext:
         physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
         return logical_of(self.observed.states.get(TableDay(table, day)), physical)
 
+    def is_foreign(self, table: str, day: date) -> bool:
+        """True if a build would find files on the day that no publication put there."""
+        state = self.observed.states.get(TableDay(table, day))
+        physical = self.observed.pinned.get(table, {}).get(day, fingerprints.EMPTY_DAY)
+        return physical != (state.physical if state else fingerprints.EMPTY_DAY)
+
     def published_days(self) -> dict[str, set[date]]:
         """The days that are published, by table."""
         return published_days(self.observed.states)

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from datetime import date
 
 from backfill_assets.days import TableDay
-from backfill_assets.lakehouse.records import DayState
+from backfill_assets.lakehouse.records import DayState, is_of_stream
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild import decide
-
-STREAM = "-stream-"
-"""In the id of each publication of a stream."""
 
 
 def days_behind(raw: str, refined: Step, states: Mapping[TableDay, DayState]) -> set[date]:
@@ -26,7 +23,7 @@ def days_behind(raw: str, refined: Step, states: Mapping[TableDay, DayState]) ->
             continue
         built = states.get(TableDay(refined.name, day))
         if built is None or built.content is None:
-            if state.content.rows and STREAM in state.publication:
+            if state.content.rows and is_of_stream(state.publication):
                 behind.add(day)
         elif built.content.inputs != _inputs(refined, day, raw, state):
             behind.add(day)

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 
 from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.records import is_of_stream
 from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason, by_table
 
 LEFT_FOR = timedelta(minutes=10)
 """A stream follows its own rows within seconds; what is stale for longer is repaired although it runs."""
-_OF_A_STREAM = "-stream"
-"""Is in the id of every publication of a stream."""
 _MOST_RANGES = 4
 
 
@@ -47,10 +46,10 @@ def in_words(left: Iterable[StaleDay]) -> list[str]:
 def _is_left(seen: RepairContext, stale: StaleDay) -> bool:
     """Late rows that a stream has brought just now, or a changed input of a day that was repaired just now."""
     if stale.reason is StaleReason.LATE_ROWS:
-        return any(_is_new(seen, name) for name in _raw_publications(seen, stale) if _OF_A_STREAM in name)
+        return any(_is_new(seen, name) for name in _raw_publications(seen, stale) if is_of_stream(name))
     if stale.reason is StaleReason.INPUT_CHANGED:
         own = _publication(seen, stale.table, stale.day)
-        return _OF_A_STREAM not in own and _is_new(seen, own)
+        return not is_of_stream(own) and _is_new(seen, own)
     return False
 
 

@@ -66,6 +66,23 @@ def test_nothing_has_moved_is_false_and_has_no_lines() -> None:
     ]
 
 
+def test_days_that_may_move_are_taken_out_and_landed_files_stay() -> None:
+    """A day of another table, or another day of the same table, is still drift."""
+    later = D + timedelta(days=1)
+    moved = PlanDrift(
+        (
+            MovedTable("fact", "rebuilds", (D, later), 3, 4),
+            MovedTable("bronze", "reads", (D,), 1, 2),
+            MovedTable("raw", "takes in", (D,), 1, 2),
+        ),
+        ("fact: other",),
+    )
+    assert moved.days == {TableDay("fact", D), TableDay("fact", later), TableDay("bronze", D)}
+    left = moved.without({TableDay("fact", D), TableDay("bronze", D), TableDay("raw", D)})
+    assert left.tables == (MovedTable("fact", "rebuilds", (later,), 3, 4), MovedTable("raw", "takes in", (D,), 1, 2))
+    assert left.code == ("fact: other",)
+
+
 def test_a_moved_table_names_its_first_six_ranges_and_a_version_that_is_another() -> None:
     """Every day counts, also those of the ranges that are left out."""
     apart = tuple(D + timedelta(days=2 * n) for n in range(7))

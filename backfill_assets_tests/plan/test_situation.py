@@ -52,6 +52,17 @@ def test_a_version_is_put_in_place_of_the_current_one_of_its_step_alone(world: W
     assert chosen.observed is situation.observed
 
 
+def test_a_day_is_foreign_if_its_files_are_of_no_publication(world: World) -> None:
+    """Also one that has no files any more, and one of a table that nothing was published to."""
+    assert not situation_of(world).is_foreign("fact", D) and not situation_of(world).is_foreign("fact", AFTER)
+    world.pinned["fact"][D] = "another writer's files"
+    world.pinned["fact"][AFTER] = "another writer's files"
+    del world.pinned["bronze"][D]
+    situation = situation_of(world)
+    assert situation.is_foreign("fact", D) and situation.is_foreign("fact", AFTER)
+    assert situation.is_foreign("bronze", D)
+
+
 @pytest.mark.parametrize("version", ["", "v9"])
 def test_no_version_and_an_unknown_one_change_nothing(world: World, version: str) -> None:
     """That it is unknown is a finding of its own."""

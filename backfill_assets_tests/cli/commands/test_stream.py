@@ -49,10 +49,15 @@ def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSes
     landing.land(events[:400])
     stream = ("stream", "raw_sales", "--from", "landing", "--available-now", "--json")
     first = batches(backfill(*stream).stdout)
+    fact = "fact_sales_transactions"
+    days = DayRange(min(LiveTally(events[:400]).days()), max(LiveTally(events[:400]).days()))
+    days = DayRange(days.first, min(days.last, spec.start.date() - timedelta(days=1)))
+    plan = backfill.json("plan", fact, "--days", days, "--version", "v1")["id"]
     landing.land(events[400:])
     second = batches(backfill(*stream, "--rate", "2000", "--rate-in", "06:00-22:00=500").stdout)
     assert sum(batch["events"] for batch in (*first, *second)) == EVENTS
     assert batches(backfill(*stream).stdout) == []
+    assert not backfill.json("plan", plan)["moved"], "a plan holds while a stream extends its days"
     tally = LiveTally(events)
     facts = spark.read.format("delta").load(str(backfill.home / "lakehouse" / "fact_sales_transactions"))
     require_winners(facts, tally)
