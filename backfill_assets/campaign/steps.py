@@ -14,7 +14,6 @@ from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_re
 from backfill_assets.campaign.undo import undo
 from backfill_assets.campaign.undo_request import record_in_journal
 from backfill_assets.datasets import registry
-from backfill_assets.days import DayRange
 from backfill_assets.difference.metadata import changes
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
@@ -25,13 +24,11 @@ from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, Scope, as_ranges, days_of
 from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.plan.status import DayStatus
 from backfill_assets.publication.outbox import Sender, announce, deliver
 from backfill_assets.published.boundaries import DaysBoundary, boundary_line
 from backfill_assets.published.history import history
 from backfill_assets.published.positions import publication_boundaries, read_boundaries
 from backfill_assets.published.snapshot import Snapshot
-from backfill_assets.quality.watchdogs import CONTENT, FILES
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 
 SituationOf = Callable[[Plan], PlanContext]
@@ -44,7 +41,7 @@ def do_step(at: CampaignRun, step: CampaignStep, sender: Sender, situation: Situ
     _require_in_force(at)
     work: Mapping[CampaignStep, Callable[[], StepReport]] = {
         CampaignStep.ANNOUNCE: lambda: announce_campaign(at, sender),
-        CampaignStep.VERIFY_SOURCE: lambda: verify_source(at, situation),
+        CampaignStep.VERIFY_SOURCE: lambda: verify_source(at),
         CampaignStep.PIN: lambda: pin_watermarks(at, situation),
         CampaignStep.SHADOW: lambda: shadow_all(at),
         CampaignStep.VALIDATE: lambda: validate(at),
@@ -93,7 +90,7 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
     return {"notice": notice.title, "reports": list(notice.reports), "delivered": list(delivery.sent)}
 
 
-def verify_source(at: CampaignRun, situation: SituationOf) -> StepReport:
+def verify_source(at: CampaignRun) -> StepReport:
     """Take in what has landed, then read every pinned input afresh: counts and checksums must be as published.
 
     An input that a stream has brought rows for since is stale, not wrong: the cut-over stages its days again.
@@ -104,9 +101,7 @@ def verify_source(at: CampaignRun, situation: SituationOf) -> StepReport:
     read: StepReport = {}
     for pinned in at.plan.pinned:
         watched = _watch(at).look([registry.table(pinned.table)], days_of(pinned.days))
-        damaged = [day for day in watched if _is_damaged(day)]
-        others = [day for day in watched if not day.passed and day not in damaged]
-        if wrong := [*damaged, *_wrong_and_not_stale(at, others, situation)]:
+        if wrong := [day for day in watched if day.is_wrong]:
             raise at.stop(CampaignStep.VERIFY_SOURCE, _wrong(wrong))
         read[pinned.table] = {"days": len(watched), "rows": sum(day.rows for day in watched)}
     return {"inputs": read}
@@ -200,7 +195,7 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
     """
     brought = _brought_days(at, _publication(at))
     watched = [day for table, days in brought for day in _watch(at).look([registry.table(table)], days)]
-    if wrong := _wrong_and_not_stale(at, [day for day in watched if not day.passed], situation):
+    if wrong := [day for day in watched if day.is_wrong]:
         raise _wrong_after_cut_over(at, wrong, sender)
     asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
     own = {each.name: set(each.days) for each in at.steps}
@@ -280,21 +275,6 @@ def _brought_days(at: CampaignRun, publication: str) -> list[tuple[str, tuple[da
         raise InvalidRequest(f"The publication {publication} is not on the log.", hint="backfill history lists them.")
     tables = found[0].publication.tables
     return [(each.table, tuple(day.day for day in each.days)) for each in tables]
-
-
-def _wrong_and_not_stale(at: CampaignRun, failed: Sequence[WatchedDay], situation: SituationOf) -> Sequence[WatchedDay]:
-    """Rows that came since the cut-over make a day stale, not wrong: a later run or repair builds it again."""
-    if not failed:
-        return ()
-    asked, days = at.plan.asked, [day.day for day in failed]
-    now = situation(at.plan).with_version(asked.target, asked.version)
-    statuses = now.statuses(DayRange(min(days), max(days)))
-    return [day for day in failed if statuses[day.table].get(day.day) is not DayStatus.INPUT_CHANGED]
-
-
-def _is_damaged(day: WatchedDay) -> bool:
-    """Whether its own files or rows are not as they were published, with any inputs."""
-    return any(rule.rule in (FILES, CONTENT) and not rule.passed for rule in day.rules)
 
 
 def _wrong(days: Sequence[WatchedDay]) -> str:

@@ -34,6 +34,7 @@ JOB, STEP, SCHEDULE = "watchdogs", "look", "watchdogs_every_night"
 CRON_VARIABLE = "BACKFILL_WATCHDOG_CRON"
 PUBLICATION, PHYSICAL = "publication", "physical"
 _FOUR_IN_THE_MORNING = "0 4 * * *"
+_BEHIND = "Rows came since it was published, and the day is not built from them yet. "
 _LOOKED_UNTIL = "backfill_assets/looked_until"
 
 
@@ -172,8 +173,9 @@ def _evaluation(
         asset_key=dg.AssetKey(day.table),
         check_name=WATCHDOG,
         passed=day.passed,
+        severity=dg.AssetCheckSeverity.ERROR if day.is_wrong or day.passed else dg.AssetCheckSeverity.WARN,
         partition=day.day.isoformat(),
-        description=watchdogs.in_words(day.rules),
+        description=_BEHIND * day.is_behind + watchdogs.in_words(day.rules),
         metadata={
             "rules": rules_table(day.rules),
             "rows": dg.MetadataValue.int(day.rows),

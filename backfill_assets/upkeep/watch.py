@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from backfill_assets.datasets import registry
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.main_table import MainTable
@@ -22,8 +22,10 @@ from backfill_assets.lakehouse.rows import published_rows
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, RuleOutcome, Table
+from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.publication_log.log import Head, PublicationLog
 from backfill_assets.publication_log.pinned import pinned_files
+from backfill_assets.published.observed import LogView
 from backfill_assets.quality import measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
 
@@ -47,10 +49,18 @@ class WatchedDay:
     """Fingerprint of the files that the day had."""
     rows: int
     rules: tuple[RuleOutcome, ...]
+    is_behind: bool = False
+    """Whether rows came since, to what it is made of or to what it is judged by: then tables may disagree."""
 
     @property
     def passed(self) -> bool:
         return all(rule.passed for rule in self.rules)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether its own files or rows are not as published, or tables disagree although nothing came since."""
+        own = any(rule.rule in (watchdogs.FILES, watchdogs.CONTENT) and not rule.passed for rule in self.rules)
+        return own or not (self.passed or self.is_behind)
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,14 @@ class TablesAtOnce:
 
     def files(self, table: str, day: date) -> list[str]:
         return sorted(file.path for file in self.logs[table].active.values() if file.day == str(day))
+
+    def view(self) -> LogView:
+        """The same, as statuses are decided from it."""
+        physicals = {
+            table: {day: fingerprints.physical(paths) for day, paths in state.by_day().items()}
+            for table, state in self.logs.items()
+        }
+        return LogView(self.states, newest=physicals, pinned=physicals)
 
 
 @dataclass
@@ -83,11 +101,12 @@ class Watch:
         self._measured, self._damaged = {}, {}
         needed = {table.name: table for table in tables}
         needed |= {name: registry.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
-        sight = self._sight(needed)
+        sight = self._sight({*needed, *_read_by(needed)})
         watched = {table.name: [day for day in asked if _published(sight, table.name, day)] for table in tables}
         columns = self._columns_then(sight, watched)
         self._measure(needed, sight, _days_to_measure(tables, watched))
-        return [self._judge(table, day, sight, columns) for table in tables for day in watched[table.name]]
+        found = [self._judge(table, day, sight, columns) for table in tables for day in watched[table.name]]
+        return _with_those_behind(found, sight)
 
     def _sight(self, tables: Collection[str]) -> TablesAtOnce:
         """Log, tables, log again: if it says the same of ``tables``, nothing was published to them meanwhile."""
@@ -183,6 +202,36 @@ class Watch:
 
     def _missing(self, sight: TablesAtOnce, table: str, day: date) -> list[str]:
         return self.storage.missing(f"{table}/{path}" for path in sight.files(table, day))
+
+
+def _read_by(tables: Iterable[str]) -> set[str]:
+    """What any version of the steps of ``tables`` reads."""
+    versions = (version for name in tables for version in registry.step(name).versions)
+    return {read.table for version in versions for read in version.reads}
+
+
+def _with_those_behind(found: Sequence[WatchedDay], sight: TablesAtOnce) -> list[WatchedDay]:
+    """By the status of each table that a day is judged by, at the moment of ``sight``, if none has a foreign write.
+
+    A stream brings rows to raw first and to what is made of them seconds later: in between, a day that reads no raw
+    itself, as facts, is up to date with what it reads, and still disagrees with raw.
+    """
+    failed = [each for each in found if not each.passed]
+    if not failed:
+        return list(found)
+    cadences = {each.table: registry.step(each.table).cadence for each in failed}
+    ends = [cadences[each.table].period(each.day) for each in failed]
+    judged_by = {name: (name, *watchdogs.metrics_needed(registry.table(name))) for name in cadences}
+    steps = {registry.step(name).name: registry.step(name) for names in judged_by.values() for name in names}
+    days = DayRange(min(each.first for each in ends), max(each.last for each in ends))
+    statuses = day_statuses(list(steps.values()), sight.view(), days, as_published=True)
+
+    def is_behind(each: WatchedDay) -> bool:
+        period = cadences[each.table].period(each.day)
+        seen = {statuses[name].get(day) for name in judged_by[each.table] for day in period}
+        return DayStatus.INPUT_CHANGED in seen and DayStatus.FOREIGN_WRITE not in seen
+
+    return [each if each.passed else replace(each, is_behind=is_behind(each)) for each in found]
 
 
 def _first_line(error: str) -> str:

@@ -1,16 +1,21 @@
 """Builds days of bronze, facts and daily revenue whole, today too: ``whole_rebuild 2026-03-01..2026-03-02``.
 
-``backfill run`` refuses a day that is not over. This is for comparing a day that a stream has just filled.
+``backfill run`` refuses a day that is not over. This plays tomorrow, to compare a day that a stream has just filled.
 """
 
 from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
 
 from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication_log.log import utc_now
+from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.settings import Settings
@@ -19,7 +24,9 @@ from backfill_assets_tests.stream.tally_checks import BRONZE, FACT, REVENUE
 
 def main(days: str) -> None:
     with ExitStack() as stack:
-        builder = foreground_builder(Settings.from_environment(), stack)
+        lake = foreground_builder(Settings.from_environment(), stack).lake
+        tomorrow = Publisher(lake.storage, now=lambda: utc_now() + timedelta(days=1))
+        builder = Builder(replace(lake, publisher=tomorrow))
         for table in (BRONZE, FACT, REVENUE):
             step, run = registry.step(table), RunInfo("whole rebuild")
             builder.build(step, list(DayRange.parse(days)), run=run, version=AS_PUBLISHED, force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.quality.watchdogs import CONTENT, FILES
+from backfill_assets.sample.synthetic import synthesize
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets_tests.workshop import Workshop
@@ -91,3 +93,27 @@ def test_a_damaged_file_is_found_and_does_not_hide_the_other_days(built: Worksho
     assert (rule.rule, rule.passed) == (FILES, False)
     assert "damaged" in rule.observed
     assert all(found[day].passed for day in DAYS if day != DAYS.first)
+
+
+def test_a_day_whose_rows_have_come_and_are_not_built_yet_is_behind_and_not_wrong(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """A stream publishes raw first: facts that read no raw themselves disagree with it for a few seconds."""
+    workshop, spec = Workshop(tmp_path, lambda: spark), SyntheticSpec(days=DAYS, rows_per_day=30, seed=7, defects={})
+    workshop.land_synthetic(spec)
+    workshop.build_all(DAYS)
+    late = replace(spec, days=DayRange.of(DAYS.last), seed=8)
+    synthesize(late, tmp_path / "late")
+    (file,) = (tmp_path / "late").rglob(f"sales/*{DAYS.last}*/*")
+    target = workshop.settings.landing / file.relative_to(tmp_path / "late")
+    file.rename(target.with_name(f"late-{file.name}"))
+    workshop.build("raw_sales", DAYS)
+    found = {(day.table, day.day): day for day in _look(workshop, spark) if not day.passed}
+    assert {table for table, _ in found} == {"bronze_sales", "fact_sales_transactions"}
+    assert {day for _, day in found} == {DAYS.last}
+    assert all(each.is_behind and not each.is_wrong for each in found.values())
+    _overwrite(workshop.settings.lakehouse / "fact_sales_transactions", DAYS.last, "quantity")
+    found = {(day.table, day.day): day for day in _look(workshop, spark) if not day.passed}
+    assert found["fact_sales_transactions", DAYS.last].is_wrong
+    assert not found["fact_sales_transactions", DAYS.last].is_behind
+    assert not found["bronze_sales", DAYS.last].is_wrong
