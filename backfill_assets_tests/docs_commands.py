@@ -113,6 +113,9 @@ Words that they print, or the name of the function there that looks at more.
 _SPARK = "backfill_assets_tests/cli/commands/test_spark.py::test_started_in_the_background_used_and_stopped"
 _CI = "backfill_assets_tests/stories/test_dagster_ci.py"
 _STREAM = "backfill_assets_tests/cli/commands/test_stream.py::test_facts_follow_landed_events_of_today"
+_TALLY = (
+    "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
+)
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
@@ -153,6 +156,7 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill maintain --clock-checked": "backfill_assets_tests/cli/commands/test_maintain.py::"
     "test_after_a_long_pause_a_person_checks_the_clock",
     "make storm SECONDS=180": _STORM,
+    'make tally SECONDS=300 TALLY="--events-per-second 2000 --kills 5 --days 30"': _TALLY,
     'make storm SECONDS=180 STORM="--s3 --seed 7"': _STORM,
 }
 """The test that does the same as the command, some of them at another size."""

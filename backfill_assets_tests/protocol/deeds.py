@@ -23,7 +23,9 @@ Work = Callable[[Actor], object]
 ATTEMPTS = 3
 
 
-def publish(world: World, days: Mapping[str, list[date]], reading: str = "", exact: bool = False) -> Work:
+def publish(
+    world: World, days: Mapping[str, list[date]], reading: str = "", exact: bool = False, transaction: str = ""
+) -> Work:
     """Stage rows of one's own (or derived from ``reading``) for days of one or two tables, and publish them."""
 
     def work(actor: Actor) -> None:
@@ -48,6 +50,7 @@ def publish(world: World, days: Mapping[str, list[date]], reading: str = "", exa
                 tables=tuple(staged.values()),
                 inputs=tuple(pin.inputs.values()),
                 notice=Notice(title=id),
+                transaction=transaction,
             )
             world.asked(publication, {reading: read} if reading else {}, rows)
             result = publisher.publish(publication)

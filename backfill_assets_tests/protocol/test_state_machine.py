@@ -20,7 +20,8 @@ from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication_log import fold as log_fold
 from backfill_assets_tests.protocol import deeds
 from backfill_assets_tests.protocol.actor import HITS, Actor, never_hit, report
-from backfill_assets_tests.protocol.staging import DAYS
+from backfill_assets_tests.protocol.staging import DAYS, published_rows
+from backfill_assets_tests.protocol.stream_life import PARTITIONS, positions_in_log, stream_life
 from backfill_assets_tests.protocol.world import RAW, TABLES, World
 
 SEED = int(os.environ.get("PROTOCOL_SEED", "20170302"))
@@ -91,6 +92,12 @@ class Lakehouse(RuleBasedStateMachine):
     )
     def appender(self, source: str, tables: tuple[str, ...], count: int, stop: str, dies: bool) -> None:
         self._start_until(deeds.append(self.world, source, tables, count), stop, dies)
+
+    @precondition(_room)
+    @rule(batches=st.integers(1, 3), stop=st.sampled_from(_STEPS), dies=_SOME_DIE)
+    def stream(self, batches: int, stop: str, dies: bool) -> None:
+        """There may be two at once: the lease spares work, and what is read twice must not count twice without it."""
+        self._start_until(stream_life(self.world, batches), stop, dies)
 
     @precondition(_room)
     @rule(table=st.sampled_from(TABLES), stop=st.sampled_from(_STEPS))
@@ -268,6 +275,33 @@ def _die_while_publishing() -> None:
         history.teardown()
 
 
+def _die_while_streaming() -> None:
+    """At each step of a batch and of what follows it once; then a stream reads on, and facts equal raw."""
+    history = Lakehouse()
+    try:
+        for stop in ("log read", "tables read", "prepared", "table loaded", "table committed", "closing", "closed"):
+            for steps_before in (0, 1):
+                actor = history._start(stream_life(history.world, 2))
+                for _ in range(steps_before):
+                    actor.advance_to("closed")
+                actor.advance_to(stop)
+                actor.crash()
+                history.all_promises_hold()
+        one, other = (history._start(stream_life(history.world, 2)) for _ in range(2))
+        for actor in (one, other):
+            actor.advance_to("staged")
+        for actor in (one, other):
+            actor.run_out()
+        history.all_promises_hold()
+        history._start(stream_life(history.world, 3)).run_out()
+        history.all_promises_hold()
+        read = positions_in_log(history.world)
+        assert read.begun and min(read.next_offsets[partition] for partition in PARTITIONS) > 3
+        assert published_rows(history.world.storage, "fact") == published_rows(history.world.storage, "raw")
+    finally:
+        history.teardown()
+
+
 def _die_while_aborting(step: str, first: bool) -> None:
     """Too rare to be left to chance: both tables are written to from outside, or only the second one."""
     history = Lakehouse()
@@ -322,6 +356,7 @@ def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.Mo
         for step, first in (("abort decided", False), ("restored", False), ("fenced", True)):
             _die_while_aborting(step, first)
         _die_while_publishing()
+        _die_while_streaming()
         _die_while_maintaining()
     finally:
         print(f"seed {SEED}, {EXAMPLES} histories\n{report()}")
