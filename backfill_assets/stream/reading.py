@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from backfill_assets.published.stream_positions import topic_positions
 from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches
@@ -22,7 +22,7 @@ from backfill_assets.stream.offsets import (
     require_same_topic,
     start_of,
 )
-from backfill_assets.stream.query import MOST_EVENTS, read_landing, read_topic
+from backfill_assets.stream.query import read_landing, read_topic
 from backfill_assets.stream.throttle import LIVE_BELOW_SECONDS
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Reading(ABC):
     """Reads one source of a stream. ``checkpoint`` is where Spark plans its batches."""
 
     checkpoint: Checkpoint
+    is_capped_by_events: ClassVar[bool] = False
+    """Whether the most events of a batch can be limited, and not only files."""
 
     @property
     @abstractmethod
@@ -70,7 +72,7 @@ class Reading(ABC):
         """Where history ended and live reading began, in words."""
 
     @abstractmethod
-    def open(self, most_events: int | None, files_in_flight: int) -> DataFrame:
+    def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         """What Spark is to read from where raw ends. Raises :class:`SourceUnreadable` if it cannot be read from there.
 
         A batch has at most ``most_events`` events, or ``files_in_flight`` files.
@@ -88,6 +90,8 @@ class Reading(ABC):
 @dataclass
 class TopicReading(Reading):
     """Reads a topic. What is started from and where history ends is written down before anything is read."""
+
+    is_capped_by_events: ClassVar[bool] = True
 
     batches: TopicBatches
     checkpoint: Checkpoint
@@ -107,13 +111,12 @@ class TopicReading(Reading):
         boundary = self.start.boundary if self.start else {}
         return ", ".join(f"partition {number}: offset {at:,}" for number, at in sorted(boundary.items()))
 
-    def open(self, most_events: int | None, files_in_flight: int) -> DataFrame:
+    def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         topic = self.batches.topic
         self.start = start = self._start(Broker(self.batches.lake.spark(), topic, self.properties))
         self.checkpoint.renew(self.batches.step.name, str(topic))
         self._end = start.offsets
-        most = min(MOST_EVENTS, most_events or MOST_EVENTS)
-        return read_topic(self.batches.lake.spark(), topic, start.offsets, self.properties, most)
+        return read_topic(self.batches.lake.spark(), topic, start.offsets, self.properties, most_events)
 
     def _start(self, broker: Broker) -> Start:
         topic, kept = self.batches.topic, broker.offsets()
@@ -165,7 +168,7 @@ class LandingReading(Reading):
     def boundary_text(self) -> str:
         return f"files that landed until {self._live_since:%Y-%m-%d %H:%M:%S}Z" if self._live_since else ""
 
-    def open(self, most_events: int | None, files_in_flight: int) -> DataFrame:
+    def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         lake, source = self.batches.lake, self.batches.source.name
         folder = lake.landing.root / source
         folder.mkdir(parents=True, exist_ok=True)

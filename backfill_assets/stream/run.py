@@ -174,13 +174,23 @@ class _Watched:
             batch=status.batch + 1,
             batch_seconds=round(batch.seconds, 3),
             batch_at=self.lease.now(),
+            answer_ms=status.answer_ms if batch.answer_seconds is None else round(batch.answer_seconds * 1000),
+            pace=batch.pace.factor,
             error="",
-            note="",
+            note=batch.pace.reason,
         )
-        figures: dict[str, Any] = {"batch": batch.number, "events": read.events, "seconds": round(batch.seconds, 3)}
+        figures: dict[str, Any] = {
+            "at": self.lease.now().isoformat(timespec="milliseconds"),
+            "batch": batch.number,
+            "events": read.events,
+            "seconds": round(batch.seconds, 3),
+            "answer_seconds": batch.answer_seconds,
+            "pace": batch.pace.factor,
+            "slowed_down": batch.pace.reason,
+        }
         if read.appended:
             figures |= {"publication": read.appended.publication, "days": [str(day) for day in read.appended.days]}
-        text = describe_batch(batch.number, read.events, batch.seconds, read.delays)
+        text = describe_batch(batch.number, read.events, batch.seconds, read.delays, batch.pace.reason)
         self.report(StreamEvent("batch", text, figures))
 
 
