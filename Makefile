@@ -88,6 +88,7 @@ screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (C
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
 	@$(BIN)/python docs/screenshots/take.py
 	@$(BIN)/python docs/screenshots/take_campaign.py
+	@$(BIN)/python docs/screenshots/take_stream.py
 
 bench: setup setup-broker $(PEERS) ## measure a backfill beside its goals, hand-written Spark, SQLMesh and DuckDB: hours
 	@$(BIN)/python -m benchmarks.backfill

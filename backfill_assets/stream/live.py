@@ -205,11 +205,13 @@ def _latest(progress: StreamingQueryProgress | None) -> Offsets:
 
 
 def _full_disk(error: Exception) -> LakehouseUnusable | None:
-    """Spark reports a full disk, or a folder without permission, in an error of its own."""
-    try:
-        with explain_failure("The stream stopped"):
-            raise OSError(str(error))
-    except LakehouseUnusable as explained:
-        return explained
-    except OSError:
-        return None
+    """Spark reports a full disk, or a folder without permission, in an error of its own, of hundreds of lines."""
+    for line in str(error).splitlines():
+        try:
+            with explain_failure("The stream stopped in the middle of a batch"):
+                raise OSError(line.strip().removeprefix("Caused by: "))
+        except LakehouseUnusable as explained:
+            return explained
+        except OSError:
+            continue
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -158,6 +159,10 @@ class LandingReading(Reading):
     batches: LandedBatches
     checkpoint: Checkpoint
     live_below_seconds: float = LIVE_BELOW_SECONDS
+    read_files: Counter[str] = field(default_factory=Counter)
+    """How many landed files raw has read, by the folder of their arrival day."""
+    landed_files: dict[str, int] = field(default_factory=dict)
+    """How many there were in the folders that were read from, when they were read from."""
     _live_since: datetime | None = None
 
     @property
@@ -172,6 +177,7 @@ class LandingReading(Reading):
         lake, source = self.batches.lake, self.batches.source.name
         folder = lake.landing.root / source
         folder.mkdir(parents=True, exist_ok=True)
+        self.read_files = self.batches.files_read()
         self.checkpoint.renew(self.batches.step.name, str(folder))
         return read_landing(lake.spark(), f"{folder}/*/*.jsonl.gz", files_in_flight)
 
@@ -179,6 +185,8 @@ class LandingReading(Reading):
         paths = self.checkpoint.landed_paths(number)
         landed_at = sorted(path.stat().st_mtime for path in paths if path.exists())
         appended = self.batches.publish(paths)
+        if appended:
+            self._count_files()
         now = self.batches.lake.publisher.now()
         late = [max(0.0, now.timestamp() - at) for at in landed_at]
         if late and late[-1] < self.live_below_seconds:
@@ -186,3 +194,9 @@ class LandingReading(Reading):
         delays = Delays(late[len(late) // 2], late[0]) if late and appended else None
         size = sum(path.stat().st_size for path in paths if path.exists())
         return BatchRead(appended.received if appended else 0, appended, delays, bytes=size)
+
+    def _count_files(self) -> None:
+        for day, number in Counter(each.parent.name for each in self.batches.appended_files).items():
+            self.read_files[day] += number
+            folder = self.batches.lake.landing.root / self.batches.source.name / day
+            self.landed_files[day] = sum(1 for _ in folder.glob("*.jsonl.gz"))

@@ -27,6 +27,8 @@ from backfill_assets.stream.reading import BatchRead, LandingReading, Reading, S
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
 
+_SHOWN_FOLDERS = 7
+"""Of so many arrival days the status says how many landed files are read."""
 _GATHER_EVERY_BATCHES = 32
 """So often the stream's entries in the publication log are put together."""
 
@@ -195,6 +197,9 @@ class _Watched:
 
 
 def _positions(reading: Reading, read: BatchRead) -> tuple[StreamPosition, ...]:
+    if isinstance(reading, LandingReading):
+        folders, ends = sorted(reading.read_files.items())[-_SHOWN_FOLDERS:], reading.landed_files
+        return tuple(StreamPosition(partition=day, position=count, end=ends.get(day)) for day, count in folders)
     if not isinstance(reading, TopicReading):
         return ()
     topic = reading.batches.topic.topic

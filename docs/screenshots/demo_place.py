@@ -72,7 +72,7 @@ def webserver(environment: dict[str, str]) -> Iterator[str]:
     port = _free_port()
     address = f"http://127.0.0.1:{port}"
     arguments = ["-m", "dagster_webserver", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)]
-    with _running("webserver", arguments, environment):
+    with running("webserver", arguments, environment):
         _wait_for(f"{address}/server_info")
         yield address
 
@@ -80,14 +80,14 @@ def webserver(environment: dict[str, str]) -> Iterator[str]:
 @contextmanager
 def daemon(environment: dict[str, str]) -> Iterator[None]:
     """What runs backfills and sensors; it ends with all it started."""
-    with _running(
+    with running(
         "daemon", ["-m", "backfill_assets.defs.instance.fast_daemon", "run", "-w", "workspace.yaml"], environment
     ):
         yield
 
 
 @contextmanager
-def _running(name: str, arguments: list[str], environment: dict[str, str]) -> Iterator[None]:
+def running(name: str, arguments: list[str], environment: dict[str, str]) -> Iterator[None]:
     with (HOME / f"{name}.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, *arguments],

@@ -1,0 +1,76 @@
+"""``make screenshots`` too: the page of a stream while it runs, for ``docs/stream.md``.
+
+Sales land by the second in a folder of their own, and a click starts the stream.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from demo_place import REPOSITORY, daemon, landed_home, running, webserver
+from playwright.sync_api import sync_playwright
+from take import PICTURES, TALL, Tour
+
+ASSET = "stream_sales"
+POINTS = 4
+"""So many points are in its plots when the picture is taken: one a minute, the first when it is live."""
+_MADE = """query($path:[String!]!){assetNodeOrError(assetKey:{path:$path}){... on AssetNode{
+assetMaterializations(limit:99){runId metadataEntries{label ... on TextMetadataEntry{text}}}}}}"""
+_RUN = "query($run:ID!){runOrError(runId:$run){... on Run{status}}}"
+_TERMINATE = "mutation($run:String!){terminateRun(runId:$run){__typename}}"
+_ENDED = ("SUCCESS", "FAILURE", "CANCELED")
+
+
+def materializations(tour: Tour) -> list[dict[str, Any]]:
+    """Newest first."""
+    found: list[dict[str, Any]] = tour.asked(_MADE, path=[ASSET])["assetNodeOrError"].get("assetMaterializations", [])
+    return found
+
+
+def start(tour: Tour) -> None:
+    tour.open(f"/assets/{ASSET}?view=overview")
+    tour.page.get_by_role("button", name="Materialize").first.click()
+    tour.settle()
+    tour.wait_until(lambda: len(materializations(tour)) >= POINTS, f"{POINTS} points of the stream")
+
+
+def picture(tour: Tour) -> None:
+    tour.open(f"/assets/{ASSET}?view=overview")
+    tour.picture("stream-1-live")
+    tour.open(f"/assets/{ASSET}?view=plots")
+    tour.picture("stream-2-plots")
+
+
+def stop(tour: Tour) -> None:
+    """Terminating its run is how a person stops it."""
+    run = materializations(tour)[0]["runId"]
+    tour.asked(_TERMINATE, run=run)
+    tour.wait_until(lambda: tour.asked(_RUN, run=run)["runOrError"]["status"] in _ENDED, "the stream to stop")
+
+
+def main() -> None:
+    environment = landed_home("2017-03-01")
+    live = ["-m", "backfill_assets.cli", "sample", "--live", "--events-per-second", "50"]
+    with (
+        sync_playwright() as playwright,
+        webserver(environment) as address,
+        daemon(environment),
+        running("live", live, environment),
+    ):
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
+        )
+        tour = Tour(browser.new_page(viewport=TALL), address)
+        tour.page.set_default_timeout(60_000)
+        tour.wait_for_daemon()
+        tour.open("/asset-groups")
+        tour.page.get_by_text("Hide navigation").click()  # the browser remembers it
+        for scene in (start, picture, stop):
+            scene(tour)
+        browser.close()
+    print(f"The pictures are in {PICTURES.relative_to(REPOSITORY)}.")
+
+
+if __name__ == "__main__":
+    main()
