@@ -50,6 +50,8 @@ class StreamListener:
     started: Callable[[], None] = lambda: None
     published: Callable[[BatchDone], None] = lambda batch: None
     waiting: Callable[[str], None] = lambda why: None
+    stopping: Callable[[str], None] = lambda why: None
+    """When a person stops it in the middle of a batch."""
     alive: Callable[[], None] = lambda: None
     """About every second, from the thread that :meth:`LiveStream.run` was called in."""
 
@@ -191,6 +193,13 @@ class LiveStream:
         """Stop the query at the end. A batch that is under way is finished first, for a bounded time."""
         try:
             yield
+        except KeyboardInterrupt:
+            if self._busy.locked():
+                self.listener.stopping(
+                    f"Stopping: the batch under way is published first, which may take {_STOP_SECONDS:.0f} s."
+                    " Ctrl-C again leaves it to the next start"
+                )
+            raise
         finally:
             self._stopping = True
             if self._busy.acquire(timeout=_STOP_SECONDS):

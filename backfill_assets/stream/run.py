@@ -83,7 +83,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         trigger=request.trigger,
         throttle=Throttle(request.limit),
         follow=partial(_after_batch, lake, follower, request.follow),
-        listener=StreamListener(watched.started, watched.published, watched.waiting, lambda: None),
+        listener=StreamListener(watched.started, watched.published, watched.waiting, watched.stopping),
         now=lake.publisher.now,
         sleep=lake.sleep,
     )
@@ -158,6 +158,9 @@ class _Watched:
     def waiting(self, why: str) -> None:
         self.report(StreamEvent("waiting", f"Waiting: {why}"))
         self.lease.beat(state="waiting", note=why)
+
+    def stopping(self, why: str) -> None:
+        self.report(StreamEvent("stopping", why))
 
     def published(self, batch: BatchDone) -> None:
         read, status = batch.read, self.lease.status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -176,3 +177,27 @@ def test_what_is_live_is_read_in_whole_batches(play: Callable[..., Played]) -> N
     source = FakeSource([1_000] * 6, live_from=3)
     found = play(source, [0.1] * 6, ReadLimit.parse("1000"))
     assert source.opened == [1_000, 100_000] and len(found.batches) == 6
+
+
+def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() -> None:
+    said: list[str] = []
+    listener = StreamListener(stopping=said.append)
+    source, clock = FakeSource([1]), Clock()
+    stream = LiveStream(source, Trigger(), Throttle(), lambda days: None, listener, clock, clock.sleep)
+
+    def interrupt(query: FakeQuery) -> None:
+        with stream._stopped(query):  # type: ignore[arg-type]
+            raise KeyboardInterrupt
+
+    query = FakeQuery(source, stream._on_batch, [0.1])
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(query)
+    assert said == []
+    with stream._busy:
+        ended = threading.Timer(0.2, stream._busy.release)
+        ended.start()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt(query)
+        ended.join()
+        stream._busy.acquire()
+    assert len(said) == 1 and said[0].startswith("Stopping: the batch under way is published first")

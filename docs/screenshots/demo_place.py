@@ -40,7 +40,14 @@ def fresh_home() -> dict[str, str]:
 
 
 def landed_home(days: str) -> dict[str, str]:
-    """Empty the demo's folder, land ``days``, and return the environment of every process that works on it."""
+    """The demo's folder with ``days`` landed; returns the environment of every process that works on it."""
+    environment = empty_home()
+    backfill("sample", "--days", days, within=environment)
+    return environment
+
+
+def empty_home() -> dict[str, str]:
+    """Empty the demo's folder, and return the environment of every process that works on it."""
     if HOME.exists() and not (HOME / _MARK).exists():
         raise SystemExit(f"{HOME} is there and was not made by this script: move it away, then run it again.")
     shutil.rmtree(HOME, ignore_errors=True)
@@ -51,7 +58,6 @@ def landed_home(days: str) -> dict[str, str]:
     environment["DAGSTER_HOME"] = _said(
         sys.executable, "-m", "backfill_assets.cli.demo.dagster_home", within=environment
     )
-    backfill("sample", "--days", days, within=environment)
     return environment
 
 

@@ -130,7 +130,7 @@ def stream(
         try:
             run_stream(lake, request, _run_info(table), report_progress, report)
         except KeyboardInterrupt:
-            report_step("Stopped: the batch that was under way is published.")
+            report_step("Stopped. What is published stays, and the next start goes on where raw ends.")
 
 
 def _run_info(table: str) -> RunInfo:
