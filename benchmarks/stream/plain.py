@@ -31,7 +31,7 @@ def report_batches(query: StreamingQuery) -> None:
     last = -1
     ended = False
     while not ended:
-        ended = bool(query.awaitTermination(_LOOK_SECONDS))
+        ended = bool(query.awaitTermination(_LOOK_SECONDS))  # type: ignore[arg-type]  # a float works
         newest = query.lastProgress
         if newest and newest.batchId > last:
             for progress in query.recentProgress:

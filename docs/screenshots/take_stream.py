@@ -9,10 +9,11 @@ import os
 from typing import Any
 
 from demo_place import REPOSITORY, daemon, empty_home, running, webserver
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 from take import PICTURES, TALL, Tour
 
 ASSET = "stream_sales"
+LONG: ViewportSize = {"width": 1280, "height": 1500}
 POINTS = 3
 """So many points with the state live are in its plots when the picture is taken: one a minute."""
 _MADE = """query($path:[String!]!){assetNodeOrError(assetKey:{path:$path}){... on AssetNode{
@@ -40,9 +41,14 @@ def live_points(tour: Tour) -> int:
 
 
 def picture(tour: Tour) -> None:
+    """The metadata and its plots: what is above them on the page is folded."""
+    tour.page.set_viewport_size(LONG)
     tour.open(f"/assets/{ASSET}?view=overview")
+    for section in ("Status", "Description"):
+        tour.page.get_by_text(section, exact=True).first.click()
     tour.picture("stream-1-live")
-    tour.open(f"/assets/{ASSET}?view=plots")
+    tour.page.get_by_role("button", name="Plots").or_(tour.page.get_by_text("Plots", exact=True)).first.click()
+    tour.settle()
     tour.picture("stream-2-plots")
 
 

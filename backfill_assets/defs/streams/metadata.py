@@ -35,8 +35,8 @@ def stream_metadata(status: StreamStatus, switches: Mapping[str, bool]) -> dict[
     return {
         "state": dg.MetadataValue.text(status.state),
         "source": dg.MetadataValue.text(status.source),
-        "positions": _positions(status),
         **_figures(status),
+        "positions": _positions(status),
         **_words(status),
         **{name: dg.MetadataValue.text("on" if is_on else "off") for name, is_on in switches.items()},
     }
