@@ -34,8 +34,8 @@ from benchmarks.backfill.timed import ProcessFamily, Timed
 from benchmarks.stream.plain import PARTITIONS
 
 OURS, PLAIN = "backfill stream", "plain Structured Streaming"
-EVENTS_IN_FLIGHT = 20_000
-"""Of a batch, for both."""
+EVENTS_IN_FLIGHT = int(environ.get("BENCH_EVENTS_IN_FLIGHT", "20000"))
+"""Of a batch, for both; the command itself reads up to 100,000 at once."""
 _HOME = CACHE / "stream"
 _HALF_A_DAY = 12 * 3600
 _WARM_SHARE = 1 / 3
