@@ -23,10 +23,10 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
         return arrived.where(F.lit(False)).select(*raw_schema(source).names)
     keys = list(source.key_columns)
     # What is there is far more than what arrived, and hardly any of it has a key that arrived again.
-    new = _versions(source, arrived)
+    new = _versions(source, arrived).where(F.col("version.at").isNotNull())
     seen = new.unionByName(_versions(source, existing.join(new.select(*keys), keys, "left_semi")))
     by_key = seen.groupBy(*keys).agg(F.collect_set("version").alias("versions")).where(F.size("versions") > 1)
-    # Not a condition on rows: Spark would parse the version of all that is there, before it knows which keys it needs.
+    # No condition on what is there: Spark would parse the version of all of it, before it knows which keys it needs.
     readable = by_key.withColumn("versions", F.filter("versions", lambda v: v.at.isNotNull()))
     several = readable.where(F.size("versions") > 1)
     newer = several.withColumn("newer", F.explode(F.filter("versions", lambda v: ~v.marker)))

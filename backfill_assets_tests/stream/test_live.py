@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -113,7 +113,7 @@ class Played:
 
 
 @pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Played]]:
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
     """Stream a fake source of which the answers take so many seconds."""
 
     def played(source: FakeSource, answers: Sequence[float], limit: ReadLimit) -> Played:
@@ -121,7 +121,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Played]]:
             return FakeQuery(source, on_batch, answers)
 
         monkeypatch.setattr(live, "start_query", start)
-        clock, batches, waits = Clock(), [], []
+        clock = Clock()
+        batches: list[BatchDone] = []
+        waits: list[str] = []
         marks: list[float] = []
 
         def published(batch: BatchDone) -> None:
