@@ -30,7 +30,7 @@ help: ## list the targets
 
 setup: $(ARCHIVE) ## the virtual environment from uv.lock, Spark's JARs, and what lets Spark start sooner
 
-setup-broker: $(BROKER) ## the Kafka broker that tests of the stream start; only they need it
+setup-broker: $(BROKER) ## the Kafka broker that tests and benchmarks of the stream start; only they need it
 
 demo: setup ## 90 real days from landed files to revenue in a native Dagster backfill
 	@$(BIN)/backfill demo
@@ -91,11 +91,12 @@ screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (C
 	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
 	@$(BIN)/python docs/screenshots/take.py
 	@$(BIN)/python docs/screenshots/take_campaign.py
+	@$(BIN)/python docs/screenshots/take_stream.py
 
-bench: setup $(PEERS) ## measure a backfill beside its goals, hand-written Spark, SQLMesh and DuckDB: hours
+bench: setup setup-broker $(PEERS) ## measure a backfill beside its goals, hand-written Spark, SQLMesh and DuckDB: hours
 	@$(BIN)/python -m benchmarks.backfill
 
-bench-quick: setup $(PEERS) ## the same on little data, in under 10 minutes
+bench-quick: setup setup-broker $(PEERS) ## the same on little data, in under 10 minutes
 	@$(BIN)/python -m benchmarks.backfill --quick
 
 clean: ## remove what set-up, checks and tests made; .data (lakehouse, landing, Dagster's memory) stays

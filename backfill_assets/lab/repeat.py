@@ -36,7 +36,7 @@ TEXT = HazardText(
     "dead process has begun, and then finds nothing new. There is no other memory that could be lost.",
     aside="Delta's `txnAppId` and `txnVersion` would save the second way while the checkpoint is there. With a new one "
     "batches are numbered from 0 again, and are passed over as if they had been written.",
-    look=("backfill_assets/publication/finish.py", "backfill_assets/rebuild/ingest.py"),
+    look=("backfill_assets/publication/finish.py", "backfill_assets/stream/batches.py"),
 )
 
 

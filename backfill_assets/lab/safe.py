@@ -21,6 +21,7 @@ from backfill_assets.published.reading import read_published
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.stream.batches import LandedBatches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 RAW, BRONZE, QUARANTINE = "raw_sales", "bronze_sales", "quarantine_sales"
 STAGED, AGAIN, OVERTAKEN = "days staged", "staging them again", "another run took in the same files"
 """How progress reports that days are staged, that some moved and are staged again, and that files were read before."""
+_RUN = RunInfo("lab", launched_by="backfill lab")
 ADOPTED = "staged day(s) of an earlier run are used"
 
 
@@ -42,6 +44,11 @@ class CountedZone(LandingZone):
     def files(self, source: str, days: Iterable[date]) -> tuple[LandedFile, ...]:
         found = super().files(source, days)
         self.opened.extend(file.size for file in found)
+        return found
+
+    def file(self, source: str, path: Path) -> LandedFile:
+        found = super().file(source, path)
+        self.opened.append(found.size)
         return found
 
     def locate(self, file: LandedFile) -> Path:
@@ -74,19 +81,21 @@ class SafeLake:
         return SourceReads(len(self.zone.opened), sum(self.zone.opened), self.most_at_once)
 
     def stream(self, days: Sequence[date], reached: Reached = nowhere) -> None:
-        """One trigger of the stream: files of ``days`` that were not read yet go into raw, and bronze follows.
+        """One batch of the stream: files of ``days`` that were not read yet go into raw, and bronze follows.
 
-        ``reached`` is called at each step of raw's publication.
+        What ``backfill stream`` does at its start and with a batch; ``reached`` is called at each step of raw's
+        publication.
         """
-        self.take_in(days, reached=reached)
+        before, lake = sum(self.zone.opened), self._lake(reached)
+        lake.publisher.recover([RAW])
+        LandedBatches(lake, registry.step(RAW), _RUN, self._report).publish(self.landed.files(days))
+        self.most_at_once = max(self.most_at_once, sum(self.zone.opened) - before)
         self.rebuild(days)
 
-    def take_in(
-        self, days: Sequence[date], *, when_staged: Callable[[], object] | None = None, reached: Reached = nowhere
-    ) -> BuildResult:
+    def take_in(self, days: Sequence[date], *, when_staged: Callable[[], object] | None = None) -> BuildResult:
         """A batch's ingest of what landed on ``days``; ``when_staged`` is called before it publishes."""
         before = sum(self.zone.opened)
-        built = self._build(RAW, days, when_staged, reached)
+        built = self._build(RAW, days, when_staged)
         self.most_at_once = max(self.most_at_once, sum(self.zone.opened) - before)
         return built
 
@@ -94,7 +103,7 @@ class SafeLake:
         self, days: Sequence[date], *, when_staged: Callable[[], object] | None = None, force: bool = False
     ) -> BuildResult:
         """Rebuild bronze from raw; ``when_staged`` is called once days are staged, before they are published."""
-        return self._build(BRONZE, days, when_staged, nowhere, force=force)
+        return self._build(BRONZE, days, when_staged, force=force)
 
     def count(self, *tables: str) -> tuple[TableCount, ...]:
         """Each of ``tables`` beside what was sent, as any Delta reader reads it."""
@@ -125,19 +134,17 @@ class SafeLake:
         table: str,
         days: Sequence[date],
         when_staged: Callable[[], object] | None,
-        reached: Reached,
         *,
         force: bool = False,
     ) -> BuildResult:
-        builder = Builder(self._lake(reached))
+        builder = Builder(self._lake())
         progress = _Interleaved(self._report, when_staged)
-        run = RunInfo("lab", launched_by="backfill lab")
-        built = builder.build(registry.step(table), days, run=run, force=force, progress=progress)
+        built = builder.build(registry.step(table), days, run=_RUN, force=force, progress=progress)
         if progress.when_staged is not None:
             raise InvalidRequest(f"{table}: nothing was staged, so nothing could happen meanwhile.")
         return built
 
-    def _lake(self, reached: Reached) -> Lake:
+    def _lake(self, reached: Reached = nowhere) -> Lake:
         storage, key = self.storage, str(self.home / "token.key")
         publisher = Publisher(storage, reached=reached)
         return Lake(storage, publisher, self.zone, lambda: self.spark, key)

@@ -23,10 +23,12 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
         return arrived.where(F.lit(False)).select(*raw_schema(source).names)
     keys = list(source.key_columns)
     # What is there is far more than what arrived, and hardly any of it has a key that arrived again.
-    new = _versions(source, arrived)
+    new = _versions(source, arrived).where(F.col("version.at").isNotNull())
     seen = new.unionByName(_versions(source, existing.join(new.select(*keys), keys, "left_semi")))
-    by_key = seen.groupBy(*keys).agg(F.collect_set("version").alias("versions"))
-    several = by_key.where(F.size("versions") > 1)
+    by_key = seen.groupBy(*keys).agg(F.collect_set("version").alias("versions")).where(F.size("versions") > 1)
+    # No condition on what is there: Spark would parse the version of all of it, before it knows which keys it needs.
+    readable = by_key.withColumn("versions", F.filter("versions", lambda v: v.at.isNotNull()))
+    several = readable.where(F.size("versions") > 1)
     newer = several.withColumn("newer", F.explode(F.filter("versions", lambda v: ~v.marker)))
     losing = newer.withColumn("losing_day", F.explode(_days_that_lose(source)))
     return losing.where(~_already_marked()).select(*_marker(source))
@@ -34,7 +36,7 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
 
 def _versions(source: Source, rows: DataFrame) -> DataFrame:
     version = parsed(F.col(source.version_field), source.type_of(source.version_field))
-    readable = [version.isNotNull(), ~F.col("day_is_arrival"), *(F.length(name) > 0 for name in source.key_columns)]
+    readable = [~F.col("day_is_arrival"), *(F.length(name) > 0 for name in source.key_columns)]
     facts = F.struct(
         version.alias("at"),
         F.col("content_hash").alias("hash"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -17,6 +18,7 @@ from backfill_assets.lakehouse.rows import nullable_schema, observed, stage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.zone import LandedFile, changed_file
+from backfill_assets.landing.zone import position_id as landed_id
 from backfill_assets.model.declaration import DayFacts, Source, Step
 from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets.published.stream_positions import begun_id, boundary_id, position_id
@@ -191,6 +193,9 @@ class TopicBatches(RawAppender):
 class LandedBatches(RawAppender):
     """Appends landed files, each verified as a landed day's files are."""
 
+    appended_files: list[Path] = field(default_factory=list)
+    """Of the last batch that was published, relative to the landing zone."""
+
     def publish(self, paths: Sequence[Path]) -> AppendedBatch | None:
         """Publish the rows of those files that raw has not read; None if it has read them all.
 
@@ -203,12 +208,20 @@ class LandedBatches(RawAppender):
             build = ArrivalBuild(self.lake, self.step, self.run, self.progress, *self.as_stream)
             outcome = build.append(build.arrivals(files))
             if isinstance(outcome, Published):
+                self.appended_files = [Path(file.path) for file in files]
                 return self.appended(build, outcome)
             self.progress(f"{self.step.name}: another run has ingested the same files, looking again")
         raise PublicationRefused(
             f"{self.step.name}: other runs keep ingesting the same files.",
             hint="Let them finish, then start the stream again.",
         )
+
+    def files_read(self) -> Counter[str]:
+        """How many landed files raw has read, by the folder of their arrival day."""
+        main = MainTable.open(self.lake.storage, self.step.name)
+        prefix = landed_id(self.source.name, "")
+        read = [id for id, content in main.transactions().items() if id.startswith(prefix) and content] if main else []
+        return Counter(Path(id.removeprefix(prefix)).parent.name for id in read)
 
     def new_files(self, paths: Sequence[Path]) -> list[LandedFile]:
         main = MainTable.open(self.lake.storage, self.step.name)

@@ -57,7 +57,8 @@ def _percentile(weighted: Iterable[tuple[float, float]], share: float) -> float:
     return ordered[-1][0]
 
 
-def describe_batch(number: int, events: int, seconds: float, delays: Delays | None) -> str:
-    """One line about a batch, for people."""
+def describe_batch(number: int, events: int, seconds: float, delays: Delays | None, slowed_down: str = "") -> str:
+    """One line about a batch, for people; ``slowed_down`` says why the stream reads more slowly, if it does."""
     late = f", {delays}" if delays else ""
-    return f"batch {number}: {format_count(events, 'event')} in {seconds:.1f} s{late}"
+    slow = f"; slowed down: {slowed_down}" if slowed_down else ""
+    return f"batch {number}: {format_count(events, 'event')} in {seconds:.1f} s{late}{slow}"

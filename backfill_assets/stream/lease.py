@@ -25,8 +25,6 @@ from backfill_assets.lakehouse.records import AuditRecord
 from backfill_assets.lakehouse.storage import Storage
 
 STREAMS = "_streams"
-LANDING = "landing"
-"""The source of a stream that reads landed files."""
 LEASE_SECONDS = 30
 """How long a lease lasts after a beat."""
 BEAT_EVERY_SECONDS = 5.0
@@ -115,6 +113,10 @@ class StreamStatus(AuditRecord):
     """Of the last one."""
     batch_at: datetime | None = None
     """When it was published. A lease that is renewed without new batches has a source without new events."""
+    answer_ms: int | None = None
+    """How long the source itself took for the newest batch of which that is known."""
+    pace: float = 1.0
+    """The share of the rate that the stream reads at; below 1 it backs off, and ``note`` says why."""
     boundary: str = ""
     """Where history ended and live reading began, in words; empty while it is not reached."""
     note: str = ""

@@ -17,16 +17,16 @@ from backfill_assets.stream.checkpoint import latest_offsets
 from backfill_assets.stream.offsets import Offsets
 from backfill_assets.stream.query import Trigger, start_query
 from backfill_assets.stream.reading import BatchRead, Reading
-from backfill_assets.stream.throttle import RateUnit, Throttle
+from backfill_assets.stream.throttle import Pace, RateUnit, Throttle, answer_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_SECONDS = 1
 _PATIENCE_SECONDS = 60.0
 """For so long a stream that is to end by itself waits for a broker that is away."""
-_LONGEST_PAUSE_SECONDS = 30.0
 _STOP_SECONDS = 60.0
 
 
@@ -37,6 +37,10 @@ class BatchDone:
     number: int
     read: BatchRead
     seconds: float
+    pace: Pace = field(default_factory=Pace)
+    """How the stream goes on reading."""
+    answer_seconds: float | None = None
+    """How long the source itself took for the batch before, the newest that it is known of; None without one."""
 
 
 @dataclass
@@ -46,6 +50,8 @@ class StreamListener:
     started: Callable[[], None] = lambda: None
     published: Callable[[BatchDone], None] = lambda batch: None
     waiting: Callable[[str], None] = lambda why: None
+    stopping: Callable[[str], None] = lambda why: None
+    """When a person stops it in the middle of a batch."""
     alive: Callable[[], None] = lambda: None
     """About every second, from the thread that :meth:`LiveStream.run` was called in."""
 
@@ -65,6 +71,10 @@ class LiveStream:
     _busy: threading.Lock = field(default_factory=threading.Lock)
     _stopping: bool = False
     _query: StreamingQuery | None = None
+    _most: int = 0
+    """The most events of a batch of the query that runs."""
+    _last: BatchDone | None = None
+    """The batch before, until it is known how long the source took for it."""
 
     def run(self) -> None:
         """Read until all is read (``available_now``), or for ever.
@@ -72,18 +82,18 @@ class LiveStream:
         A broker that goes away is waited for. Raises :class:`SourceUnreadable` for a topic that is missing, was
         deleted and created again, or has deleted events that were not read; :class:`LakehouseUnusable` for a full disk.
         """
-        pause, waited = 1.0, 0.0
+        waited = 0.0
         while True:
             try:
-                self._read()
-                return
+                if self._read():
+                    return
             except BrokerAway as away:
                 if self.trigger.available_now and waited >= _PATIENCE_SECONDS:
                     raise
-                self.listener.waiting(f"{away.message} Trying again in {pause:.0f} s")
-                self._rest(pause)
-                waited += pause
-                pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
+                pace = self.throttle.back_off.failed(away.message, self.throttle.limit.rate_at(self.now()))
+                self.listener.waiting(f"{away.message} Trying again in {pace.pause_seconds:.0f} s; {pace.reason}")
+                self._rest(pace.pause_seconds)
+                waited += pace.pause_seconds
 
     def _rest(self, seconds: float) -> None:
         while seconds > 0:
@@ -91,14 +101,28 @@ class LiveStream:
             self.sleep(min(1.0, seconds))
             seconds -= 1.0
 
-    def _read(self) -> None:
-        most = self.throttle.most_in(max(1.0, self.trigger.every_seconds), self.now())
-        rows = self.reading.open(most, self.throttle.limit.files_in_flight)
-        self._failure = None
+    def _read(self) -> bool:
+        """Read until the query ends (True), or until it is to be started again with other batches (False)."""
+        self._most = self._most_events()
+        rows = self.reading.open(self._most, self.throttle.limit.files_in_flight)
+        self._failure = self._last = None
         self.listener.started()
         self._query = query = start_query(rows, self.reading.checkpoint, self.trigger, self._on_batch)
         with self._stopped(query):
-            self._wait(query)
+            return self._wait(query)
+
+    def _most_events(self) -> int:
+        """Of one batch of a topic: while history is read, what its rate lets pass in the time of a batch."""
+        most, lag = self.throttle.limit.events_in_flight, 0.0 if self.reading.is_live else None
+        return min(most, self.throttle.most_in(max(1.0, self.trigger.every_seconds), self.now(), lag) or most)
+
+    def _is_outdated(self) -> bool:
+        """Spark reads at most as many events a batch as it was started with: history ends, and rates change."""
+        if self.trigger.available_now or not self.reading.is_capped_by_events:
+            return False
+        wanted, is_backed_off = self._most_events(), self.throttle.back_off.pace.factor < 1
+        # A source that is slow is spared by waiting between batches: to start again would ask it more.
+        return wanted >= 2 * self._most or (2 * wanted <= self._most and not is_backed_off)
 
     # ---------------------------------------------------------------- batches
 
@@ -115,22 +139,30 @@ class LiveStream:
 
     def _publish(self, rows: DataFrame, number: int) -> None:
         began = time.monotonic()
-        read = self.reading.publish(rows, number, self._latest())
-        seconds = time.monotonic() - began
+        progress = self._query.lastProgress if self._query else None
+        answer = self._observe_answer(progress)
+        read = self.reading.publish(rows, number, _latest(progress))
         if read.appended is not None:
             self.follow(read.appended.days)
-            self.listener.published(BatchDone(number, read, time.monotonic() - began))
-        self._throttled(read, seconds)
+        seconds = time.monotonic() - began
+        self._last = done = BatchDone(number, read, seconds, self.throttle.back_off.pace, answer)
+        if read.appended is not None:
+            self.listener.published(done)
+        self._wait_for_rate(read)
 
-    def _latest(self) -> Offsets:
-        """By partition, what the topic had when Spark last looked; empty before the first look, and for files."""
-        progress = self._query.lastProgress if self._query else None
-        latest = progress.sources[0].latestOffset if progress and progress.sources else None
-        return latest_offsets(latest)
+    def _observe_answer(self, progress: StreamingQueryProgress | None) -> float | None:
+        """How long the source took for the batch before: Spark reports it once that batch has ended."""
+        last, self._last = self._last, None
+        if last is None or progress is None or progress.batchId != last.number:
+            return None
+        seconds = answer_seconds(progress.durationMs)
+        if seconds is not None:
+            declared = self.throttle.limit.rate_at(self.now())
+            self.throttle.back_off.answered(seconds, last.read.events, declared, max(seconds, last.seconds))
+        return seconds
 
-    def _throttled(self, read: BatchRead, seconds: float) -> None:
+    def _wait_for_rate(self, read: BatchRead) -> None:
         """Wait before the next batch while history is read, so that the source is asked at the declared rate."""
-        self.throttle.back_off.answered(seconds, read.events, self.throttle.limit.rate_at(self.now()))
         amount = read.bytes if self.throttle.limit.unit is RateUnit.BYTES else read.events
         left = self.throttle.wait(amount, self.now(), read.delays.p50 if read.delays else None)
         while left > 0 and not self._stopping:
@@ -139,12 +171,15 @@ class LiveStream:
 
     # ------------------------------------------------------------------- wait
 
-    def _wait(self, query: StreamingQuery) -> None:
+    def _wait(self, query: StreamingQuery) -> bool:
         try:
             while query.isActive:
                 query.awaitTermination(_LOOK_SECONDS)
                 self.listener.alive()
+                if self._is_outdated():
+                    return False
             query.awaitTermination(_LOOK_SECONDS)
+            return True
         except Exception as error:
             raise self._explained(error) from error
 
@@ -158,6 +193,13 @@ class LiveStream:
         """Stop the query at the end. A batch that is under way is finished first, for a bounded time."""
         try:
             yield
+        except KeyboardInterrupt:
+            if self._busy.locked():
+                self.listener.stopping(
+                    f"Stopping: the batch under way is published first, which may take {_STOP_SECONDS:.0f} s."
+                    " Ctrl-C again leaves it to the next start"
+                )
+            raise
         finally:
             self._stopping = True
             if self._busy.acquire(timeout=_STOP_SECONDS):
@@ -166,12 +208,19 @@ class LiveStream:
             self._stopping = False
 
 
+def _latest(progress: StreamingQueryProgress | None) -> Offsets:
+    """By partition, what the topic had when Spark last looked; empty before the first look, and for files."""
+    return latest_offsets(progress.sources[0].latestOffset if progress and progress.sources else None)
+
+
 def _full_disk(error: Exception) -> LakehouseUnusable | None:
-    """Spark reports a full disk, or a folder without permission, in an error of its own."""
-    try:
-        with explain_failure("The stream stopped"):
-            raise OSError(str(error))
-    except LakehouseUnusable as explained:
-        return explained
-    except OSError:
-        return None
+    """Spark reports a full disk, or a folder without permission, in an error of its own, of hundreds of lines."""
+    for line in str(error).splitlines():
+        try:
+            with explain_failure("The stream stopped in the middle of a batch"):
+                raise OSError(line.strip().removeprefix("Caused by: "))
+        except LakehouseUnusable as explained:
+            return explained
+        except OSError:
+            continue
+    return None

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-MOST_EVENTS = 100_000
-"""A micro-batch reads no more events: its rows are held in memory."""
 OnBatch = Callable[["DataFrame", int], None]
 STREAM_SETTINGS = {
     # A micro-batch is small, and Spark has no adaptive execution in streams: it would warn of it at each start.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from backfill_assets.published.stream_positions import topic_positions
 from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches
@@ -22,7 +23,7 @@ from backfill_assets.stream.offsets import (
     require_same_topic,
     start_of,
 )
-from backfill_assets.stream.query import MOST_EVENTS, read_landing, read_topic
+from backfill_assets.stream.query import read_landing, read_topic
 from backfill_assets.stream.throttle import LIVE_BELOW_SECONDS
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Reading(ABC):
     """Reads one source of a stream. ``checkpoint`` is where Spark plans its batches."""
 
     checkpoint: Checkpoint
+    is_capped_by_events: ClassVar[bool] = False
+    """Whether the most events of a batch can be limited, and not only files."""
 
     @property
     @abstractmethod
@@ -70,7 +73,7 @@ class Reading(ABC):
         """Where history ended and live reading began, in words."""
 
     @abstractmethod
-    def open(self, most_events: int | None, files_in_flight: int) -> DataFrame:
+    def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         """What Spark is to read from where raw ends. Raises :class:`SourceUnreadable` if it cannot be read from there.
 
         A batch has at most ``most_events`` events, or ``files_in_flight`` files.
@@ -88,6 +91,8 @@ class Reading(ABC):
 @dataclass
 class TopicReading(Reading):
     """Reads a topic. What is started from and where history ends is written down before anything is read."""
+
+    is_capped_by_events: ClassVar[bool] = True
 
     batches: TopicBatches
     checkpoint: Checkpoint
@@ -107,13 +112,12 @@ class TopicReading(Reading):
         boundary = self.start.boundary if self.start else {}
         return ", ".join(f"partition {number}: offset {at:,}" for number, at in sorted(boundary.items()))
 
-    def open(self, most_events: int | None, files_in_flight: int) -> DataFrame:
+    def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         topic = self.batches.topic
         self.start = start = self._start(Broker(self.batches.lake.spark(), topic, self.properties))
         self.checkpoint.renew(self.batches.step.name, str(topic))
         self._end = start.offsets
-        most = min(MOST_EVENTS, most_events or MOST_EVENTS)
-        return read_topic(self.batches.lake.spark(), topic, start.offsets, self.properties, most)
+        return read_topic(self.batches.lake.spark(), topic, start.offsets, self.properties, most_events)
 
     def _start(self, broker: Broker) -> Start:
         topic, kept = self.batches.topic, broker.offsets()
@@ -155,6 +159,10 @@ class LandingReading(Reading):
     batches: LandedBatches
     checkpoint: Checkpoint
     live_below_seconds: float = LIVE_BELOW_SECONDS
+    read_files: Counter[str] = field(default_factory=Counter)
+    """How many landed files raw has read, by the folder of their arrival day."""
+    landed_files: dict[str, int] = field(default_factory=dict)
+    """How many there were in the folders that were read from, when they were read from."""
     _live_since: datetime | None = None
 
     @property
@@ -165,10 +173,11 @@ class LandingReading(Reading):
     def boundary_text(self) -> str:
         return f"files that landed until {self._live_since:%Y-%m-%d %H:%M:%S}Z" if self._live_since else ""
 
-    def open(self, most_events: int | None, files_in_flight: int) -> DataFrame:
+    def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         lake, source = self.batches.lake, self.batches.source.name
         folder = lake.landing.root / source
         folder.mkdir(parents=True, exist_ok=True)
+        self.read_files = self.batches.files_read()
         self.checkpoint.renew(self.batches.step.name, str(folder))
         return read_landing(lake.spark(), f"{folder}/*/*.jsonl.gz", files_in_flight)
 
@@ -176,6 +185,8 @@ class LandingReading(Reading):
         paths = self.checkpoint.landed_paths(number)
         landed_at = sorted(path.stat().st_mtime for path in paths if path.exists())
         appended = self.batches.publish(paths)
+        if appended:
+            self._count_files()
         now = self.batches.lake.publisher.now()
         late = [max(0.0, now.timestamp() - at) for at in landed_at]
         if late and late[-1] < self.live_below_seconds:
@@ -183,3 +194,9 @@ class LandingReading(Reading):
         delays = Delays(late[len(late) // 2], late[0]) if late and appended else None
         size = sum(path.stat().st_size for path in paths if path.exists())
         return BatchRead(appended.received if appended else 0, appended, delays, bytes=size)
+
+    def _count_files(self) -> None:
+        for day, number in Counter(each.parent.name for each in self.batches.appended_files).items():
+            self.read_files[day] += number
+            folder = self.batches.lake.landing.root / self.batches.source.name / day
+            self.landed_files[day] = sum(1 for _ in folder.glob("*.jsonl.gz"))

@@ -27,6 +27,8 @@ from backfill_assets.stream.reading import BatchRead, LandingReading, Reading, S
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
 
+_SHOWN_FOLDERS = 7
+"""Of so many arrival days the status says how many landed files are read."""
 _GATHER_EVERY_BATCHES = 32
 """So often the stream's entries in the publication log are put together."""
 
@@ -81,7 +83,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         trigger=request.trigger,
         throttle=Throttle(request.limit),
         follow=partial(_after_batch, lake, follower, request.follow),
-        listener=StreamListener(watched.started, watched.published, watched.waiting, lambda: None),
+        listener=StreamListener(watched.started, watched.published, watched.waiting, watched.stopping),
         now=lake.publisher.now,
         sleep=lake.sleep,
     )
@@ -157,6 +159,9 @@ class _Watched:
         self.report(StreamEvent("waiting", f"Waiting: {why}"))
         self.lease.beat(state="waiting", note=why)
 
+    def stopping(self, why: str) -> None:
+        self.report(StreamEvent("stopping", why))
+
     def published(self, batch: BatchDone) -> None:
         read, status = batch.read, self.lease.status
         if read.delays:
@@ -174,17 +179,30 @@ class _Watched:
             batch=status.batch + 1,
             batch_seconds=round(batch.seconds, 3),
             batch_at=self.lease.now(),
+            answer_ms=status.answer_ms if batch.answer_seconds is None else round(batch.answer_seconds * 1000),
+            pace=batch.pace.factor,
             error="",
-            note="",
+            note=batch.pace.reason,
         )
-        figures: dict[str, Any] = {"batch": batch.number, "events": read.events, "seconds": round(batch.seconds, 3)}
+        figures: dict[str, Any] = {
+            "at": self.lease.now().isoformat(timespec="milliseconds"),
+            "batch": batch.number,
+            "events": read.events,
+            "seconds": round(batch.seconds, 3),
+            "answer_seconds": batch.answer_seconds,
+            "pace": batch.pace.factor,
+            "slowed_down": batch.pace.reason,
+        }
         if read.appended:
             figures |= {"publication": read.appended.publication, "days": [str(day) for day in read.appended.days]}
-        text = describe_batch(batch.number, read.events, batch.seconds, read.delays)
+        text = describe_batch(batch.number, read.events, batch.seconds, read.delays, batch.pace.reason)
         self.report(StreamEvent("batch", text, figures))
 
 
 def _positions(reading: Reading, read: BatchRead) -> tuple[StreamPosition, ...]:
+    if isinstance(reading, LandingReading):
+        folders, ends = sorted(reading.read_files.items())[-_SHOWN_FOLDERS:], reading.landed_files
+        return tuple(StreamPosition(partition=day, position=count, end=ends.get(day)) for day, count in folders)
     if not isinstance(reading, TopicReading):
         return ()
     topic = reading.batches.topic.topic

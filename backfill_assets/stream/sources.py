@@ -11,6 +11,7 @@ from backfill_assets.errors import InvalidRequest
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):\d{1,5}")
 LANDING = "landing"
+"""How a command and the status of a stream name the landing folder."""
 _EXAMPLE = "Write --from landing, or --from kafka://HOST:PORT/TOPIC."
 
 

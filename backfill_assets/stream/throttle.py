@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time
 from enum import StrEnum
@@ -18,6 +18,8 @@ from statistics import median
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.text import format_count, format_size
 
+MOST_EVENTS = 100_000
+"""A micro-batch reads no more events unless that is asked for: its rows are held in memory."""
 LIVE_BELOW_SECONDS = 60.0
 """A stream that is less than this behind its source is live."""
 REMEMBERED_BATCHES = 50
@@ -116,10 +118,13 @@ class ReadLimit:
     hours: tuple[RateHours, ...] = ()
     files_in_flight: int = 4
     """Landed files that are read at once."""
+    events_in_flight: int = MOST_EVENTS
+    """Events of a topic that are read at once."""
 
     def __post_init__(self) -> None:
-        if self.files_in_flight < 1:
-            raise InvalidRequest(f"{self.files_in_flight} files in flight read nothing.", hint="Allow at least 1.")
+        for amount, what in ((self.files_in_flight, "files"), (self.events_in_flight, "events")):
+            if amount < 1:
+                raise InvalidRequest(f"{amount} {what} in flight read nothing.", hint="Allow at least 1.")
         for one, other in combinations(self.hours, 2):
             if one.overlaps(other):
                 raise InvalidRequest(f"The hours {one} and {other} overlap.", hint="Give each hour one rate.")
@@ -127,9 +132,16 @@ class ReadLimit:
             raise InvalidRequest("One rate counts records and another one bytes.", hint="Give all in one unit.")
 
     @classmethod
-    def parse(cls, rate: str | None = None, hours: Iterable[str] = (), files_in_flight: int = 4) -> ReadLimit:
+    def parse(
+        cls,
+        rate: str | None = None,
+        hours: Iterable[str] = (),
+        files_in_flight: int = 4,
+        events_in_flight: int = MOST_EVENTS,
+    ) -> ReadLimit:
         """From the options of a command: ``--rate 2000 --rate-in 06:00-22:00=500``."""
-        return cls(parse_rate(rate) if rate else None, tuple(map(RateHours.parse, hours)), files_in_flight)
+        declared = parse_rate(rate) if rate else None
+        return cls(declared, tuple(map(RateHours.parse, hours)), files_in_flight, events_in_flight)
 
     @property
     def rates(self) -> Sequence[Rate]:
@@ -185,12 +197,24 @@ class TokenBucket:
         self._filled = now
 
 
+def answer_seconds(durations_ms: Mapping[str, float]) -> float | None:
+    """How long the source itself took, of what Spark reports of a batch; None if it was not asked.
+
+    It is asked twice: what there is (``latestOffset``), and for the batch (``getBatch``). What is done with the rows
+    afterwards says nothing about it.
+    """
+    asked = [durations_ms[name] for name in ("latestOffset", "getBatch") if name in durations_ms]
+    return sum(asked) / 1000 if asked else None
+
+
 @dataclass(frozen=True)
 class Answer:
     """How long the source took for one batch."""
 
     seconds: float
     records: int
+    batch_seconds: float
+    """For all of the batch: what was done with the records too."""
 
     def for_records(self, records: int) -> float:
         """The seconds for so many: a larger batch takes longer in proportion, a smaller one up to as long."""
@@ -203,6 +227,7 @@ class Pace:
 
     factor: float = 1.0
     pause_seconds: float = 0.0
+    """Only after an error."""
     reason: str = ""
     """Empty at the full rate."""
 
@@ -218,9 +243,14 @@ class BackOff:
     _answers: deque[Answer] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
     _errors: int = 0
 
-    def answered(self, seconds: float, records: int, rate: Rate | None = None) -> Pace:
-        """After a batch of ``records`` that the source took ``seconds`` for; ``rate`` is the declared one."""
-        answer, usual = Answer(seconds, records), self.usual_seconds(records)
+    def answered(
+        self, seconds: float, records: int, rate: Rate | None = None, batch_seconds: float | None = None
+    ) -> Pace:
+        """After a batch of ``records`` that the source took ``seconds`` for; ``rate`` is the declared one.
+
+        ``batch_seconds`` is what all of the batch took, if that is more.
+        """
+        answer, usual = Answer(seconds, records, batch_seconds or seconds), self.usual_seconds(records)
         self._answers.append(answer)
         self._errors = 0
         if usual is not None and seconds > SLOW * usual and seconds > usual + NOTICEABLE_SECONDS:
@@ -243,10 +273,10 @@ class BackOff:
         return median(answer.for_records(records) for answer in self._answers)
 
     def usual_rate(self) -> Rate | None:
-        """What the source usually gave, in records; None while too few answers are known."""
+        """What was usually read, in records; None while too few answers are known."""
         if len(self._answers) < FEWEST_BATCHES:
             return None
-        return Rate(median(max(1, each.records) / max(1e-3, each.seconds) for each in self._answers))
+        return Rate(median(max(1, each.records) / max(1e-3, each.batch_seconds) for each in self._answers))
 
     def _slow_down(self, why: str, rate: Rate | None) -> Pace:
         factor = max(LOWEST_FACTOR, self.pace.factor / 2)

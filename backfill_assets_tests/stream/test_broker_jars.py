@@ -18,11 +18,11 @@ from backfill_assets_tests.stream.broker_jars import LOCK, class_path
 ROOT = Path(__file__).parents[2]
 
 
-def test_only_the_tests_fetch_it() -> None:
+def test_only_tests_and_benchmarks_fetch_it() -> None:
     """In particular not ``make demo`` and ``make dev``."""
     rules = re.findall(r"^([a-z-]+):([^#=\n]*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     needing = {target for target, needs in rules if {"setup-broker", "$(BROKER)"} & set(needs.split())}
-    assert needing == {"setup-broker", "tally", "test", "test-long"}
+    assert needing == {"setup-broker", "tally", "test", "test-long", "bench", "bench-quick"}
 
 
 def test_the_package_does_without_its_client() -> None:

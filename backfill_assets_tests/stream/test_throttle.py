@@ -20,6 +20,7 @@ from backfill_assets.stream.throttle import (
     ReadLimit,
     Throttle,
     TokenBucket,
+    answer_seconds,
     parse_rate,
 )
 
@@ -70,6 +71,8 @@ def test_a_limit_that_contradicts_itself_is_refused() -> None:
         ReadLimit.parse("2000", ["06:00-22:00=5MB"])
     with pytest.raises(InvalidRequest, match="files in flight"):
         ReadLimit(files_in_flight=0)
+    with pytest.raises(InvalidRequest, match="events in flight"):
+        ReadLimit.parse(events_in_flight=0)
 
 
 def test_without_a_declared_rate_nothing_is_limited() -> None:
@@ -111,6 +114,17 @@ def test_a_slow_answer_halves_the_rate_at_once_and_says_why() -> None:
     pace = back_off.answered(4.1, 2000, Rate(500))
     assert pace.factor == 0.5
     assert pace.reason == "the source took 4.1 s for 2,000 records, usually 0.3 s: reading at 250 records/s"
+
+
+def test_the_answer_of_the_source_is_a_part_of_its_batch() -> None:
+    """What Spark asks the source for; not the rest of the batch, which says how much was usually read."""
+    assert answer_seconds({"latestOffset": 200, "getBatch": 50, "addBatch": 9_000, "triggerExecution": 9_300}) == 0.25
+    assert answer_seconds({"addBatch": 9_000}) is None
+    back_off = BackOff()
+    for _ in range(FEWEST_BATCHES):
+        assert back_off.answered(0.25, 2000, batch_seconds=4).factor == 1
+    assert back_off.answered(0.25, 2000, batch_seconds=400).factor == 1
+    assert back_off.usual_rate() == Rate(500)
 
 
 def test_it_recovers_slowly() -> None:

@@ -13,6 +13,7 @@ from benchmarks.backfill import growth, rebuild, shared_server, without_spark
 from benchmarks.backfill.data import CACHE, Data, generated
 from benchmarks.backfill.machine import load, this_machine
 from benchmarks.backfill.report import Line, say, write
+from benchmarks.stream import sustained
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Scenario:
     measure: Callable[[Data, int], list[Line]]
     full: Size
     quick: Size | None
+    generates: bool = True
+    """Whether its rows are landed before; else it makes them itself."""
 
 
 SCENARIOS = {
@@ -44,6 +47,7 @@ SCENARIOS = {
     "publishing": Scenario(without_spark.publishing, Size(90, 0, 7), Size(90, 0, 3)),
     "status": Scenario(without_spark.status, Size(3650, 0, 5), Size(3650, 0, 1)),
     "dagster": Scenario(without_spark.dagster_share, Size(90, 0, 3), Size(90, 0, 1)),
+    "stream": Scenario(sustained.sustained, Size(1, 300_000, 3), Size(1, 60_000, 1), generates=False),
 }
 
 
@@ -78,17 +82,17 @@ def _chosen(size: Size, days: int | None, rows: int | None, rounds: int | None) 
 def _measure(name: str, size: Size) -> list[Line]:
     click.echo(f"{name}: {size.days} days, {size.rows:,} rows a day, {size.rounds} round(s)", err=True)
     try:
-        return SCENARIOS[name].measure(_data(size), size.rounds)
+        return SCENARIOS[name].measure(_data(size, generates=SCENARIOS[name].generates), size.rounds)
     except (RuntimeError, ValueError) as error:
         print(error, file=sys.stderr)
         return [Line(f"{name}: failed", 0, "", note=str(error).splitlines()[0])]
 
 
-def _data(size: Size) -> Data:
-    """Scenarios that make their own data have no rows a day."""
-    if size.rows:
+def _data(size: Size, *, generates: bool) -> Data:
+    """Scenarios without rows have none."""
+    if size.rows and generates:
         return generated(size.days, size.rows)
-    return Data.of(size.days)
+    return Data.of(size.days, size.rows)
 
 
 if __name__ == "__main__":

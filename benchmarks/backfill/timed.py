@@ -29,13 +29,17 @@ class Timed:
 
 
 @dataclass
-class _Family:
-    """What the processes of one session used, the ended ones included."""
+class ProcessFamily:
+    """What the processes of one session used, the ended ones included, as far as they were looked at."""
 
     session: int
     cpu: dict[int, float] = field(default_factory=dict)
     peak_kib: int = 0
     jvm: bool = False
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(self.cpu.values())
 
     def look(self) -> None:
         for entry in Path("/proc").iterdir():
@@ -68,7 +72,7 @@ def timed(command: Sequence[str], environment: Mapping[str, str], log: Path, tim
         process = subprocess.Popen(
             list(command), env={**os.environ, **environment}, stdout=printed, stderr=said, start_new_session=True
         )
-        family = _Family(process.pid)
+        family = ProcessFamily(process.pid)
         while process.poll() is None:
             family.look()
             if time.perf_counter() - started > timeout_seconds:
@@ -80,5 +84,5 @@ def timed(command: Sequence[str], environment: Mapping[str, str], log: Path, tim
     if process.returncode != 0:
         words = "\n".join((output + log.read_text()).splitlines()[-25:])
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode} after {seconds:.0f} s:\n{words}")
-    cpu = round(sum(family.cpu.values()), 2)
+    cpu = round(family.cpu_seconds, 2)
     return Timed(round(seconds, 2), cpu, family.peak_kib // 1024, before, family.jvm, output)

@@ -40,7 +40,14 @@ def fresh_home() -> dict[str, str]:
 
 
 def landed_home(days: str) -> dict[str, str]:
-    """Empty the demo's folder, land ``days``, and return the environment of every process that works on it."""
+    """The demo's folder with ``days`` landed; returns the environment of every process that works on it."""
+    environment = empty_home()
+    backfill("sample", "--days", days, within=environment)
+    return environment
+
+
+def empty_home() -> dict[str, str]:
+    """Empty the demo's folder, and return the environment of every process that works on it."""
     if HOME.exists() and not (HOME / _MARK).exists():
         raise SystemExit(f"{HOME} is there and was not made by this script: move it away, then run it again.")
     shutil.rmtree(HOME, ignore_errors=True)
@@ -51,7 +58,6 @@ def landed_home(days: str) -> dict[str, str]:
     environment["DAGSTER_HOME"] = _said(
         sys.executable, "-m", "backfill_assets.cli.demo.dagster_home", within=environment
     )
-    backfill("sample", "--days", days, within=environment)
     return environment
 
 
@@ -72,7 +78,7 @@ def webserver(environment: dict[str, str]) -> Iterator[str]:
     port = _free_port()
     address = f"http://127.0.0.1:{port}"
     arguments = ["-m", "dagster_webserver", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)]
-    with _running("webserver", arguments, environment):
+    with running("webserver", arguments, environment):
         _wait_for(f"{address}/server_info")
         yield address
 
@@ -80,14 +86,14 @@ def webserver(environment: dict[str, str]) -> Iterator[str]:
 @contextmanager
 def daemon(environment: dict[str, str]) -> Iterator[None]:
     """What runs backfills and sensors; it ends with all it started."""
-    with _running(
+    with running(
         "daemon", ["-m", "backfill_assets.defs.instance.fast_daemon", "run", "-w", "workspace.yaml"], environment
     ):
         yield
 
 
 @contextmanager
-def _running(name: str, arguments: list[str], environment: dict[str, str]) -> Iterator[None]:
+def running(name: str, arguments: list[str], environment: dict[str, str]) -> Iterator[None]:
     with (HOME / f"{name}.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, *arguments],

@@ -66,6 +66,13 @@ Examples:
     help="Landed files that are read at once.",
 )
 @click.option(
+    "--events-in-flight",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Events of a topic that are read at once.",
+)
+@click.option(
     "--accept-gap", is_flag=True, help="Go on after events that the broker deleted before they were read; recorded."
 )
 @click.option("--no-follow", is_flag=True, help="Raw only: leave facts and reports to nightly runs.")
@@ -85,6 +92,7 @@ def stream(
     rate: str | None,
     rate_hours: tuple[str, ...],
     files_in_flight: int,
+    events_in_flight: int,
     accept_gap: bool,
     no_follow: bool,
     checkpoint: Path | None,
@@ -110,7 +118,7 @@ def stream(
         table=table,
         source=parse_source(source_text),
         start=StartRequest(from_beginning, parse_day(since) if since else None, accept_gap),
-        limit=ReadLimit.parse(rate, rate_hours, files_in_flight),
+        limit=ReadLimit.parse(rate, rate_hours, files_in_flight, events_in_flight),
         trigger=Trigger(every, available_now),
         follow=not no_follow,
         checkpoint=checkpoint or settings.home / "streams" / table,
@@ -122,7 +130,7 @@ def stream(
         try:
             run_stream(lake, request, _run_info(table), report_progress, report)
         except KeyboardInterrupt:
-            report_step("Stopped: the batch that was under way is published.")
+            report_step("Stopped. What is published stays, and the next start goes on where raw ends.")
 
 
 def _run_info(table: str) -> RunInfo:

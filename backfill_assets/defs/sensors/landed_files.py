@@ -21,7 +21,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_days import files_taken_in
 from backfill_assets.landing.zone import SUFFIX, LandingZone
 from backfill_assets.model.declaration import Dataset
-from backfill_assets.stream.lease import LANDING, read_streams
+from backfill_assets.stream.lease import read_streams
+from backfill_assets.stream.sources import LANDING
 from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due
 
 SENSOR = "landed_files"

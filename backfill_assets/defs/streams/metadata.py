@@ -20,6 +20,7 @@ def stream_line(status: StreamStatus) -> str:
         f"delay {_seconds(status.delay_ms)} (p50 {_seconds(status.delay_p50_ms)}, p99 {_seconds(status.delay_p99_ms)})",
         "how far behind is unknown" if status.lag is None else f"{status.lag:,} behind",
         f"batch {status.batch:,} in {status.batch_seconds:.1f} s",
+        *([f"source answered in {_seconds(status.answer_ms)}"] if status.answer_ms is not None else []),
     ]
     extra = [text for text in (status.note, status.error and f"last error: {status.error}") if text]
     return "; ".join([f"{status.state}: {', '.join(parts)}", f"at {at}", *extra])
@@ -34,8 +35,8 @@ def stream_metadata(status: StreamStatus, switches: Mapping[str, bool]) -> dict[
     return {
         "state": dg.MetadataValue.text(status.state),
         "source": dg.MetadataValue.text(status.source),
-        "positions": _positions(status),
         **_figures(status),
+        "positions": _positions(status),
         **_words(status),
         **{name: dg.MetadataValue.text("on" if is_on else "off") for name, is_on in switches.items()},
     }
@@ -60,10 +61,13 @@ def _figures(status: StreamStatus) -> dict[str, dg.MetadataValue]:
         "delay_p99_seconds": status.delay_p99_ms,
     }
     known = {name: dg.MetadataValue.float(ms / 1000) for name, ms in delays.items() if ms is not None}
+    answered = {} if status.answer_ms is None else {"source_answer_seconds": status.answer_ms / 1000}
     behind = {} if status.lag is None else {"behind": dg.MetadataValue.int(status.lag)}
     return {
         **known,
         **behind,
+        **{name: dg.MetadataValue.float(seconds) for name, seconds in answered.items()},
+        "pace": dg.MetadataValue.float(round(status.pace, 3)),
         "events_per_second": dg.MetadataValue.float(round(status.events_per_second, 1)),
         "events": dg.MetadataValue.int(status.events),
         "batches": dg.MetadataValue.int(status.batch),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.sample.live_events import LiveSpec, live_events
 from backfill_assets.sample.live_landing import LiveLanding, land_references
 from backfill_assets.sample.live_tally import LiveTally
 from backfill_assets.stream import query
+from backfill_assets.stream.lease import read_stream
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stream.small_stream import Topic
 from backfill_assets_tests.stream.winners import require_winners
@@ -58,6 +61,8 @@ def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSes
     assert sum(batch["events"] for batch in (*first, *second)) == EVENTS
     assert batches(backfill(*stream).stdout) == []
     assert not backfill.json("plan", plan)["moved"], "a plan holds while a stream extends its days"
+    assert {(batch["pace"], batch["slowed_down"]) for batch in (*first, *second)} == {(1.0, "")}
+    _require_all_files_read(backfill)
     tally = LiveTally(events)
     facts = spark.read.format("delta").load(str(backfill.home / "lakehouse" / "fact_sales_transactions"))
     require_winners(facts, tally)
@@ -65,6 +70,17 @@ def test_facts_follow_landed_events_of_today(backfill: Backfill, spark: SparkSes
         found = backfill.json("status", table, "--days", DayRange(min(tally.days()), max(tally.days())))
         by_day = found["tables"][table]["by_day"]
         assert {by_day[str(day)]["status"] for day in tally.days()} == {"fresh"}, table
+
+
+def _require_all_files_read(backfill: Backfill) -> None:
+    """The positions of landed files, by the folder of their arrival day."""
+    home = backfill.home
+    status = read_stream(Storage(str(home / "lakehouse")), "raw_sales")
+    landed = Counter(path.parent.name for path in (home / "landing" / "sales").glob("*/*.jsonl.gz"))
+    assert status is not None
+    assert {each.partition: (each.position, each.end) for each in status.positions} == {
+        day: (files, files) for day, files in landed.items()
+    }
 
 
 @pytest.mark.timeout(420)

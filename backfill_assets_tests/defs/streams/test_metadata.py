@@ -43,6 +43,14 @@ def test_an_end_that_is_unknown_is_an_empty_cell() -> None:
     ]
 
 
+def test_the_answer_of_the_source_and_the_share_of_the_rate_are_plotted() -> None:
+    shown = stream_metadata(status(answer_ms=4_100, pace=0.5, note="reading at 250 records/s"), {})
+    assert (shown["source_answer_seconds"].value, shown["pace"].value) == (4.1, 0.5)
+    assert shown["slowed down"].value == "reading at 250 records/s"
+    assert "source_answer_seconds" not in stream_metadata(status(), {})
+    assert ", source answered in 4.1 s; at the beginning" in stream_line(status(answer_ms=4_100))
+
+
 def test_what_slows_it_down_and_what_failed_are_in_the_line() -> None:
     line = stream_line(status(state="history", note="reading at 250 records/s", error="the broker was away"))
     assert line.startswith("history: ")

@@ -1,0 +1,205 @@
+"""A stream goes on at the pace of its source: slower after slow answers and errors, and back to its rate."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from backfill_assets.stream import live
+from backfill_assets.stream.batches import AppendedBatch
+from backfill_assets.stream.broker import BrokerAway
+from backfill_assets.stream.checkpoint import Checkpoint
+from backfill_assets.stream.live import BatchDone, LiveStream, StreamListener
+from backfill_assets.stream.offsets import Offsets
+from backfill_assets.stream.query import Trigger
+from backfill_assets.stream.reading import BatchRead, Reading
+from backfill_assets.stream.throttle import ReadLimit, Throttle
+
+DAY = date(2026, 3, 2)
+
+
+@dataclass
+class Clock:
+    """Time passes only while the stream waits."""
+
+    now: datetime = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    waited: float = 0.0
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+        self.waited += seconds
+
+
+@dataclass
+class FakeSource(Reading):
+    """Has batches of ``amounts`` events; ``errors`` is how often it is away when it is opened."""
+
+    amounts: list[int]
+    errors: int = 0
+    live_from: int = 1_000
+    checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(Path("unused")))
+    is_capped_by_events: ClassVar[bool] = True
+    read: list[int] = field(default_factory=list)
+    opened: list[int] = field(default_factory=list)
+
+    @property
+    def is_live(self) -> bool:
+        return len(self.read) >= self.live_from
+
+    @property
+    def boundary_text(self) -> str:
+        return ""
+
+    def open(self, most_events: int, files_in_flight: int) -> Any:
+        if self.errors:
+            self.errors -= 1
+            raise BrokerAway("No Kafka broker answers at there:9092.")
+        self.opened.append(most_events)
+        return self
+
+    def publish(self, rows: Any, number: int, ends: Offsets) -> BatchRead:
+        events = self.amounts[number]
+        self.read.append(events)
+        return BatchRead(events, AppendedBatch(f"publication-{number}", (DAY,), events), None)
+
+
+@dataclass
+class FakeQuery:
+    """Spark: a batch each time that it is waited for; the answer of a batch is known once that has ended."""
+
+    source: FakeSource
+    on_batch: Callable[[Any, int], None]
+    answers: Sequence[float]
+    lastProgress: Any = None  # noqa: N815
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802  Spark's name, as the next one
+        return len(self.source.read) < len(self.source.amounts)
+
+    def awaitTermination(self, seconds: float) -> None:  # noqa: N802
+        if self.isActive:
+            number = len(self.source.read)
+            self.on_batch(self.source, number)
+            tenth = round(self.answers[number] * 100)
+            durations = {"latestOffset": 9 * tenth, "getBatch": tenth, "addBatch": 9_000}
+            self.lastProgress = SimpleNamespace(batchId=number, durationMs=durations, sources=[])
+
+    def stop(self) -> None:
+        pass
+
+
+@dataclass
+class Played:
+    """What a stream did with a source, by batch."""
+
+    batches: list[BatchDone]
+    waited: list[float]
+    """Seconds that the stream waited after each batch."""
+    waits: list[str]
+
+    @property
+    def paces(self) -> list[float]:
+        return [batch.pace.factor for batch in self.batches]
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
+    """Stream a fake source of which the answers take so many seconds."""
+
+    def played(source: FakeSource, answers: Sequence[float], limit: ReadLimit) -> Played:
+        def start(rows: Any, checkpoint: Any, trigger: Any, on_batch: Any) -> FakeQuery:
+            return FakeQuery(source, on_batch, answers)
+
+        monkeypatch.setattr(live, "start_query", start)
+        clock = Clock()
+        batches: list[BatchDone] = []
+        waits: list[str] = []
+        marks: list[float] = []
+
+        def published(batch: BatchDone) -> None:
+            batches.append(batch)
+            marks.append(clock.waited)
+
+        listener = StreamListener(published=published, waiting=waits.append)
+        throttle = Throttle(limit, burst_seconds=0.0)
+        LiveStream(source, Trigger(), throttle, lambda days: None, listener, clock, clock.sleep).run()
+        ends = [*marks[1:], clock.waited]
+        return Played(batches, [round(end - mark, 1) for mark, end in zip(marks, ends, strict=True)], waits)
+
+    return played
+
+
+def test_a_source_under_load_is_read_at_half_the_rate_and_then_faster_again(play: Callable[..., Played]) -> None:
+    """Three slow answers: an eighth of 1,000 records/s. Each good one then makes it a tenth faster, to all of it."""
+    answers = [0.1] * 6 + [5.0] * 3 + [0.1] * 30
+    found = play(FakeSource([2_000] * len(answers)), answers, ReadLimit.parse("1000"))
+    assert found.paces[6:10] == [1.0, 0.5, 0.25, 0.125]
+    assert found.waited[6:10] == [2.0, 4.0, 8.0, 16.0]
+    assert found.paces[10] == pytest.approx(0.1375) and found.paces[-1] == 1.0 and found.waited[-1] == 2.0
+    assert found.paces[9:] == sorted(found.paces[9:])
+
+
+def test_the_answer_is_that_of_the_source_and_not_the_time_of_the_batch(play: Callable[..., Played]) -> None:
+    """Spark's time for the rows is left out; a batch knows the answer of the one before."""
+    found = play(FakeSource([10] * 4), [0.1, 0.2, 0.3, 0.4], ReadLimit())
+    assert [batch.answer_seconds for batch in found.batches] == [None, 0.1, 0.2, 0.3]
+
+
+def test_the_reason_has_the_figures(play: Callable[..., Played]) -> None:
+    answers = [0.1] * 6 + [4.0, 0.1]
+    found = play(FakeSource([2_000] * len(answers)), answers, ReadLimit.parse("1000"))
+    assert found.batches[7].pace.reason == (
+        "the source took 4.0 s for 2,000 records, usually 0.1 s: reading at 500 records/s"
+    )
+
+
+def test_errors_slow_it_down_with_longer_pauses_until_the_source_is_back(play: Callable[..., Played]) -> None:
+    found = play(FakeSource([1_000] * 30, errors=3), [0.1] * 30, ReadLimit.parse("1000"))
+    assert [wait.partition("Trying again in ")[2] for wait in found.waits] == [
+        f"{pause} s; the source answered with an error (No Kafka broker answers at there:9092.): reading at {rate}"
+        for pause, rate in ((1, "500 records/s"), (2, "250 records/s"), (4, "125 records/s"))
+    ]
+    assert found.waited[0] == 8.0 and found.waited[-1] == 1.0
+    assert found.batches[0].pace.reason == "" or "error" in found.batches[0].pace.reason
+    assert found.batches[-1].pace.reason == ""
+
+
+def test_what_is_live_is_read_in_whole_batches(play: Callable[..., Played]) -> None:
+    """History is read in batches of what its rate lets pass; where it ends, the query starts again without that."""
+    source = FakeSource([1_000] * 6, live_from=3)
+    found = play(source, [0.1] * 6, ReadLimit.parse("1000"))
+    assert source.opened == [1_000, 100_000] and len(found.batches) == 6
+
+
+def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() -> None:
+    said: list[str] = []
+    listener = StreamListener(stopping=said.append)
+    source, clock = FakeSource([1]), Clock()
+    stream = LiveStream(source, Trigger(), Throttle(), lambda days: None, listener, clock, clock.sleep)
+
+    def interrupt(query: FakeQuery) -> None:
+        with stream._stopped(query):  # type: ignore[arg-type]
+            raise KeyboardInterrupt
+
+    query = FakeQuery(source, stream._on_batch, [0.1])
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(query)
+    assert said == []
+    with stream._busy:
+        ended = threading.Timer(0.2, stream._busy.release)
+        ended.start()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt(query)
+        ended.join()
+        stream._busy.acquire()
+    assert len(said) == 1 and said[0].startswith("Stopping: the batch under way is published first")

@@ -1,0 +1,56 @@
+"""Plain Structured Streaming: a topic into a Delta table by Spark's own sink, with its checkpoint and nothing else.
+
+Run as ``python -m benchmarks.stream.plain SERVERS TOPIC TARGET EVENTS_IN_FLIGHT``. The session has the settings of
+``backfill stream``, and the rows are those that it appends to raw: equal columns, from the same plan. It prints a line
+of JSON for each micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from backfill_assets.datasets import registry
+from backfill_assets.settings import Settings
+from backfill_assets.spark.session import spark_session
+from backfill_assets.stream.events import event_rows
+from backfill_assets.stream.query import STREAM_SETTINGS, read_topic
+from backfill_assets.stream.sources import KafkaTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOOK_SECONDS = 0.1
+PARTITIONS = (0, 1)
+"""Of the topic."""
+
+
+def report_batches(query: StreamingQuery) -> None:
+    """Print each batch as it ends, until the query has ended. Raises what ended it."""
+    last = -1
+    ended = False
+    while not ended:
+        ended = bool(query.awaitTermination(_LOOK_SECONDS))  # type: ignore[arg-type]  # a float works
+        newest = query.lastProgress
+        if newest and newest.batchId > last:
+            for progress in query.recentProgress:
+                if progress.batchId > last and progress.numInputRows:
+                    last = progress.batchId
+                    print(json.dumps({"event": "batch", "batch": last, "events": progress.numInputRows}), flush=True)
+
+
+def main() -> None:
+    servers, topic, target, in_flight = sys.argv[1:]
+    settings, source = Settings.from_environment(), registry.step("raw_sales").source
+    assert source is not None
+    with spark_session(settings, "plain", None, STREAM_SETTINGS) as spark:
+        beginning = dict.fromkeys(PARTITIONS, 0)
+        events = read_topic(spark, KafkaTopic(servers, topic), beginning, {}, int(in_flight))
+        rows = event_rows(spark, source, events, str(settings.token_key_file))
+        writer = rows.writeStream.format("delta").partitionBy("day").trigger(availableNow=True)
+        report_batches(writer.option("checkpointLocation", f"{target}/_checkpoint").start(target))
+
+
+if __name__ == "__main__":
+    main()
