@@ -1,4 +1,4 @@
-"""The short form of the tally: a stream, backfills and a campaign on the same days, each killed once.
+"""The short form of the tally, of one minute: a stream, backfills and a campaign on the same days, each killed once.
 
 ``make tally`` plays five minutes at 2,000 events a second, with five kills of each.
 """
@@ -18,6 +18,7 @@ from backfill_assets_tests.stream import tally
 SECONDS, RATE, KILLS, DAYS = 60, 100, 1, 4
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts(tmp_path: Path) -> None:
     """By the generator's own tally, after a campaign was cut over and undone beside the stream."""
