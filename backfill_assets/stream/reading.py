@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, ClassVar
@@ -14,6 +14,7 @@ from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBa
 from backfill_assets.stream.broker import Broker, broker_away
 from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.delays import Delays
+from backfill_assets.stream.lease import StreamPosition
 from backfill_assets.stream.offsets import (
     Offsets,
     Start,
@@ -28,6 +29,9 @@ from backfill_assets.stream.throttle import LIVE_BELOW_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_SHOWN_FOLDERS = 7
+"""Of so many arrival days the positions say how many landed files are read."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,8 @@ class BatchRead:
     events: int
     appended: AppendedBatch | None
     delays: Delays | None
-    positions: Offsets = field(default_factory=dict)
     bytes: int = 0
     """Of landed files, as they lie on disk; 0 for a topic."""
-    ends: Offsets = field(default_factory=dict)
-    """What the topic had when the batch was read; a partition is missing as long as it is not known."""
 
 
 class Reading(ABC):
@@ -71,6 +72,11 @@ class Reading(ABC):
     @abstractmethod
     def boundary_text(self) -> str:
         """Where history ended and live reading began, in words."""
+
+    @property
+    @abstractmethod
+    def positions(self) -> tuple[StreamPosition, ...]:
+        """How far each partition of the source is read, since the source was opened."""
 
     @abstractmethod
     def open(self, most_events: int, files_in_flight: int) -> DataFrame:
@@ -101,6 +107,8 @@ class TopicReading(Reading):
     """Kafka client properties; may hold secrets."""
     start: Start | None = None
     _end: Offsets = field(default_factory=dict)
+    _kept: Offsets = field(default_factory=dict)
+    """The ends of the topic's partitions, as far as they are known."""
 
     @property
     def is_live(self) -> bool:
@@ -111,6 +119,13 @@ class TopicReading(Reading):
     def boundary_text(self) -> str:
         boundary = self.start.boundary if self.start else {}
         return ", ".join(f"partition {number}: offset {at:,}" for number, at in sorted(boundary.items()))
+
+    @property
+    def positions(self) -> tuple[StreamPosition, ...]:
+        return tuple(
+            StreamPosition(partition=f"{self.batches.topic.topic}/{number}", position=at, end=self._kept.get(number))
+            for number, at in sorted(self._end.items())
+        )
 
     def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         topic = self.batches.topic
@@ -127,6 +142,7 @@ class TopicReading(Reading):
         if start.new:
             self.batches.begin(start)
         lost = lost_ranges(start.offsets, kept.oldest)
+        self._kept = kept.end
         if not lost:
             return start
         if not self.request.accept_gap:
@@ -143,10 +159,10 @@ class TopicReading(Reading):
         end = self.checkpoint.topic_offsets(number, self.batches.topic.topic)
         planned = planned_ranges(self._end, end)
         appended = self.batches.publish(rows, planned)
-        self._end = end
+        self._end, self._kept = end, {**self._kept, **ends}
         arrived = self.batches.arrived if appended else None
         delays = arrived.delays(self.batches.lake.publisher.now()) if arrived else None
-        return BatchRead(sum(each.events for each in planned), appended, delays, end, ends=ends)
+        return BatchRead(sum(each.events for each in planned), appended, delays)
 
     def explain(self, error: Exception) -> Exception | None:
         return broker_away(self.batches.topic, error)
@@ -162,7 +178,7 @@ class LandingReading(Reading):
     read_files: Counter[str] = field(default_factory=Counter)
     """How many landed files raw has read, by the folder of their arrival day."""
     landed_files: dict[str, int] = field(default_factory=dict)
-    """How many there were in the folders that were read from, when they were read from."""
+    """How many there were in the newest folders, when they were last read from."""
     _live_since: datetime | None = None
 
     @property
@@ -173,11 +189,19 @@ class LandingReading(Reading):
     def boundary_text(self) -> str:
         return f"files that landed until {self._live_since:%Y-%m-%d %H:%M:%S}Z" if self._live_since else ""
 
+    @property
+    def positions(self) -> tuple[StreamPosition, ...]:
+        folders = sorted(self.read_files.items())[-_SHOWN_FOLDERS:]
+        return tuple(
+            StreamPosition(partition=day, position=count, end=self.landed_files.get(day)) for day, count in folders
+        )
+
     def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         lake, source = self.batches.lake, self.batches.source.name
         folder = lake.landing.root / source
         folder.mkdir(parents=True, exist_ok=True)
         self.read_files = self.batches.files_read()
+        self._count_landed(sorted(self.read_files)[-_SHOWN_FOLDERS:])
         self.checkpoint.renew(self.batches.step.name, str(folder))
         return read_landing(lake.spark(), f"{folder}/*/*.jsonl.gz", files_in_flight)
 
@@ -196,7 +220,10 @@ class LandingReading(Reading):
         return BatchRead(appended.received if appended else 0, appended, delays, bytes=size)
 
     def _count_files(self) -> None:
-        for day, number in Counter(each.parent.name for each in self.batches.appended_files).items():
-            self.read_files[day] += number
-            folder = self.batches.lake.landing.root / self.batches.source.name / day
-            self.landed_files[day] = sum(1 for _ in folder.glob("*.jsonl.gz"))
+        read = Counter(each.parent.name for each in self.batches.appended_files)
+        self.read_files.update(read)
+        self._count_landed(read)
+
+    def _count_landed(self, days: Iterable[str]) -> None:
+        folder = self.batches.lake.landing.root / self.batches.source.name
+        self.landed_files |= {day: sum(1 for _ in (folder / day).glob("*.jsonl.gz")) for day in days}

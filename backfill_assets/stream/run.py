@@ -20,15 +20,13 @@ from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.compaction import compact_days
 from backfill_assets.stream.delays import RecentDelays, describe_batch
 from backfill_assets.stream.follower import Follower
-from backfill_assets.stream.lease import StreamLease, StreamPosition, StreamState, acquire_stream
+from backfill_assets.stream.lease import StreamLease, StreamState, acquire_stream
 from backfill_assets.stream.live import BatchDone, LiveStream, StreamListener
 from backfill_assets.stream.query import Trigger
-from backfill_assets.stream.reading import BatchRead, LandingReading, Reading, StartRequest, TopicReading
+from backfill_assets.stream.reading import LandingReading, Reading, StartRequest, TopicReading
 from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
 
-_SHOWN_FOLDERS = 7
-"""Of so many arrival days the status says how many landed files are read."""
 _GATHER_EVERY_BATCHES = 32
 """So often the stream's entries in the publication log are put together."""
 
@@ -144,7 +142,9 @@ class _Watched:
         if isinstance(self.reading, TopicReading) and self.reading.start is not None:
             start = self.reading.start
             self.report(StreamEvent("started", f"{self.reading.batches.topic} {start.reason}", asdict(start)))
-        self.lease.beat(state=self._state(), boundary=self._boundary(), error="", note="")
+        self.lease.beat(
+            state=self._state(), boundary=self._boundary(), positions=self.reading.positions, error="", note=""
+        )
 
     def _state(self) -> StreamState:
         return "live" if self.reading.is_live else "history"
@@ -170,7 +170,7 @@ class _Watched:
         self.lease.beat(
             state=self._state(),
             boundary=self._boundary(),
-            positions=_positions(self.reading, read),
+            positions=self.reading.positions,
             events=status.events + read.events,
             events_per_second=round(read.events / batch.seconds, 1) if batch.seconds else 0.0,
             delay_ms=round(read.delays.p50 * 1000) if read.delays else None,
@@ -197,16 +197,3 @@ class _Watched:
             figures |= {"publication": read.appended.publication, "days": [str(day) for day in read.appended.days]}
         text = describe_batch(batch.number, read.events, batch.seconds, read.delays, batch.pace.reason)
         self.report(StreamEvent("batch", text, figures))
-
-
-def _positions(reading: Reading, read: BatchRead) -> tuple[StreamPosition, ...]:
-    if isinstance(reading, LandingReading):
-        folders, ends = sorted(reading.read_files.items())[-_SHOWN_FOLDERS:], reading.landed_files
-        return tuple(StreamPosition(partition=day, position=count, end=ends.get(day)) for day, count in folders)
-    if not isinstance(reading, TopicReading):
-        return ()
-    topic = reading.batches.topic.topic
-    return tuple(
-        StreamPosition(partition=f"{topic}/{number}", position=at, end=read.ends.get(number))
-        for number, at in sorted(read.positions.items())
-    )

@@ -16,6 +16,7 @@ from backfill_assets.stream import live
 from backfill_assets.stream.batches import AppendedBatch
 from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.checkpoint import Checkpoint
+from backfill_assets.stream.lease import StreamPosition
 from backfill_assets.stream.live import BatchDone, LiveStream, StreamListener
 from backfill_assets.stream.offsets import Offsets
 from backfill_assets.stream.query import Trigger
@@ -59,6 +60,10 @@ class FakeSource(Reading):
     @property
     def boundary_text(self) -> str:
         return ""
+
+    @property
+    def positions(self) -> tuple[StreamPosition, ...]:
+        return (StreamPosition(partition="one/0", position=sum(self.read), end=sum(self.amounts)),)
 
     def open(self, most_events: int, files_in_flight: int) -> Any:
         if self.errors:

@@ -93,6 +93,10 @@ def test_a_topic_is_read_from_its_beginning_by_one_command(
     stream = ("stream", "raw_sales", "--from", topic.source, "--available-now", "--json")
     read = batches(backfill(*stream, "--from-beginning").stdout)
     assert sum(batch["events"] for batch in read) == 200
+    status = read_stream(Storage(str(backfill.home / "lakehouse")), "raw_sales")
+    assert status is not None
+    assert sum(each.position for each in status.positions) == 200
+    assert status.lag == 0
     assert any("begins with its history" in each["reason"] for each in backfill.json("history", "raw_sales"))
     require_winners(
         spark.read.format("delta").load(str(backfill.home / "lakehouse" / "fact_sales_transactions")), LiveTally(events)
