@@ -24,8 +24,8 @@ from backfill_assets.publication_log.rows import ARROW_SCHEMA
 
 SETTLED = timedelta(days=7)
 """Entries younger than this keep a file of their own."""
-COMMITS_KEPT = timedelta(days=2)
-"""A stream makes thirty thousand a day, and every reader lists them. A process that slept longer on an old version of
+COMMITS_KEPT = timedelta(hours=1)
+"""A stream makes fifteen hundred an hour, and every reader lists them. A process that slept longer on an old version of
 the log cannot append to it: delta-rs refuses, and the process reads the log again."""
 READABLE = timedelta(days=1)
 """A replaced file stays that long: a process that opened the log before may still read it."""
@@ -107,8 +107,20 @@ def left_behind(log: PublicationLog, now: datetime) -> list[str]:
     return sorted({*data} - needed) + _old_commits(log.storage, now)
 
 
+def trim(log: PublicationLog, now: datetime) -> int:
+    """Delete the commits of the log that its checkpoints hold since :data:`COMMITS_KEPT`; returns how many files.
+
+    A stream calls it beside its batches, as Delta's own clean-up would be. No data is in them. The oldest go first:
+    what a process leaves that dies in the middle is a log without a gap.
+    """
+    doomed = _old_commits(log.storage, now)
+    for path in doomed:
+        log.storage.delete(path)
+    return len(doomed)
+
+
 def _old_commits(storage: Storage, now: datetime) -> list[str]:
-    """Commits and checkpoints before the newest checkpoint that is itself older than :data:`COMMITS_KEPT`."""
+    """Commits and checkpoints before the newest checkpoint that is itself older than :data:`COMMITS_KEPT`, in order."""
     oldest = int((now - COMMITS_KEPT).timestamp() * 1000)
     commits = [
         (match, file) for file in storage.files(f"{LOG_TABLE}/_delta_log") if (match := _LOG_FILE.search(file.path))

@@ -12,6 +12,7 @@ from typing import Any
 from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Step
+from backfill_assets.publication_log.fold import trim
 from backfill_assets.publication_log.gather import gather
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
@@ -28,7 +29,7 @@ from backfill_assets.stream.sources import KafkaTopic, StreamSource
 from backfill_assets.stream.throttle import RateUnit, ReadLimit, Throttle
 
 _GATHER_EVERY_BATCHES = 32
-"""So often the stream's entries in the publication log are put together."""
+"""So often the stream's entries in the publication log are put together, and its old commits deleted."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def _after_batch(lake: Lake, follower: Follower, follows: bool, days: Collection
     follower.batches += 1
     if follower.batches % _GATHER_EVERY_BATCHES == 0:
         gather(lake.publisher.log)
+        trim(lake.publisher.log, lake.publisher.now())
 
 
 @dataclass

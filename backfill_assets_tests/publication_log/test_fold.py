@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from backfill_assets.publication.reclaim import finish_reclaiming, reclaim_log
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log import fold as log_fold
 from backfill_assets.publication_log.files import ENTRIES
-from backfill_assets.publication_log.fold import fold, foldable, left_behind
+from backfill_assets.publication_log.fold import COMMITS_KEPT, fold, foldable, left_behind, trim
 from backfill_assets.publication_log.log import LOG_TABLE, PublicationLog
 from backfill_assets.published.history import history
 from backfill_assets.published.rolled_back import rollbacks
@@ -121,6 +121,24 @@ def test_old_commits_go_and_the_log_is_read_from_its_checkpoint(lake: Lake) -> N
     assert [row for row in log.rows() if row["event"] not in ("reclaiming", "reclaimed")] == rows
     lake.publish("later", {"t": {D1: ["later"]}})
     assert lake.rows("t")[D1] == ["later"] and lake.storage.exists(f"{LOG_TABLE}/_delta_log")
+
+
+def test_a_stream_keeps_an_hour_of_commits(lake: Lake) -> None:
+    """A process that slept on an older version loses a race, looks again, and publishes."""
+    log = lake.publisher().log
+    for number in range(20):
+        lake.publish(f"batch-{number}", {"t": {D1: [f"row {number}"]}})
+    asleep, state = log.head(), log.head().state
+    assert trim(log, datetime.now(UTC)) == 0, "all of them are of this hour"
+    for number in range(20, 32):
+        lake.publish(f"batch-{number}", {"t": {D1: [f"row {number}"]}})
+    later = datetime.now(UTC) + COMMITS_KEPT + timedelta(minutes=1)
+    assert trim(log, later) > 30 and trim(log, later) == 0
+    commits = [file.path for file in lake.storage.files(f"{LOG_TABLE}/_delta_log") if file.path.endswith(".json")]
+    assert len(commits) <= 20, "those since the last checkpoint"
+    assert not log.append(asleep, [{"event": "reclaimed", "publication": "late"}], lambda _: state)
+    lake.publish("after", {"t": {D1: ["after"]}})
+    assert lake.rows("t")[D1] == ["after"] and log.find_prepared("batch-3") is not None
 
 
 def test_no_question_opens_more_files_when_the_log_is_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

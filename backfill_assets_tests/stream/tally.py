@@ -1,10 +1,10 @@
-"""A stream, range backfills and a campaign on the same 30 days, all killed with -9.
+"""A stream, range backfills, Dagster's daemon and a campaign on the same 30 days, all killed with -9.
 
 A producer sends sales to a real Kafka broker, late ones and corrections among them, and keeps its own tally. Beside
 the stream, which reads them into raw and lets facts and daily revenue follow, a loop of backfills rebuilds a part of
-these days, and a campaign brings version 2 of the facts and undoes it. Afterwards the stream reads to the end. Exit
-code 0: each event is in raw once and each winner in the facts once, by count and checksum, and the facts are equal to
-a whole rebuild.
+these days, Dagster's daemon carries out a backfill of them too, and a campaign brings version 2 of the facts and undoes
+it. Afterwards the stream reads to the end. Exit code 0: each event is in raw once and each winner in the facts once, by
+count and checksum, and the facts are equal to a whole rebuild.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ from backfill_assets.sample.rates import LEAD_DAYS, rate_lines
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import connect_server
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS, SMALL_SPARK
+from backfill_assets_tests.stories.real_dagster import RealDagster
 from backfill_assets_tests.stream import whole_rebuild
 from backfill_assets_tests.stream.broker import Broker, running_broker
 from backfill_assets_tests.stream.killed_commands import CommandEnd, KilledCommands, KilledStream, Processes
+from backfill_assets_tests.stream.killed_daemon import KilledDaemon
 from backfill_assets_tests.stream.producer import LiveProducer, start_producer
 from backfill_assets_tests.stream.tally_checks import (
     BRONZE,
     FACT,
+    QUARANTINE,
     RAW,
     REVENUE,
     ExpectedEvents,
@@ -177,6 +180,7 @@ class Tally:
         self.processes = Processes(self.settings.home)
         self.backfills = self.commands("backfills", self.spec.kills)
         self.campaigns = Campaigns(self.commands("campaign", self.spec.kills), str(self.spec.all_days))
+        self.daemon = self.killed_daemon()
         arguments = self.stream_arguments()
         self.stream = KilledStream(self.processes, self.folder, self.random, arguments, CHILDREN_OF_TESTS)
         self.stopping = threading.Event()
@@ -189,6 +193,12 @@ class Tally:
         """Each with its own chance: how fast one comes along does not change the moments of another."""
         chance = random.Random(f"{self.spec.seed} {name}")
         return KilledCommands(name, self.processes, self.folder, chance, kills, {"SPARK_REMOTE": self.spark})
+
+    def killed_daemon(self) -> KilledDaemon:
+        """Dagster's own processes on this home; its runs compute on the server that the others share."""
+        dagster = RealDagster(self.settings, self.processes.environment() | {"SPARK_REMOTE": self.spark})
+        tables, chance = (BRONZE, QUARANTINE, FACT, REVENUE), random.Random(f"{self.spec.seed} daemon")
+        return KilledDaemon(dagster, tables, self.spec.late_half, chance, self.spec.kills)
 
     def stream_arguments(self, *more: str) -> tuple[str, ...]:
         source = f"kafka://{self.broker.address}/{self.topic}"
@@ -258,6 +268,7 @@ class Tally:
         parts = [
             threading.Thread(target=self.guarded, args=(self.campaigns.play, self.stopping)),
             threading.Thread(target=self.guarded, args=(play_backfills, self.backfills, self.spec, self.stopping)),
+            threading.Thread(target=self.guarded, args=(self.daemon.play, self.stopping)),
         ]
         for part in parts:
             part.start()
@@ -319,15 +330,24 @@ class Tally:
 
     def not_played(self) -> Iterator[str]:
         """A tally that did not play its parts has shown nothing."""
-        played = {"stream": self.stream.killed, "backfills": self.backfills.killed}
-        played["campaign"] = self.campaigns.commands.killed
-        for name, killed in played.items():
+        for name, killed in self.kills().items():
             if len(killed) < self.spec.kills:
                 yield f"the {name} was killed {len(killed)} times of {self.spec.kills}"
         if not self.campaigns.done:
             yield "no campaign was cut over and undone"
+        if not self.daemon.done:
+            yield "no backfill of Dagster came to an end"
         if (done := sum(each.succeeded for each in self.backfills.ends)) < _FEWEST_BACKFILLS:
             yield f"{done} range backfills of {_FEWEST_BACKFILLS} came to an end"
+
+    def kills(self) -> dict[str, list[str]]:
+        """What was killed when, by what it was."""
+        return {
+            "stream": self.stream.killed,
+            "backfills": self.backfills.killed,
+            "campaign": self.campaigns.commands.killed,
+            "daemon": self.daemon.killed,
+        }
 
     def report(self, lines: int, seconds: float, wrong: list[str]) -> TallyReport:
         steps = list(visible_rows(self.storage, FACT, REVENUE))
@@ -338,15 +358,14 @@ class Tally:
             seconds=seconds,
             sent_seconds=self.sent.moments[-1] - self.sent.moments[0],
             batches=self.stream.batches(),
-            kills={
-                "stream": self.stream.killed,
-                "backfills": self.backfills.killed,
-                "campaign": self.campaigns.commands.killed,
-            },
+            kills=self.kills(),
             campaigns=self.campaigns.done,
-            backfills=sum(each.succeeded for each in self.backfills.ends),
+            backfills=sum(each.succeeded for each in self.backfills.ends) + self.daemon.done,
             compactions=sum(each.kind == "compact" for each in history(self.storage)),
-            refused=[f"{' '.join(each.arguments)}: {each.problem}" for each in commands if not each.succeeded],
+            refused=[
+                *(f"{' '.join(each.arguments)}: {each.problem}" for each in commands if not each.succeeded),
+                *self.daemon.problems,
+            ],
             delays=list(delayed(steps, self.sent, events_a_row)),
             phases=self.campaigns.phases,
             wrong=wrong,
@@ -435,7 +454,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m backfill_assets_tests.stream.tally")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--events-per-second", type=float, default=2000)
-    parser.add_argument("--kills", type=int, default=5, help="of the stream, of backfills and of the campaign, each")
+    parser.add_argument(
+        "--kills", type=int, default=5, help="of the stream, of backfills, of the daemon and of the campaign, each"
+    )
     parser.add_argument("--days", type=int, default=30, help="that late events, backfills and the campaign are of")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the events and of the kills")
     parser.add_argument("--home", type=Path, help="a new folder that is kept, with the output of each process")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import json
+import os
 import pstats
 import secrets
 import shutil
@@ -54,6 +55,7 @@ from backfill_assets.publication.compact import compact_small_files
 from backfill_assets.publication.publisher import Pin, Published, Publisher
 from backfill_assets.publication.small_files import files_to_compact
 from backfill_assets.publication_log.files import statistics as log_statistics
+from backfill_assets.publication_log.fold import trim
 from backfill_assets.publication_log.gather import gather
 from backfill_assets.publication_log.log import LOG_TABLE, HeadState, OpenEntry, entry_file, with_outcome
 from backfill_assets.publication_log.rows import (
@@ -411,8 +413,10 @@ class Lapse:
         self._write(LOG_TABLE, self.version, [{"add": add}, {"commitInfo": info}])
 
     def _write(self, table: str, version: int, actions: list[dict[str, Any]]) -> None:
-        text = "\n".join(json.dumps(action) for action in actions)
-        self.stream.root.joinpath(table, "_delta_log", f"{version:020d}.json").write_text(text)
+        text, moment = "\n".join(json.dumps(action) for action in actions), self.stream.clock.timestamp()
+        path = self.stream.root.joinpath(table, "_delta_log", f"{version:020d}.json")
+        path.write_text(text)
+        os.utime(path, (moment, moment))
 
     def _gather(self) -> None:
         self._write_index()
@@ -420,6 +424,8 @@ class Lapse:
         log.head().handle.create_checkpoint()
         while gather(log):
             pass
+        _put_back(self.stream)
+        trim(log, self.stream.clock)
         head = log.head()
         self.state, self.version = head.state, head.version
 
@@ -534,12 +540,22 @@ def main() -> None:
 
 
 def keep_small(stream: Stream, days: Sequence[date]) -> None:
-    """What a stream does beside its batches: every fourth compacts small files, every thirty-second gathers entries."""
+    """What a stream does beside its batches: every fourth compacts small files, every thirty-second trims the log."""
     if stream.number % 4 == 0:
         for table in (RAW, *EXTENDED):
             compact_small_files(stream.publisher, table, days, provenance=_MADE, transaction=SHARED)
     if stream.number % 32 == 0:
         gather(stream.publisher.log)
+        _put_back(stream)
+        trim(stream.publisher.log, stream.clock)
+
+
+def _put_back(stream: Stream) -> None:
+    """The files of the log get the time of the simulated clock: they are trimmed by it."""
+    now = stream.clock.timestamp()
+    for path in stream.root.joinpath(LOG_TABLE, "_delta_log").iterdir():
+        if path.stat().st_mtime > now:
+            os.utime(path, (now, now))
 
 
 def _run(stream: Stream, batches: int, profiled: int) -> None:
