@@ -26,6 +26,8 @@ _ADD_COLUMNS = [
 _REMOVE_COLUMNS = ["remove.path", "remove.deletionTimestamp"]
 _MOST_NAMED_COMMITS = 400
 """With more commits after the checkpoint of the hint, the hint is of long ago."""
+_LOOKED_FOR_AT_ONCE = 20
+"""As many as there are from one checkpoint of our tables to the next."""
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet$")
 
 
@@ -142,15 +144,43 @@ def _hinted_files(storage: Storage, table: str, version: int) -> tuple[list[str]
 
     None where the hint does not help: there is none, it is of a later version, or it names a checkpoint of many parts.
     """
+    base = _hinted_checkpoint(storage, table)
+    if base is None or base > version or version - base > _MOST_NAMED_COMMITS:
+        return None
+    commits = [_commit(table, number) for number in range(base + 1, version + 1)]
+    return [f"{table}/_delta_log/{base:020d}.checkpoint.parquet"], commits
+
+
+def _hinted_checkpoint(storage: Storage, table: str) -> int | None:
+    """The version of the checkpoint that the log's own hint names; None without one, or if it has many parts."""
     try:
         hint = json.loads(storage.read_bytes(f"{table}/_delta_log/_last_checkpoint"))
     except (FileNotFoundError, ValueError):
         return None
-    base = hint.get("version", version + 1)
-    if base > version or version - base > _MOST_NAMED_COMMITS or hint.get("parts"):
+    version = hint.get("version") if isinstance(hint, dict) and not hint.get("parts") else None
+    return version if isinstance(version, int) else None
+
+
+def _commit(table: str, version: int) -> str:
+    return f"{table}/_delta_log/{version:020d}.json"
+
+
+def version_by_names(storage: Storage, table: str) -> int | None:
+    """The newest version of ``table``, found by the names of the commits after the checkpoint of the hint.
+
+    delta-rs lists the whole folder of a log whenever it opens a table, which a stream makes long. None where only a
+    list can say: on an object store, without a hint, or where the hint is older than what was cleaned up.
+    """
+    base = _hinted_checkpoint(storage, table) if storage.is_folder else None
+    if base is None or storage.missing([_commit(table, base)]):
         return None
-    commits = [f"{table}/_delta_log/{number:020d}.json" for number in range(base + 1, version + 1)]
-    return [f"{table}/_delta_log/{base:020d}.checkpoint.parquet"], commits
+    for first in range(base + 1, base + _MOST_NAMED_COMMITS, _LOOKED_FOR_AT_ONCE):
+        numbers = range(first, first + _LOOKED_FOR_AT_ONCE)
+        missing = set(storage.missing([_commit(table, number) for number in numbers]))
+        for number in numbers:
+            if _commit(table, number) in missing:
+                return number - 1
+    return None
 
 
 def read_transactions(storage: Storage, table: str, version: int) -> dict[str, int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -25,6 +26,7 @@ from backfill_assets.lakehouse.delta_log import (
     read_log,
     read_transactions,
     removed_files,
+    version_by_names,
 )
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.storage import Storage
@@ -42,17 +44,29 @@ class MainTable:
 
     storage: Storage
     name: str
-    handle: DeltaTable
+    version: int
+    opened: DeltaTable | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def open(cls, storage: Storage, name: str) -> MainTable | None:
         """The newest version, or None when nothing was ever published to it."""
-        uri = storage.uri(name)
+        version = version_by_names(storage, name)
+        if version is not None:
+            return cls(storage, name, version)
         try:
-            with explain_failure(f"{uri} cannot be read"):
-                return cls(storage, name, DeltaTable(uri, storage_options=dict(storage.options)))
+            with explain_failure(f"{storage.uri(name)} cannot be read"):
+                handle = DeltaTable(storage.uri(name), storage_options=dict(storage.options))
         except TableNotFoundError:
             return None
+        return cls(storage, name, handle.version(), handle)
+
+    @cached_property
+    def handle(self) -> DeltaTable:
+        """Opened when it is needed: most questions are answered by the log's files alone."""
+        if self.opened is not None:
+            return self.opened
+        with explain_failure(f"{self.storage.uri(self.name)} cannot be read"):
+            return DeltaTable(self.storage.uri(self.name), self.version, dict(self.storage.options))
 
     @classmethod
     def create(cls, storage: Storage, name: str, schema: str, retention_days: int) -> MainTable:
@@ -75,10 +89,6 @@ class MainTable:
         if table is None:
             raise PublicationRefused(f"The table {name} could not be created in {storage.root}.")
         return table
-
-    @property
-    def version(self) -> int:
-        return self.handle.version()
 
     def state(self) -> LogState:
         return read_log(self.storage, self.name, self.version)
@@ -258,11 +268,11 @@ def schema_problems(main: dict[str, Any], staged: dict[str, Any]) -> list[str]:
         elif theirs[name]["nullable"] and not ours[name]["nullable"]:
             problems.append(f"{name} may be null but the table forbids it")
     problems += [f"{name} is missing" for name in ours if name not in theirs]
-    for field in _new_fields(main, staged):
-        if not field["nullable"]:
-            problems.append(f"the new column {field['name']} is not nullable")
-        if field["name"].lower() in {name.lower() for name in ours}:
-            problems.append(f"the new column {field['name']} differs from another one only by case")
+    for new in _new_fields(main, staged):
+        if not new["nullable"]:
+            problems.append(f"the new column {new['name']} is not nullable")
+        if new["name"].lower() in {name.lower() for name in ours}:
+            problems.append(f"the new column {new['name']} differs from another one only by case")
     return sorted(problems)
 
 

@@ -50,6 +50,11 @@ class Storage:
     def _on_s3(self) -> bool:
         return self.root.startswith(S3)
 
+    @property
+    def is_folder(self) -> bool:
+        """True on a disk: looking for a file by its name is cheap there, and listing a long folder is not."""
+        return not self._on_s3
+
     def uri(self, path: str = "") -> str:
         """What delta-rs is given to open ``path``."""
         return f"{self.root.rstrip('/')}/{path}" if path else self.root.rstrip("/")

@@ -37,14 +37,19 @@ Statuses = Mapping[str, Mapping[date, DayStatus]]
 
 
 def day_statuses(
-    steps: Sequence[Step], observed: LogView, days: DayRange | None = None, *, as_published: bool = False
+    steps: Sequence[Step],
+    observed: LogView,
+    days: DayRange | None = None,
+    *,
+    as_published: bool = False,
+    versions: Mapping[str, str] | None = None,
 ) -> Statuses:
     """The status of every known day of every table of ``steps``, or of each day of ``days``.
 
     A day of a table is known when it, or that same day of something the table is computed from, was published.
     ``steps`` are in build order and include all they read. A day is compared with the current version of its
-    step. ``as_published`` compares it with the version that it was published with, and calls it ``code changed`` only
-    if that version is not declared any more.
+    step, or with the one that ``versions`` names for the step. ``as_published`` compares it with the version that it
+    was published with, and calls it ``code changed`` only if that version is not declared any more.
     """
     published = _by_table(observed)
     known = _known_days(steps, observed, published) if days is None else {}
@@ -52,7 +57,9 @@ def day_statuses(
     found: dict[str, Mapping[date, DayStatus]] = {}
     for step in steps:
         asked = step.cadence.starts(days) if days is not None else sorted(known[step.name])
-        found |= _of_step(step, asked, observed, entries, _versions(step, as_published=as_published))
+        found |= _of_step(
+            step, asked, observed, entries, _versions(step, (versions or {}).get(step.name), as_published)
+        )
     return found
 
 
@@ -64,11 +71,11 @@ def ranges_by_status(statuses: Mapping[date, DayStatus]) -> dict[DayStatus, list
     return {status: contiguous(found) for status, found in days.items() if found}
 
 
-def _versions(step: Step, *, as_published: bool) -> Mapping[str, Version]:
+def _versions(step: Step, wanted: str | None, as_published: bool) -> Mapping[str, Version]:
     """The versions that a day may be of, by name; of a raw table none is asked for."""
     if step.source:
         return {}
-    return {version.name: version for version in (step.versions if as_published else [step.version()])}
+    return {version.name: version for version in (step.versions if as_published else [step.version(wanted)])}
 
 
 def _of_step(

@@ -95,7 +95,9 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
     earlier = _earlier_days(tables, asked.days, seen) if asked.upstream else {}
     every = {*asked.days, *(day for each in (earlier, later) for days in each.values() for day in days)}
     reached = DayRange(min(every), max(every))
-    current = day_statuses(seen.steps, seen.observed, reached, as_published=asked.version == AS_PUBLISHED)
+    named = {step.name: _version(step, asked) for step in seen.steps if asked.version not in (None, AS_PUBLISHED)}
+    as_published = asked.version == AS_PUBLISHED
+    current = day_statuses(seen.steps, seen.observed, reached, as_published=as_published, versions=named)
     published = day_statuses(seen.steps, seen.observed, reached, as_published=True) if later or earlier else current
     planned = []
     for step in steps_of(seen.steps, tables):

@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from deltalake.transaction import AddAction
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back, newest_version
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_by_names
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
 from backfill_assets.lakehouse.storage import Storage
@@ -64,7 +65,12 @@ class Head:
 
     version: int
     state: HeadState
-    handle: DeltaTable
+    opener: Callable[[], DeltaTable] = field(repr=False, compare=False)
+
+    @cached_property
+    def handle(self) -> DeltaTable:
+        """The log at this very version. Opened when it is needed: to append, or to list files."""
+        return self.opener()
 
 
 class PublicationLog:
@@ -80,11 +86,20 @@ class PublicationLog:
 
     def head(self) -> Head:
         """The newest state; creates the log the first time."""
-        handle = self._load()
-        for _, commit in commits_back(self.storage, LOG_TABLE, handle.version()):
+        version, opener = self._newest()
+        for _, commit in commits_back(self.storage, LOG_TABLE, version):
             if HEAD in commit:  # the newest, unless others committed to the log: such commits carry no head
-                return Head(handle.version(), parse_head(commit[HEAD]), handle)
-        return Head(handle.version(), self._rebuild(handle) if handle.version() else HeadState(), handle)
+                return Head(version, parse_head(commit[HEAD]), opener)
+        return Head(version, self._rebuild(opener()) if version else HeadState(), opener)
+
+    def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
+        """The newest version, and what opens it."""
+        version = version_by_names(self.storage, LOG_TABLE)
+        if version is not None:
+            uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
+            return version, lambda: DeltaTable(uri, version, options)
+        handle = self._load()
+        return handle.version(), lambda: handle
 
     def _rebuild(self, handle: DeltaTable) -> HeadState:
         if self._rebuilt[0] != handle.version():

@@ -11,6 +11,7 @@ import pytest
 from deltalake import CommitProperties, Transaction
 
 from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import delta_log
 from backfill_assets.lakehouse.delta_log import (
     AddedFile,
     VersionGone,
@@ -18,6 +19,7 @@ from backfill_assets.lakehouse.delta_log import (
     read_log,
     read_transactions,
     removed_files,
+    version_by_names,
 )
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
@@ -53,6 +55,37 @@ def test_a_long_log_is_not_listed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Storage, "files", None)
     assert lake.state("t").active == listed
     assert len(read_transactions(lake.storage, "t", lake.table("t").version())) == 6
+
+
+@pytest.mark.protocol
+def test_the_newest_version_is_found_by_the_names_of_commits(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are, and without a list; where the hint cannot say, None."""
+    lake.publish("p0", {"t": {D1: ["a0"]}})
+    assert version_by_names(lake.storage, "t") is None, "there is no checkpoint yet"
+    lake.table("t").create_checkpoint()
+    for number in range(1, 4):
+        lake.publish(f"p{number}", {"t": {D1: [f"a{number}"]}})
+    newest = lake.table("t").version()
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "files", None)
+        assert version_by_names(lake.storage, "t") == newest
+    for commits in (1, 2, 20):
+        monkeypatch.setattr(delta_log, "_LOOKED_FOR_AT_ONCE", commits)
+        assert version_by_names(lake.storage, "t") == newest
+    Path(_log_file(lake, newest - 3)).unlink()
+    assert version_by_names(lake.storage, "t") is None, "cleaned up since: what else is gone is not known"
+    assert MainTable.open(lake.storage, "t") == MainTable(lake.storage, "t", newest)
+
+
+@pytest.mark.protocol
+def test_a_table_that_moved_refuses_a_commit_on_an_older_version(lake: Lake) -> None:
+    """Its handle is opened late, at the version that was decided on, and not at the newest."""
+    lake.publish("p0", {"t": {D1: ["a0"]}})
+    lake.table("t").create_checkpoint()
+    earlier = MainTable.open(lake.storage, "t")
+    lake.publish("p1", {"t": {D1: ["a1"]}})
+    assert earlier is not None and earlier.handle.version() == earlier.version
+    assert not earlier.commit("late", {}, target={}, active={}, schema=None, at=lake.clock)
 
 
 @pytest.mark.protocol

@@ -71,6 +71,19 @@ def test_a_step_is_as_stale_as_its_worst_table() -> None:
     assert (worst.why, worst.skipped) == ({day: Why.FOREIGN_WRITE}, ())
 
 
+@pytest.mark.parametrize(("asked", "published", "why"), [("v1", "v2", Why.CODE_CHANGED), ("v1", "v1", None)])
+def test_a_day_is_unchanged_if_it_is_of_the_version_that_is_asked_for(
+    asked: str, published: str, why: Why | None
+) -> None:
+    """Whatever the current one is: days of version 2 are built when version 1 is asked for, and others are not."""
+    world = _published("bronze_sales", "quarantine_sales", days=[DAYS.first])
+    world.publish("fact_sales_transactions", DAYS.first, code=published)
+    request = RunRequest(["fact_sales_transactions"], [DAYS.first], version=asked)
+    (step,) = plan_run(request, RunContext(STEPS, world.observed(), AFTER)).steps
+    assert step.why == ({} if why is None else {DAYS.first: why})
+    assert (days_of(step.skipped) == [DAYS.first]) is (why is None)
+
+
 def test_downstream_reaches_the_later_days_that_look_back() -> None:
     """Those that are published, of the tables that are built anyway, and the periods that these lie in."""
     observed, chosen = two_version_world().observed(), ("rates", "fact", "revenue", "weekly")
