@@ -74,7 +74,7 @@ kills: setup ## the cut-over killed at every step and at 100 random moments
 storm: setup ## processes that work on one lakehouse at once and are killed: SECONDS=180, STORM="--s3 --json --seed 7"
 	@$(BIN)/python -m backfill_assets_tests.protocol.storm --seconds $(or $(SECONDS),180) $(STORM)
 
-tally: setup setup-broker ## a stream, backfills and a campaign on the same days, all killed: SECONDS=300, TALLY="--days 30 --json"
+tally: setup setup-broker ## a stream, backfills, Dagster's daemon and a campaign on the same days, all killed: SECONDS=300, TALLY="--days 30 --json"
 	@$(BIN)/python -m backfill_assets_tests.stream.tally --seconds $(or $(SECONDS),300) $(TALLY)
 
 mutants: setup ## break each invariant once: every break must make a test fail

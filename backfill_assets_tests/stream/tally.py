@@ -74,6 +74,8 @@ class TallySpec:
     days: int = 30
     start: datetime = field(default_factory=lambda: datetime.now(UTC))
     """Of the first event. Events go on over midnight."""
+    alone: bool = False
+    """Only the stream: nothing rebuilds, and nothing is killed. Its delays are those that others are compared with."""
 
     @property
     def all_days(self) -> DayRange:
@@ -270,6 +272,7 @@ class Tally:
             threading.Thread(target=self.guarded, args=(play_backfills, self.backfills, self.spec, self.stopping)),
             threading.Thread(target=self.guarded, args=(self.daemon.play, self.stopping)),
         ]
+        parts = [] if self.spec.alone else parts
         for part in parts:
             part.start()
         began = time.monotonic()
@@ -330,6 +333,8 @@ class Tally:
 
     def not_played(self) -> Iterator[str]:
         """A tally that did not play its parts has shown nothing."""
+        if self.spec.alone:
+            return
         for name, killed in self.kills().items():
             if len(killed) < self.spec.kills:
                 yield f"the {name} was killed {len(killed)} times of {self.spec.kills}"
@@ -460,9 +465,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--days", type=int, default=30, help="that late events, backfills and the campaign are of")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the events and of the kills")
     parser.add_argument("--home", type=Path, help="a new folder that is kept, with the output of each process")
+    parser.add_argument("--alone", action="store_true", help="only the stream, without kills: its delays")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
-    spec = TallySpec(asked.seconds, asked.events_per_second, asked.kills, asked.seed, asked.days)
+    kills = 0 if asked.alone else asked.kills
+    spec = TallySpec(asked.seconds, asked.events_per_second, kills, asked.seed, asked.days, alone=asked.alone)
     with ExitStack() as stack:
         home = asked.home or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         settings = Settings.from_environment()
