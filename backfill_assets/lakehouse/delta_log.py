@@ -155,7 +155,7 @@ def _hinted_checkpoint(storage: Storage, table: str) -> int | None:
     """The version of the checkpoint that the log's own hint names; None without one, or if it has many parts."""
     try:
         hint = json.loads(storage.read_bytes(f"{table}/_delta_log/_last_checkpoint"))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     version = hint.get("version") if isinstance(hint, dict) and not hint.get("parts") else None
     return version if isinstance(version, int) else None
@@ -172,9 +172,17 @@ def version_by_names(storage: Storage, table: str) -> int | None:
     list can say: on an object store, without a hint, or where the hint is older than what was cleaned up.
     """
     base = _hinted_checkpoint(storage, table) if storage.is_folder else None
-    if base is None or storage.missing([_commit(table, base)]):
+    return None if base is None else version_from(storage, table, base)
+
+
+def version_from(storage: Storage, table: str, known: int) -> int | None:
+    """The newest version of ``table``, found by the names of the commits after the ``known`` one.
+
+    None where only a list can say: on an object store, or where the known commit is cleaned up or of long ago.
+    """
+    if not storage.is_folder or storage.missing([_commit(table, known)]):
         return None
-    for first in range(base + 1, base + _MOST_NAMED_COMMITS, _LOOKED_FOR_AT_ONCE):
+    for first in range(known + 1, known + _MOST_NAMED_COMMITS, _LOOKED_FOR_AT_ONCE):
         numbers = range(first, first + _LOOKED_FOR_AT_ONCE)
         missing = set(storage.missing([_commit(table, number) for number in numbers]))
         for number in numbers:

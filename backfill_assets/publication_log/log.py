@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction
 
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, LakehouseUnusable
-from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_by_names
+from backfill_assets.lakehouse.delta_log import commits_back, newest_version, version_from
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.records import DayState, Outcome, Prepared
 from backfill_assets.lakehouse.storage import Storage
@@ -83,6 +83,8 @@ class PublicationLog:
         """The days in each file of the newest head. Files of the log never change, and a run reads them many times."""
         self._rebuilt: tuple[int, HeadState] = (-1, HeadState())
         """The version whose head was rebuilt from the rows, which takes reading all of them."""
+        self._seen: int | None = None
+        """The newest version at the last look: the next look goes on from there, and lists nothing."""
 
     def head(self) -> Head:
         """The newest state; creates the log the first time."""
@@ -94,12 +96,14 @@ class PublicationLog:
 
     def _newest(self) -> tuple[int, Callable[[], DeltaTable]]:
         """The newest version, and what opens it."""
-        version = version_by_names(self.storage, LOG_TABLE)
+        version = None if self._seen is None else version_from(self.storage, LOG_TABLE, self._seen)
         if version is not None:
+            self._seen = version
             uri, options = self.storage.uri(LOG_TABLE), dict(self.storage.options)
             return version, lambda: DeltaTable(uri, version, options)
         handle = self._load()
-        return handle.version(), lambda: handle
+        self._seen = handle.version()
+        return self._seen, lambda: handle
 
     def _rebuild(self, handle: DeltaTable) -> HeadState:
         if self._rebuilt[0] != handle.version():
@@ -148,12 +152,22 @@ class PublicationLog:
         if the log was written by a newer version, which an older one may not write to.
         """
         require_writable(head.state)
-        if self._keep_for_good(head):
+        if not self._is_there(head) or self._keep_for_good(head):
             return False
         file, entry = entry_file(head.version + 1), self._entry(head.version + 1, rows)
         size = self.storage.write_parquet(file, entry)
         added = [self._add(file, size, entry)]
         return self._commit(head, added, change(file)) or self._was_taken(head.version + 1, file)
+
+    def _is_there(self, head: Head) -> bool:
+        """Can the version still be opened? Not after the process slept until its commit was trimmed."""
+        try:
+            head.handle  # noqa: B018 - opened here
+        except DeltaError:
+            if not self._was_trimmed(head):
+                raise
+            return False
+        return True
 
     def _keep_for_good(self, head: Head) -> bool:
         """Set the properties that an older log does not have yet; True if that made a new version of the log."""

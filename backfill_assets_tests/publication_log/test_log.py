@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 from pydantic import ValidationError
@@ -98,8 +99,13 @@ def _grow(log: PublicationLog, length: int) -> None:
     head = log.head()
     while head.version < length:
         assert _append(log, head, "n")
-        head.handle.update_incremental()
-        head = replace(head, version=head.handle.version())
+        handle = head.handle
+        handle.update_incremental()
+        head = Head(handle.version(), head.state, partial(_opened, handle))
+
+
+def _opened(handle: DeltaTable) -> DeltaTable:
+    return handle
 
 
 def _seconds(log: PublicationLog) -> float:

@@ -23,7 +23,7 @@ child = subprocess.Popen(["sleep", "600"])
 if "-p" in sys.argv:
     listening = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("-p") + 1])))
 report = {name: os.environ[name] for name in ("SPARK_REMOTE", "DAGSTER_HOME", "BACKFILL_SPARK_KEPT_BY")}
-print(json.dumps(report | {"own": os.getpid(), "child": child.pid}), flush=True)
+os.write(1, (json.dumps(report | {"own": os.getpid(), "child": child.pid}) + "\\n").encode())
 time.sleep(600)
 """
 _DEV = """
