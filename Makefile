@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx kills storm tally test test-long test-all test-fast check format mutants pins picture screenshots bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx kills storm tally test test-long test-stories test-all test-fast check format mutants pins picture screenshots bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -17,6 +17,7 @@ ARCHIVE := .cache/class-archive/.made
 BROKER := .cache/broker/.complete
 PEERS := .cache/bench/venv/.synced
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
+STORIES := test_story_fx test_docs_commands test_campaign test_polling_reader test_tally
 
 find_python = for python in python3 python3.12 python3.11; do \
 	"$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' \
@@ -49,6 +50,9 @@ test: setup setup-broker ## every promise at a small size, in two processes
 
 test-long: setup setup-broker ## what `make test` leaves out: stories in full size, kills, clusters
 	@$(BIN)/pytest $(IN_TWO) -m long
+
+test-stories: setup setup-broker ## of those, the stories that are played before a change is taken
+	@$(BIN)/pytest $(IN_TWO) -m long $(STORIES:%=backfill_assets_tests/stories/%.py)
 
 test-all: test test-long ## every test there is
 

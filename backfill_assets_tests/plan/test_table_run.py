@@ -75,7 +75,7 @@ def test_a_step_is_as_stale_as_its_worst_table() -> None:
 def test_a_day_is_unchanged_if_it_is_of_the_version_that_is_asked_for(
     asked: str, published: str, why: Why | None
 ) -> None:
-    """Whatever the current one is: days of version 2 are built when version 1 is asked for, and others are not."""
+    """Not by the current version: days of version 2 are built when version 1 is asked for, and others are not."""
     world = _published("bronze_sales", "quarantine_sales", days=[DAYS.first])
     world.publish("fact_sales_transactions", DAYS.first, code=published)
     request = RunRequest(["fact_sales_transactions"], [DAYS.first], version=asked)

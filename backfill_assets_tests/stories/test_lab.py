@@ -42,6 +42,7 @@ def test_a_backfill_collides_with_a_stream(bench: Workbench) -> None:
     assert "read before the backfill: 1 time" in found["this project"].note
 
 
+@pytest.mark.long
 def test_a_job_repeats_what_it_has_written(bench: Workbench) -> None:
     """By a retry, by a batch that its checkpoint does not know, and by a checkpoint that is lost."""
     found = ways(repeat.run(bench, thin=ONE_LINE_OF))
@@ -49,6 +50,7 @@ def test_a_job_repeats_what_it_has_written(bench: Workbench) -> None:
     assert found["stream, checkpoint lost"].doubled == found["this project"].events
 
 
+@pytest.mark.long
 def test_one_big_job_loses_its_work(bench: Workbench) -> None:
     """And reads the source again; the other one uses what was staged, and reads raw."""
     found = ways(scale.run(bench, thin=200))
@@ -60,6 +62,7 @@ def test_one_big_job_loses_its_work(bench: Workbench) -> None:
     assert f"It died with 45 of {days} days staged" in rebuild.note
 
 
+@pytest.mark.long
 def test_a_boundary_by_time_has_gaps_and_overlaps(bench: Workbench) -> None:
     """A boundary by positions has neither."""
     found = ways(boundary.run(bench, thin=ONE_LINE_OF))

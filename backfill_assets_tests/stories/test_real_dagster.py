@@ -204,6 +204,8 @@ def played(shared: Played) -> Iterator[Played]:
     shared.dagster.let_no_run_die()
 
 
+@pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_a_campaign_goes_on_after_kills_and_is_published_once(played: Played) -> None:
     """Killed while a wave stages, with all that could say so; then between publishing and saying so."""
     before = played.publications()
@@ -244,6 +246,8 @@ def damage_and_repair(played: Played) -> None:
     played.assert_nothing_is_under_way()
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_a_range_that_is_fanned_out_over_runs_gives_the_same_rows(played: Played) -> None:
     """The policy ``multi_run:2``, in the dialog of a range: two runs at once on one Spark, each with two days."""
     version, contents = published_version(played), played.workshop.contents()

@@ -22,7 +22,7 @@ def test_only_tests_and_benchmarks_fetch_it() -> None:
     """In particular not ``make demo`` and ``make dev``."""
     rules = re.findall(r"^([a-z-]+):([^#=\n]*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     needing = {target for target, needs in rules if {"setup-broker", "$(BROKER)"} & set(needs.split())}
-    assert needing == {"setup-broker", "tally", "test", "test-long", "bench", "bench-quick"}
+    assert needing == {"setup-broker", "tally", "test", "test-long", "test-stories", "bench", "bench-quick"}
 
 
 def test_the_package_does_without_its_client() -> None:
