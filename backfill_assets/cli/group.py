@@ -31,6 +31,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Show what approving a plan would change, and by how much.",
         ),
         "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
+        "forward": (
+            "commands.rewind:forward",
+            "Compute the days of a timeline again.",
+        ),
         "history": ("queries.history:history", "List publications, newest first."),
         "lab": (
             "commands.lab:lab",
@@ -57,6 +61,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "queries.reproduce:reproduce",
             "Stage a publication again and compare checksums.",
         ),
+        "rewind": (
+            "commands.rewind:rewind",
+            "Make a timeline of days as they were at a moment.",
+        ),
         "rollback": (
             "commands.rollback:rollback",
             "Put back what the days held before a publication.",
@@ -67,6 +75,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
         "status": ("queries.status:status", "Show which days are fresh, stale or missing."),
         "stream": ("commands.stream:stream", "Read events into raw as they come; facts follow."),
+        "timeline": (
+            "commands.timeline:timeline",
+            "List, show, rename and delete timelines.",
+        ),
         "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
     }
 )

@@ -30,6 +30,10 @@ _OPEN = "_open"
 _ENVIRONMENT = "backfill.environment"
 """Beside the entry, in the metadata of the commit: processes that do not know it read the entry as before."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+CAMPAIGN = "campaign-"
+"""How the name of every campaign begins, and with it those of its timelines."""
+NAMED = "timeline-"
+"""The same for the id of every timeline that has a name and is kept."""
 
 
 class StagedAs(Record):
@@ -88,6 +92,11 @@ class Timeline:
         """The timeline of ``table`` that the staged file ``path`` lies in."""
         _, name, _ = path.split("/", 2)
         return cls(storage, table, name)
+
+    @property
+    def is_named(self) -> bool:
+        """Does it belong to a named timeline, which is kept until it is deleted?"""
+        return self.name.startswith(NAMED)
 
     @property
     def folder(self) -> str:
@@ -249,16 +258,12 @@ def _verdict_on(how: StagedAs, verdict: GateVerdict | None) -> GateVerdict | Non
     return verdict if verdict and verdict.input_fingerprint == how.input_fingerprint else None
 
 
-CAMPAIGN = "campaign-"
-"""How the name of every campaign begins, and with it those of its timelines."""
-
-
-def timelines_of(storage: Storage, table: str, campaign: str = "") -> list[Timeline]:
-    """The open timelines of ``table`` that belong to ``campaign``, or to none, newest first."""
+def timelines_of(storage: Storage, table: str, owner: str = "") -> list[Timeline]:
+    """The open timelines of ``table`` that belong to a campaign or a named timeline, or to none, newest first."""
     timelines = open_timelines(storage, table)
-    if campaign:
-        return [timeline for timeline in timelines if timeline.name.startswith(f"{campaign}-")]
-    return [timeline for timeline in timelines if not timeline.name.startswith(CAMPAIGN)]
+    if owner:
+        return [timeline for timeline in timelines if timeline.name.startswith(f"{owner}-")]
+    return [timeline for timeline in timelines if not timeline.name.startswith((CAMPAIGN, NAMED))]
 
 
 def open_timelines(storage: Storage, table: str) -> list[Timeline]:

@@ -3,8 +3,8 @@
 Published data stays in ``_timelines/`` for good, so a file is deleted when no reference to it is left. With its last
 data file, a timeline loses its log and its folder. Protected are: what main's retained versions and the version of the
 last closed map name, what the publication log names within the retention window (adds and before-images), open
-entries, open timelines, the versions that open plans, and plans of the window, were made from, and all that was
-written within the window. The window is that of the setting, or a longer one that was promised with a publication and
+entries, open timelines, what named timelines name and read through to, the versions that open plans, and plans of the
+window, were made from, and all that was written within the window. The window is that of the setting, or a longer one that was promised with a publication and
 is not over yet.
 """
 
@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 
 from backfill_assets.lakehouse.delta_log import VersionGone
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
+from backfill_assets.lakehouse.named_timelines import files_of_timelines, kept_timelines
 from backfill_assets.lakehouse.plans import pinned_versions
 from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.retry import Retry
@@ -123,7 +124,7 @@ def reclaimable(publisher: Publisher, table: str, closing: Collection[str] = ())
     files = _unwanted_files(publisher, table, closing)
     old = [file.path for file in files if _is_data(file) and file.modified_ms < oldest_ms]
     referred = _by_main(publisher, head, table, oldest_ms) | _by_log(publisher, table, since, _days_of(old, table))
-    doomed = set(old) - referred - _by_plans(publisher.storage, table, since)
+    doomed = set(old) - referred - _by_plans(publisher.storage, table, since) - _by_named_timelines(publisher, table)
     return sorted(doomed | _dead_timelines(files, table, doomed, oldest_ms))
 
 
@@ -188,6 +189,16 @@ def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
     for version in pinned_versions(storage, since).get(table, ()):
         with suppress(VersionGone):
             paths |= {f"{table}/{path}" for path in files_at(storage, table, version).active}
+    return paths
+
+
+def _by_named_timelines(publisher: Publisher, table: str) -> set[str]:
+    """What kept timelines name, and what their other days read through to."""
+    kept = kept_timelines(publisher.storage, publisher.now())
+    paths = {f"{table}/{path}" for path in files_of_timelines(kept, table)}
+    for version in {each.base.versions[table] for each in kept if table in each.base.versions}:
+        with suppress(VersionGone):
+            paths |= {f"{table}/{path}" for path in files_at(publisher.storage, table, version).active}
     return paths
 
 

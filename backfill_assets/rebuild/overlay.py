@@ -141,5 +141,12 @@ class Overlay:
         """This overlay with days of ``table`` that are put back."""
         return replace(self, before={**self.before, table: {**self.before.get(table, {}), **dict(days)}})
 
+    def without(self, tables: Iterable[str]) -> Overlay:
+        """This overlay without the days of ``tables``: these are read from main."""
+        gone = set(tables)
+        days = {table: held for table, held in self.days.items() if table not in gone}
+        before = {table: held for table, held in self.before.items() if table not in gone}
+        return replace(self, days=days, before=before)
+
 
 NOTHING_STAGED = Overlay()

@@ -19,7 +19,7 @@ from backfill_assets.lakehouse.records import (
     Publication,
     TableChange,
 )
-from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, timelines_of
+from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, open_timelines, timelines_of
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import missing_inputs
 from backfill_assets.publication.publisher import Conflict, Pin, Published
@@ -108,10 +108,7 @@ class ReplaceBuild:
     def adopt(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """Take over what a failed or killed run staged from just these inputs, without copying it."""
         fingerprints = {day: wanted[day].input_fingerprint for day in days}
-        staged_days = {
-            table: adoptable(timelines_of(self.lake.storage, table, self.campaign), fingerprints)
-            for table in self.tables
-        }
+        staged_days = {table: adoptable(self.timelines_to_adopt(table), fingerprints) for table in self.tables}
         adopted = {
             day: [staged_days[table][day] for table in self.tables]
             for day in days
@@ -126,6 +123,12 @@ class ReplaceBuild:
             ]
         if self.staged:
             self.progress(f"{self.step.name}: {len(self.staged)} staged day(s) of an earlier run are used as they are")
+
+    def timelines_to_adopt(self, table: str) -> list[Timeline]:
+        """Its own first. A campaign and a named timeline also use what any named timeline has staged."""
+        own = timelines_of(self.lake.storage, table, self.campaign)
+        named = open_timelines(self.lake.storage, table) if self.campaign else []
+        return [*own, *(each for each in named if each.is_named and each not in own)]
 
     def compute(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         if not days:
@@ -231,9 +234,12 @@ class ReplaceBuild:
         return sorted(days | decide.days_reading(self.step, self.version, list(self.staged), moved.inputs))
 
     def close_timelines(self, also: Iterable[date] = ()) -> None:
-        """Close timelines from which no later run can adopt a day; others stay open for their other days."""
+        """Close timelines from which no later run can adopt a day; others stay open for their other days.
+
+        Those of named timelines stay open until these are deleted.
+        """
         published = {*self.staged, *also}
-        for timeline in self.timelines.values():
+        for timeline in (each for each in self.timelines.values() if not each.is_named):
             passed = {day for day, staged in timeline.days().items() if staged.verdict and staged.verdict.passed}
             if passed <= published:
                 timeline.close()

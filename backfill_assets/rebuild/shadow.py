@@ -81,7 +81,7 @@ def shadow(
     out: dict[str, frozenset[date]] = {}
     shadowed = []
     for each in steps:
-        done = _shadow_step(lake, campaign, each, run, progress, overlay, out)
+        done = shadow_step(lake, campaign, each, run, progress, overlay, out)
         for table in done.build.tables:
             overlay = overlay.with_days(table, staged_days(done.build, table))
             out[table] = frozenset(held.day for held in done.held_back)
@@ -133,7 +133,7 @@ def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> St
     return StagedDays(overlay, failed)
 
 
-def _shadow_step(
+def shadow_step(
     lake: Lake,
     campaign: str,
     wanted: ShadowStep,
@@ -142,6 +142,10 @@ def _shadow_step(
     overlay: Overlay,
     out: Mapping[str, frozenset[date]],
 ) -> ShadowedStep:
+    """Stage one step on the timelines of ``campaign`` (its name, or the id of a named timeline).
+
+    Its inputs are read through ``overlay``. ``out`` are the days, by table, that are held back already.
+    """
     blocked = decide.days_reading(wanted.step, wanted.version, wanted.days, out)
     build = ReplaceBuild(
         lake, wanted.step, wanted.version, run, force=False, progress=progress, overlay=overlay, campaign=campaign

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from backfill_assets.days import parse_day
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.plans import open_plan_ids, under_way
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.lakehouse.timelines import Timeline, open_since
@@ -102,7 +103,9 @@ class Maintenance:
             OpenTimeline(name, datetime.fromtimestamp(since / 1000, UTC))
             for name, since in sorted(open_since(storage, table).items())
         ]
-        return timelines_to_close(table, open_ones, open_plan_ids(storage), self.publisher.now(), self.timeline_days)
+        now = self.publisher.now()
+        kept = [each.id for each in kept_timelines(storage, now)]
+        return timelines_to_close(table, open_ones, open_plan_ids(storage), now, self.timeline_days, kept)
 
     def _releasing(self) -> Iterable[Task]:
         gone = expired_holds(all_holds(self.publisher.storage), self.publisher.now())

@@ -79,10 +79,18 @@ def days_to_compact(table: str, days: Mapping[date, DayFiles], changing: Collect
 
 
 def timelines_to_close(
-    table: str, timelines: Iterable[OpenTimeline], open_plans: Collection[str], now: datetime, days: int
+    table: str,
+    timelines: Iterable[OpenTimeline],
+    open_plans: Collection[str],
+    now: datetime,
+    days: int,
+    kept: Collection[str] = (),
 ) -> Task | None:
-    """Timelines older than ``days`` of runs that are dead by then, and of campaigns without an open plan."""
-    wanted = tuple(f"{CAMPAIGN}{plan.removeprefix(_PLAN)}-" for plan in open_plans)
+    """Timelines older than ``days`` of runs that are dead by then, and of campaigns without an open plan.
+
+    Those of named timelines stay open as long as these are ``kept`` (their ids).
+    """
+    wanted = (*(f"{CAMPAIGN}{plan.removeprefix(_PLAN)}-" for plan in open_plans), *(f"{id}-" for id in kept))
     oldest = now - timedelta(days=days)
     names = sorted(each.name for each in timelines if each.since < oldest and not each.name.startswith(wanted))
     if not names:

@@ -1,0 +1,165 @@
+"""``backfill timeline``: places with a name, on which days of tables differ from what is published."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from backfill_assets.cli.output import ask, moment, ranges, say, say_json
+from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.wiring import current_settings, open_publisher
+from backfill_assets.text import format_count, format_size
+
+if TYPE_CHECKING:
+    from backfill_assets.lakehouse.named_timelines import NamedTimeline
+    from backfill_assets.publication.publisher import Publisher
+
+_EPILOG = """
+\b
+Examples:
+  backfill rewind fact_sales_transactions --to 2017-06-01T12:00 --on before-v1
+  backfill timeline list
+  backfill timeline show before-v1
+  backfill timeline rename before-v1 the-good-days
+  backfill timeline delete the-good-days
+"""
+
+
+@click.group(epilog=_EPILOG)
+def timeline() -> None:
+    """Create, list, show, rename and delete timelines.
+
+    A timeline has a name and days of tables that differ from what is published; all other days read through to what was
+    published when it was made, or last went forward. It is kept until it is deleted, or until the age that it was made
+    with. Maintenance deletes nothing that it names.
+    """
+
+
+@timeline.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_timelines(as_json: bool) -> None:
+    """List the timelines, with their days and their size."""
+    from backfill_assets.lakehouse.named_timelines import kept_timelines
+
+    publisher = open_publisher(current_settings())
+    found = kept_timelines(publisher.storage, publisher.now())
+    if as_json:
+        say_json([summary_values(each) for each in found])
+        return
+    if not found:
+        say("There is no timeline. backfill rewind TABLES --to MOMENT makes one.")
+        return
+    numbers = ("tables", "days", "size")
+    rows = new_table("timeline", *numbers, "made", "by", "last change", numbers=numbers)
+    for each in found:
+        days = sum(map(len, each.days.values()))
+        size = format_size(size_of(each))
+        rows.add_row(each.name, str(len(each.days)), f"{days:,}", size, moment(each.made_at), each.by, each.change)
+    say(rows)
+
+
+@timeline.command("create")
+@click.argument("name")
+@click.option("--keep-for", type=click.IntRange(min=1), metavar="DAYS", help="Forget it after so many days.")
+def create(name: str, keep_for: int | None) -> None:
+    """Make a timeline without days of its own: all read through to what is published now."""
+    from backfill_assets.lakehouse.named_timelines import create_timeline
+    from backfill_assets.timeline.rewind import kept_for, new_timeline
+
+    publisher = open_publisher(current_settings())
+    now = publisher.now()
+    made = new_timeline(publisher.storage, name, getpass.getuser(), now, kept_for(keep_for, now))
+    create_timeline(publisher.storage, made)
+    say(f"{name} reads through to entry {made.base.sequence} of the publication log.")
+
+
+@timeline.command("show")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(name: str, as_json: bool) -> None:
+    """Show the days of a timeline, table by table, and how many of them differ from what is published now."""
+    from backfill_assets.timeline.rewind import differing_from_main
+
+    publisher = open_publisher(current_settings())
+    found = _find(publisher, name)
+    differ = differing_from_main(publisher.storage, found)
+    if as_json:
+        values = {table: {"days": len(held), "differing": len(differ[table])} for table, held in found.days.items()}
+        say_json({**summary_values(found), "tables": values, "held_back": found.held_back})
+        return
+    _say_summary(found)
+    numbers = ("days", "rows", "differ from main")
+    rows = new_table("table", *numbers, "version", "which days", numbers=numbers)
+    for table, held in found.days.items():
+        count = sum(each.content.rows for each in held if each.content)
+        versions = ", ".join(sorted({each.content.code_version for each in held if each.content}))
+        days = ranges([each.day for each in held], most=3)
+        rows.add_row(table, f"{len(held):,}", f"{count:,}", f"{len(differ[table]):,}", versions, days)
+    say(rows)
+    say(*(f"held back: {each}" for each in found.held_back))
+
+
+@timeline.command("rename")
+@click.argument("name")
+@click.argument("new_name")
+def rename(name: str, new_name: str) -> None:
+    """Give a timeline another name."""
+    from backfill_assets.lakehouse.named_timelines import rename_timeline
+
+    publisher = open_publisher(current_settings())
+    rename_timeline(publisher.storage, _find(publisher, name), new_name, publisher.now())
+    say(f"{name} is {new_name} now.")
+
+
+@timeline.command("delete")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(name: str, yes: bool) -> None:
+    """Forget a timeline. Other timelines keep the files that they share with it; the rest is reclaimed in time."""
+    from backfill_assets.lakehouse.named_timelines import delete_timeline
+
+    publisher = open_publisher(current_settings())
+    found = _find(publisher, name)
+    if not yes:
+        ask(f"Forget {name}, with {format_count(sum(map(len, found.days.values())), 'day')} of its own?")
+    delete_timeline(publisher.storage, found, publisher.now())
+    say(f"{name} is deleted. Nothing that is published changed.")
+
+
+def _find(publisher: Publisher, name: str) -> NamedTimeline:
+    from backfill_assets.lakehouse.named_timelines import find_timeline
+
+    return find_timeline(publisher.storage, name, publisher.now())
+
+
+def size_of(found: NamedTimeline) -> int:
+    """Bytes of the files that it names, those that it shares with others among them."""
+    return sum(file.size for held in found.days.values() for each in held for file in each.files)
+
+
+def summary_values(found: NamedTimeline) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "id": found.id,
+        "made_at": found.made_at,
+        "by": found.by,
+        "change": found.change,
+        "base": found.base.sequence,
+        "moment": found.moment,
+        "targets": list(found.targets),
+        "days": sum(map(len, found.days.values())),
+        "bytes": size_of(found),
+        "versions": dict(found.versions),
+        "read_up_to": list(found.read_up_to),
+        "keep_until": found.keep_until,
+    }
+
+
+def _say_summary(found: NamedTimeline) -> None:
+    say(f"{found.name}: made {moment(found.made_at)} by {found.by or 'unknown'}, {found.change}.")
+    say(f"Other days read through to entry {found.base.sequence} of the publication log.")
+    if found.keep_until is not None:
+        say(f"Kept until {moment(found.keep_until)}.")
+    say(*(f"read by then: {line}" for line in found.read_up_to))

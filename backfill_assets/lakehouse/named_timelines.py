@@ -1,0 +1,194 @@
+"""Timelines with a name: days of tables that differ from main, kept until they are deleted or their age is reached.
+
+A day of such a timeline names the files that have its rows, as main would name them; all other days read through to
+main as it was at the timeline's base. Each change writes a whole revision under the next free number: two writers never
+overwrite each other, and a reader sees one state. Nothing that a kept timeline names is reclaimed.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+
+from pydantic import Field
+
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.records import DayContent, Record
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import NAMED, open_timelines
+from backfill_assets.text import suggest_or_list
+
+_FOLDER = "_named_timelines"
+_NAMES = f"{_FOLDER}/_names"
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
+_RESERVED = ("main", "campaign-", "plan-", NAMED)
+
+
+class HeldDay(Record):
+    """A day of a timeline: what it holds, and the files that have its rows, by paths relative to its table."""
+
+    day: date
+    content: DayContent | None = None
+    """None for a day that was never published, and for one with a foreign write."""
+    files: tuple[AddedFile, ...] = ()
+    foreign: str = ""
+    """The physical fingerprint of a day with a foreign write."""
+
+    @property
+    def logical(self) -> str:
+        if self.content is not None:
+            return self.content.logical
+        return fingerprints.foreign(self.foreign) if self.foreign else fingerprints.NEVER_PUBLISHED
+
+
+class TimelineBase(Record):
+    """What the other days read through to: every table at its version, as of one entry of the publication log."""
+
+    sequence: int = -1
+    versions: Mapping[str, int] = Field(default_factory=dict)
+
+
+class NamedTimeline(Record):
+    """One revision of a timeline. ``days`` are by table, ascending."""
+
+    id: str
+    name: str
+    made_at: datetime
+    by: str = ""
+    base: TimelineBase
+    change: str = "created"
+    """What this revision did, in a few words."""
+    changed_at: datetime
+    moment: str = ""
+    """What its days were rewound to; empty if they were not."""
+    targets: tuple[str, ...] = ()
+    """The tables that it was rewound for; what is computed from them came along."""
+    days: Mapping[str, tuple[HeldDay, ...]] = Field(default_factory=dict)
+    versions: Mapping[str, str] = Field(default_factory=dict)
+    """The version of the logic that each step went forward with."""
+    held_back: tuple[str, ...] = ()
+    """Days that did not go forward, and why."""
+    read_up_to: tuple[str, ...] = ()
+    """The source positions of its moment, a line each."""
+    keep_until: datetime | None = None
+    revision: int = 0
+    deleted: bool = False
+
+    def is_kept(self, now: datetime) -> bool:
+        return not self.deleted and (self.keep_until is None or now < self.keep_until)
+
+    def held(self, table: str) -> dict[date, HeldDay]:
+        return {each.day: each for each in self.days.get(table, ())}
+
+    def with_days(self, days: Mapping[str, Mapping[date, HeldDay]]) -> NamedTimeline:
+        """This timeline with further days, over those it has."""
+        both = {table: {**self.held(table), **days.get(table, {})} for table in {*self.days, *days}}
+        ordered = {table: tuple(both[table][day] for day in sorted(both[table])) for table in sorted(both)}
+        return self.model_copy(update={"days": {table: held for table, held in ordered.items() if held}})
+
+
+def new_timeline_id(now: datetime) -> str:
+    """It begins the names of the folders that the timeline's days are staged in."""
+    return f"{NAMED}{now:%Y%m%dt%H%M%S}-{secrets.token_hex(4)}"
+
+
+def require_timeline_name(name: str) -> None:
+    """Raise :class:`InvalidRequest` for a name that could be taken for something else."""
+    if not _NAME.fullmatch(name) or name == "main" or name.startswith(_RESERVED[1:]):
+        raise InvalidRequest(
+            f"{name!r} cannot name a timeline.",
+            hint="Use lower-case letters, digits and hyphens, and begin with a letter: fx-again.",
+        )
+
+
+def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
+    """Write the first revision; raises :class:`InvalidRequest` if the name is taken."""
+    require_timeline_name(timeline.name)
+    _claim_name(storage, timeline.name, timeline)
+    return _write(storage, timeline)
+
+
+def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now: datetime) -> NamedTimeline:
+    """Write ``timeline`` as the revision after the one that it was read at.
+
+    Raises :class:`PublicationRefused` if another process has changed it since.
+    """
+    values = {"revision": timeline.revision + 1, "change": change, "changed_at": now}
+    return _write(storage, timeline.model_copy(update=values))
+
+
+def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: datetime) -> NamedTimeline:
+    require_timeline_name(name)
+    renamed = timeline.model_copy(update={"name": name})
+    _claim_name(storage, name, renamed)
+    found = change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
+    storage.delete(f"{_NAMES}/{timeline.name}")
+    return found
+
+
+def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
+    """Forget it: its name is free, and maintenance reclaims what nothing else names. Others keep what they share."""
+    change_timeline(storage, timeline.model_copy(update={"deleted": True}), "deleted", now)
+    storage.delete(f"{_NAMES}/{timeline.name}")
+    for table in timeline.days:
+        for staged in open_timelines(storage, table):
+            if staged.name.startswith(f"{timeline.id}-"):
+                staged.close()
+
+
+def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
+    """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` with the nearest name."""
+    for each in kept_timelines(storage, now):
+        if each.name == name:
+            return each
+    known = [each.name for each in kept_timelines(storage, now)]
+    raise InvalidRequest(f"There is no timeline {name!r}.", hint=suggest_or_list(name, known, "Timelines"))
+
+
+def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
+    """The newest revision of every timeline that is kept, by name."""
+    newest = (_newest(storage, id) for id in storage.folders(_FOLDER) if id.startswith(NAMED))
+    return sorted((each for each in newest if each is not None and each.is_kept(now)), key=lambda each: each.name)
+
+
+def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[str]:
+    """Paths, below ``table``, of all files that ``timelines`` name."""
+    return {file.path for each in timelines for held in each.days.get(table, ()) for file in held.files}
+
+
+def _newest(storage: Storage, id: str) -> NamedTimeline | None:
+    names = (file.path.rsplit("/", 1)[1].removesuffix(".json") for file in storage.files(f"{_FOLDER}/{id}"))
+    number = max((int(name) for name in names if name.isdigit()), default=None)
+    return None if number is None else NamedTimeline.model_validate_json(storage.read_bytes(_path(id, number)))
+
+
+def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
+    path, data = _path(timeline.id, timeline.revision), timeline.model_dump_json().encode()
+    if not storage.put_if_absent(path, data) and storage.read_bytes(path) != data:
+        raise PublicationRefused(
+            f"The timeline {timeline.name} was changed by another process meanwhile.",
+            hint="What was staged on it is kept: run the command again.",
+        )
+    return timeline
+
+
+def _claim_name(storage: Storage, name: str, timeline: NamedTimeline) -> None:
+    """The name of a timeline whose age is reached, or whose process died before its first revision, is free again."""
+    path, own = f"{_NAMES}/{name}", timeline.id.encode()
+    if storage.put_if_absent(path, own):
+        return
+    holder = _newest(storage, storage.read_bytes(path).decode())
+    if holder is not None and holder.name == name and holder.is_kept(timeline.changed_at) and holder.id != timeline.id:
+        raise InvalidRequest(
+            f"There is a timeline {name!r} already.",
+            hint=f"Choose another name, or forget that one: backfill timeline delete {name}",
+        )
+    storage.replace_bytes(path, own)
+
+
+def _path(id: str, revision: int) -> str:
+    return f"{_FOLDER}/{id}/{revision:06d}.json"

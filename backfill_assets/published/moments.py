@@ -1,0 +1,149 @@
+"""Moments to go back to: which state of the lakehouse a text names, and what each day held then, file by file.
+
+Only logs are read. The files of a day come from the Delta log of its table; where that was cleaned up, from the
+publication that brought the day, which names them in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
+from backfill_assets.lakehouse.named_timelines import HeldDay
+from backfill_assets.lakehouse.records import DayState, Prepared
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.files import among, equal
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.publication_log.rows import DAY_COLUMNS, day_states, newest_days
+from backfill_assets.published.positions import snapshot_at, snapshot_of, snapshot_with
+from backfill_assets.published.reading import anything_published
+from backfill_assets.published.snapshot import Snapshot
+
+HeldDays = Mapping[str, Mapping[date, HeldDay]]
+"""What days hold, by table and day."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A state of the lakehouse, and the words for it."""
+
+    snapshot: Snapshot
+    text: str
+
+
+def parse_time(text: str) -> datetime | None:
+    """``text`` as a moment in UTC; None if it is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def find_moment(storage: Storage, text: str, table: str) -> Moment:
+    """The state that ``text`` names: a publication, a Delta version of ``table``, or a time.
+
+    Raises :class:`InvalidRequest` for a publication or a version that there is none of, and for a time before the
+    first publication.
+    """
+    if text.isdigit():
+        return Moment(snapshot_with(storage, table, int(text)), f"version {text} of {table}")
+    if (at := parse_time(text)) is not None:
+        return Moment(snapshot_at(storage, at), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return Moment(snapshot_of(storage, text), f"publication {text}")
+
+
+def moment_before(storage: Storage, publication: str) -> Moment:
+    """The state just before ``publication`` was closed; raises :class:`InvalidRequest` for the first one."""
+    closed = snapshot_of(storage, publication).sequence
+    rows = PublicationLog(storage, utc_now).files().between("sequence", high=closed - 1).read(["event", "sequence"])
+    found = [number for number in equal(rows, event="closed").column("sequence").to_pylist() if number < closed]
+    if not found:
+        raise InvalidRequest(
+            f"Nothing was published before {publication}.", hint="backfill history lists the publications."
+        )
+    return Moment(_snapshot_closed_by(storage, max(found)), f"before publication {publication}")
+
+
+def _snapshot_closed_by(storage: Storage, sequence: int) -> Snapshot:
+    files = PublicationLog(storage, utc_now).files().between("sequence", sequence, sequence)
+    rows = equal(files.read(["event", "sequence", "publication"]), event="closed").to_pylist()
+    return snapshot_of(storage, next(row["publication"] for row in rows if row["sequence"] == sequence))
+
+
+def held_days(snapshot: Snapshot, tables: Iterable[str]) -> HeldDays:
+    """What every day of ``tables`` held in ``snapshot``."""
+    wanted = list(tables)
+    states = _states(snapshot, wanted)
+    return {table: _held_days(snapshot, table, states.get(table, {})) for table in wanted}
+
+
+def _states(snapshot: Snapshot, tables: list[str]) -> dict[str, dict[date, DayState]]:
+    """The last thing that the log said of each day by the snapshot's entry."""
+    if not anything_published(snapshot.storage):
+        return {}
+    files = PublicationLog(snapshot.storage, utc_now).files().between("sequence", high=snapshot.sequence)
+    rows = equal(files.holding("table", tables).read([*DAY_COLUMNS, "event"]), event="published")
+    until = [number for number, each in enumerate(rows.column("sequence").to_pylist()) if each <= snapshot.sequence]
+    rows = among(rows.take(until), "table", tables).select(DAY_COLUMNS)
+    found: dict[str, dict[date, DayState]] = {}
+    for state in day_states(newest_days([rows])):
+        found.setdefault(state.table, {})[state.day] = state
+    return found
+
+
+def _held_days(snapshot: Snapshot, table: str, states: Mapping[date, DayState]) -> dict[date, HeldDay]:
+    version = snapshot.versions.get(table)
+    if version is None:
+        return {}
+    try:
+        by_day = _files_by_day(snapshot.storage, table, version)
+    except VersionGone:
+        by_day = _files_as_published(snapshot.storage, states)
+    held = {day: _held_day(day, by_day.get(day, ()), states.get(day)) for day in {*by_day, *states}}
+    return {day: held[day] for day in sorted(held)}
+
+
+def _held_day(day: date, files: Iterable[AddedFile], state: DayState | None) -> HeldDay:
+    found = tuple(sorted(files, key=lambda file: file.path))
+    physical = fingerprints.physical(file.path for file in found)
+    if state is not None and state.physical == physical:
+        return HeldDay(day=day, content=state.content, files=found)
+    return HeldDay(day=day, files=found, foreign=physical if found else "")
+
+
+def _files_by_day(storage: Storage, table: str, version: int) -> dict[date, list[AddedFile]]:
+    state = read_log(storage, table, version)
+    return {day: [state.active[path] for path in paths] for day, paths in state.by_day().items()}
+
+
+def _files_as_published(storage: Storage, states: Mapping[date, DayState]) -> dict[date, list[AddedFile]]:
+    """As the publications named them that brought the days."""
+    log = PublicationLog(storage, utc_now)
+    prepared: dict[str, Prepared] = {}
+    for publication in {state.publication for state in states.values()}:
+        if (entry := log.find_prepared(publication)) is not None:
+            prepared[publication] = entry[0]
+    return {
+        day: list(prepared[state.publication].target(state.table)[day].values())
+        for day, state in states.items()
+        if state.publication in prepared
+    }
+
+
+def differing(one: HeldDays, other: HeldDays) -> dict[str, set[date]]:
+    """The days of each table that do not hold the same content on both sides."""
+    found: dict[str, set[date]] = {}
+    for table in {*one, *other}:
+        left, right = one.get(table, {}), other.get(table, {})
+        days = {day for day in {*left, *right} if _logical(left.get(day)) != _logical(right.get(day))}
+        found[table] = days
+    return found
+
+
+def _logical(held: HeldDay | None) -> str:
+    return held.logical if held is not None else fingerprints.NEVER_PUBLISHED
