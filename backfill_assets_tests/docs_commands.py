@@ -117,6 +117,8 @@ _TALLY = (
     "backfill_assets_tests/stories/test_tally.py::test_every_event_is_once_in_raw_and_every_winner_once_in_the_facts"
 )
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
+_REWIND = "backfill_assets_tests/stories/test_rewind.py"
+_TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
 _POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
@@ -138,6 +140,17 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build",
     f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/commands/test_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
+    "backfill rewind fact_sales_transactions --list": f"{_REWIND}::"
+    "test_back_to_before_it_and_forward_by_another_version",
+    f"backfill rewind fact_sales_transactions --before {PUBLICATION} --on before-v1": f"{_REWIND}::"
+    "test_back_to_before_it_and_forward_by_another_version",
+    "backfill forward before-v1 --version v2 --as with-v2": f"{_REWIND}::"
+    "test_back_to_before_it_and_forward_by_another_version",
+    "backfill timeline show with-v2": f"{_TIMELINE}::test_a_timeline_is_shown_beside_what_is_published",
+    "backfill timeline list": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
+    "backfill timeline create trial --keep-for 14": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
+    "backfill timeline rename trial second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
+    "backfill timeline delete second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill sample --live --events-per-second 20 --seconds 3": "backfill_assets_tests/cli/commands/test_sample.py::"
     "test_live_events_are_counted_by_kind",
     "backfill sample --live --events-per-second 50": "backfill_assets_tests/cli/commands/test_sample.py::"

@@ -2,10 +2,10 @@
 
 Published data stays in ``_timelines/`` for good, so a file is deleted when no reference to it is left. With its last
 data file, a timeline loses its log and its folder. Protected are: what main's retained versions and the version of the
-last closed map name, what the publication log names within the retention window (adds and before-images), open
-entries, open timelines, what named timelines name and read through to, the versions that open plans, and plans of the
-window, were made from, and all that was written within the window. The window is that of the setting, or a longer one that was promised with a publication and
-is not over yet.
+last closed map name, what the publication log names within the retention window (adds and before-images), open entries,
+open timelines, what named timelines name and read through to, the versions that open plans, and plans of the window,
+were made from, and all that was written within the window. The window is that of the setting, or a longer one that was
+promised with a publication and is not over yet.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+import pyarrow as pa
+
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
@@ -88,8 +90,9 @@ def _states(snapshot: Snapshot, tables: list[str]) -> dict[str, dict[date, DaySt
         return {}
     files = PublicationLog(snapshot.storage, utc_now).files().between("sequence", high=snapshot.sequence)
     rows = equal(files.holding("table", tables).read([*DAY_COLUMNS, "event"]), event="published")
-    until = [number for number, each in enumerate(rows.column("sequence").to_pylist()) if each <= snapshot.sequence]
-    rows = among(rows.take(until), "table", tables).select(DAY_COLUMNS)
+    within = [each <= snapshot.sequence for each in rows.column("sequence").to_pylist()]
+    until = rows.filter(pa.array(within, pa.bool_()))
+    rows = among(until, "table", tables).select(DAY_COLUMNS)
     found: dict[str, dict[date, DayState]] = {}
     for state in day_states(newest_days([rows])):
         found.setdefault(state.table, {})[state.day] = state

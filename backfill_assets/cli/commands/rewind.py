@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EPILOG = """
 \b
 Examples:
-  backfill rewind --list fact_sales_transactions
+  backfill rewind fact_sales_transactions --list
   backfill rewind fact_sales_transactions --before 20170601t101500-fact-daily-revenue-1a2b3c4d --on before-v1
   backfill rewind fact_sales_transactions --to 2017-06-01T12:00 --days 2017-03-01..2017-05-29 --on before-v1
 """

@@ -1,0 +1,103 @@
+"""Timelines with a name: one state for every reader, and a name has one holder."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.named_timelines import (
+    HeldDay,
+    NamedTimeline,
+    TimelineBase,
+    change_timeline,
+    create_timeline,
+    delete_timeline,
+    files_of_timelines,
+    find_timeline,
+    kept_timelines,
+    new_timeline_id,
+    rename_timeline,
+)
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import Timeline, open_since, timelines_of
+
+NOW = datetime(2017, 6, 1, 12, tzinfo=UTC)
+DAY = date(2017, 3, 1)
+FILE = AddedFile("_timelines/x/day=2017-03-01/part.parquet", "2017-03-01", 10, 0, "{}")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(str(tmp_path))
+
+
+def timeline(name: str = "fx-again", *, keep_until: datetime | None = None, now: datetime = NOW) -> NamedTimeline:
+    days = {"facts": (HeldDay(day=DAY, files=(FILE,)),)}
+    id = new_timeline_id(now)
+    base = TimelineBase(sequence=3, versions={"facts": 2})
+    return NamedTimeline(id=id, name=name, made_at=now, base=base, changed_at=now, days=days, keep_until=keep_until)
+
+
+def test_it_is_found_by_its_name_as_it_was_changed_last(storage: Storage) -> None:
+    made = create_timeline(storage, timeline())
+    later = HeldDay(day=DAY + timedelta(days=1))
+    changed = change_timeline(storage, made.with_days({"facts": {later.day: later}}), "one more day", NOW)
+    assert find_timeline(storage, "fx-again", NOW) == changed
+    assert [each.day for each in changed.days["facts"]] == [DAY, later.day] and changed.revision == 1
+    assert files_of_timelines(kept_timelines(storage, NOW), "facts") == {FILE.path}
+
+
+def test_of_two_that_change_it_at_once_one_is_refused(storage: Storage) -> None:
+    made = create_timeline(storage, timeline())
+    change_timeline(storage, made, "first", NOW)
+    with pytest.raises(PublicationRefused, match="changed by another process"):
+        change_timeline(storage, made, "second", NOW)
+    assert find_timeline(storage, "fx-again", NOW).change == "first"
+
+
+def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) -> None:
+    made = create_timeline(storage, timeline())
+    with pytest.raises(InvalidRequest, match="'fx-again' already"):
+        create_timeline(storage, timeline())
+    other = rename_timeline(storage, made, "the-good-days", NOW)
+    second = create_timeline(storage, timeline())
+    with pytest.raises(InvalidRequest, match="'the-good-days' already"):
+        rename_timeline(storage, second, "the-good-days", NOW)
+    delete_timeline(storage, other, NOW)
+    assert rename_timeline(storage, second, "the-good-days", NOW).id == second.id
+    assert [each.name for each in kept_timelines(storage, NOW)] == ["the-good-days"]
+
+
+def test_deleting_closes_the_folders_that_it_staged_in_and_no_others(storage: Storage) -> None:
+    made, other = create_timeline(storage, timeline()), create_timeline(storage, timeline("other"))
+    for owner in (made.id, other.id, "20170601t120000-a-run"):
+        Timeline(storage, "facts", f"{owner}-1").open()
+    delete_timeline(storage, made, NOW)
+    assert open_since(storage, "facts").keys() == {f"{other.id}-1", "20170601t120000-a-run-1"}
+    assert [each.name for each in timelines_of(storage, "facts")] == ["20170601t120000-a-run-1"]
+
+
+def test_one_whose_age_is_reached_is_kept_no_longer(storage: Storage) -> None:
+    create_timeline(storage, timeline(keep_until=NOW + timedelta(days=2)))
+    assert len(kept_timelines(storage, NOW + timedelta(days=1))) == 1
+    later = NOW + timedelta(days=2)
+    assert kept_timelines(storage, later) == []
+    with pytest.raises(InvalidRequest, match="no timeline 'fx-again'"):
+        find_timeline(storage, "fx-again", later)
+    create_timeline(storage, timeline(now=later))
+
+
+@pytest.mark.parametrize("name", ["", "main", "plan-x", "campaign-x", "timeline-x", "Fx", "a/b", "1st", "a" * 61])
+def test_a_name_that_could_be_something_else_is_refused(storage: Storage, name: str) -> None:
+    with pytest.raises(InvalidRequest, match="cannot name a timeline"):
+        create_timeline(storage, timeline(name))
+
+
+def test_a_wrong_name_is_answered_with_the_nearest(storage: Storage) -> None:
+    create_timeline(storage, timeline())
+    with pytest.raises(InvalidRequest, match="fx-again"):
+        find_timeline(storage, "fx-agian", NOW)

@@ -1,0 +1,78 @@
+"""What days held at a moment, file by file, by publication, version and time."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.published import moments
+from backfill_assets.published.moments import differing, find_moment, held_days, moment_before
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+pytestmark = pytest.mark.protocol
+FACTS = "facts"
+FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
+
+
+@pytest.fixture
+def lakehouse(tmp_path: Path) -> SmallLakehouse:
+    """Two days, then the second again and another table."""
+    found = SmallLakehouse(tmp_path)
+    found.publish("one", {FACTS: {FIRST: [1, 2], SECOND: [3]}})
+    found.publish("two", {FACTS: {SECOND: [4, 5]}, "others": {FIRST: [9]}}, code="v2")
+    return found
+
+
+def rows(lakehouse: SmallLakehouse, text: str) -> dict[date, int | None]:
+    held = held_days(find_moment(lakehouse.storage, text, FACTS).snapshot, [FACTS])[FACTS]
+    return {day: each.content.rows if each.content else None for day, each in held.items()}
+
+
+def test_by_publication_by_version_and_by_time(lakehouse: SmallLakehouse) -> None:
+    assert (
+        rows(lakehouse, "one") == rows(lakehouse, "1") == rows(lakehouse, "2017-06-01T12:01") == {FIRST: 2, SECOND: 1}
+    )
+    assert rows(lakehouse, "two") == rows(lakehouse, "2017-06-01T14:02:00+02:00") == {FIRST: 2, SECOND: 2}
+    with pytest.raises(InvalidRequest, match="no publication"):
+        find_moment(lakehouse.storage, "three", FACTS)
+
+
+def test_just_before_a_publication(lakehouse: SmallLakehouse) -> None:
+    found = moment_before(lakehouse.storage, "two")
+    assert found.snapshot.versions == find_moment(lakehouse.storage, "one", FACTS).snapshot.versions
+    assert held_days(found.snapshot, ["others"]) == {"others": {}}
+    with pytest.raises(InvalidRequest, match="Nothing was published before one"):
+        moment_before(lakehouse.storage, "one")
+
+
+def test_a_day_names_the_files_that_it_had(lakehouse: SmallLakehouse) -> None:
+    then = held_days(find_moment(lakehouse.storage, "one", FACTS).snapshot, [FACTS])[FACTS]
+    now = held_days(Snapshot.newest(lakehouse.storage), [FACTS])[FACTS]
+    assert then[FIRST] == now[FIRST] and "run-one" in then[SECOND].files[0].path
+    assert differing({FACTS: then}, {FACTS: now}) == {FACTS: {SECOND}}
+
+
+def test_where_the_delta_log_was_cleaned_up_the_publications_name_the_files(
+    lakehouse: SmallLakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = find_moment(lakehouse.storage, "one", FACTS).snapshot
+    expected = held_days(snapshot, [FACTS])
+
+    def gone(*_: object) -> None:
+        raise VersionGone("The commit is gone.")
+
+    monkeypatch.setattr(moments, "read_log", gone)
+    assert held_days(snapshot, [FACTS]) == expected
+
+
+def test_the_content_of_a_foreign_write_is_not_known(lakehouse: SmallLakehouse) -> None:
+    lakehouse.write_past_the_protocol(FACTS, FIRST, [7])
+    newest = lakehouse.newest(FACTS).version()
+    held = held_days(Snapshot(lakehouse.storage, 99, {FACTS: newest}), [FACTS])[FACTS]
+    assert held[FIRST].content is None and held[FIRST].foreign and held[FIRST].logical.startswith("foreign")
+    assert held[SECOND].content is not None

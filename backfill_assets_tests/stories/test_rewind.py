@@ -1,0 +1,88 @@
+"""Back to before a wrong publication, forward again from there, and each timeline answers by itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli import foreground, main
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
+from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
+from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.workshop import Workshop
+
+
+def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """v1 is published, v2 over it; on the timeline the days are v1's again, then v2's, and main stays as it is."""
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    old = contents(wrong)
+    wrong.build_all(DAYS, "v2")
+    wrong.build_reports(DAYS)
+    new = contents(wrong)
+    (moment, *_) = types("rewind", "--list", FACT)
+
+    began = time.monotonic()
+    made = types("rewind", FACT, "--before", moment["publication"], "--on", "before-v2")
+    print(f"rewound {made['days']} days in {time.monotonic() - began:.2f} s")
+    assert held(wrong, "before-v2") == {key: old[key] for key in held(wrong, "before-v2")} != {}
+    assert contents(wrong) == new
+
+    started: list[object] = []
+    monkeypatch.setattr(foreground, "foreground_spark", lambda *_: started.append(1))
+    done = types("forward", "before-v2", "--version", "v1", "--as", "still-v1")
+    assert {name: step for step in done["steps"] for name in ("staged", "from_main") if step[name]} == {}
+    assert started == [] and held(wrong, "still-v1") == held(wrong, "before-v2")
+
+    done = types("forward", "before-v2", "--version", "v2", "--as", "as-main")
+    assert started == [] and all(not step["staged"] for step in done["steps"])
+    assert held(wrong, "as-main") == {key: new[key] for key in held(wrong, "as-main")}
+
+
+def test_rows_that_arrived_since_come_along_once(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    before = types("history", FACT)[0]["publication"]
+    wrong.build_all(DAYS, "v2")
+    types("rewind", FACT, "--to", before, "--on", "again")
+    land_lines(wrong.settings.landing, DAYS.last, "late", 1, {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"})
+    for table in ("raw_sales", "bronze_sales"):
+        wrong.build(table, DAYS)
+    done = types("forward", "again", "--version", "v1")
+    staged = {step["step"]: step["staged"] for step in done["steps"] if step["staged"]}
+    assert staged[FACT] == [str(LATE_DAY)]
+    wrong.build_all(DAYS, "v1")
+    wrong.build_reports(DAYS)
+    main = contents(wrong)
+    assert held(wrong, "again") == {key: main[key] for key in held(wrong, "again")}
+
+
+def contents(workshop: Workshop) -> dict[tuple[str, str], object]:
+    return {(table, str(day)): what for table, days in workshop.contents().items() for day, what in days.items()}
+
+
+def held(workshop: Workshop, name: str) -> dict[tuple[str, str], object]:
+    found = _timeline(workshop, name)
+    return {
+        (table, str(each.day)): (each.content.rows, each.content.checksum) if each.content else None
+        for table, days in found.days.items()
+        for each in days
+    }
+
+
+def _timeline(workshop: Workshop, name: str) -> NamedTimeline:
+    publisher = workshop.builder.lake.publisher
+    return find_timeline(publisher.storage, name, publisher.now())
+
+
+def types(*words: str) -> Any:
+    result = backfill(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def backfill(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))

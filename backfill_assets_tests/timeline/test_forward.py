@@ -1,0 +1,42 @@
+"""Which version each step of a timeline goes forward by."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
+from backfill_assets.timeline.forward import overlay_of, versions_to_use
+
+NOW = datetime(2017, 6, 1, tzinfo=UTC)
+FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
+DAY = HeldDay(day=date(2017, 3, 1))
+REWOUND = NamedTimeline(
+    id="timeline-x",
+    name="x",
+    made_at=NOW,
+    base=TimelineBase(),
+    changed_at=NOW,
+    targets=(FACT,),
+    days={FACT: (DAY,), REVENUE: (DAY,)},
+)
+
+
+def test_the_version_is_that_of_the_rewound_table_and_others_have_their_current_one() -> None:
+    current = {name: registry.step(name).current for name in (FACT, REVENUE)}
+    assert versions_to_use(registry.steps(), REWOUND, "") == current
+    assert versions_to_use(registry.steps(), REWOUND, "v1") == {**current, FACT: "v1"}
+
+
+def test_a_version_that_no_rewound_table_has_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(InvalidRequest, match=f"{FACT} has v1, v2"):
+        versions_to_use(registry.steps(), REWOUND, "v9")
+
+
+def test_the_overlay_has_the_days_of_the_timeline_but_for_those_of_a_step() -> None:
+    overlay = overlay_of(REWOUND)
+    assert overlay.before.keys() == {FACT, REVENUE}
+    assert overlay.without([FACT]).before.keys() == {REVENUE}
