@@ -53,6 +53,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "queries.positions:positions",
             "Show up to where each source had been read.",
         ),
+        "publish": (
+            "commands.publish:publish",
+            "Bring a timeline into main, as a plan does.",
+        ),
         "quarantine": (
             "queries.quarantine:quarantine",
             "Show rejected rows, and judge them again.",

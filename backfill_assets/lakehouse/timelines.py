@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from operator import not_
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import create_table_with_add_actions
+from pydantic import Field
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, read_log
@@ -53,11 +55,20 @@ class GateVerdict(Record):
     """The publication whose day this one was staged to replace; empty for a day that was never published."""
 
 
+class AdoptedFrom(Record):
+    """The timeline that has staged a day, which another one has adopted."""
+
+    timeline: str
+    replaces: str = ""
+    """The publication whose day it is to replace now; empty for a day that was never published."""
+
+
 class TimelineEntry(Record):
     """The user metadata of one commit to a timeline."""
 
     staged: Mapping[date, StagedAs] = {}
     judged: Mapping[date, GateVerdict] = {}
+    adopted: Mapping[date, AdoptedFrom] = Field(default={}, exclude_if=not_)
 
 
 @dataclass(frozen=True)
@@ -136,7 +147,14 @@ class Timeline:
         ``schema`` is Delta's JSON of the rows in them. Raises :class:`PublicationRefused` for rows of another shape
         than those that are here.
         """
-        entry = CommitProperties(custom_metadata={"userMetadata": TimelineEntry(staged=dict(staged)).model_dump_json()})
+        self._add(files, schema, TimelineEntry(staged=dict(staged)))
+
+    def adopt(self, schema: str, days: Mapping[date, AdoptedFrom]) -> None:
+        """Record that ``days`` are those that other timelines have staged: no file is copied or named twice."""
+        self._add((), schema, TimelineEntry(adopted=dict(days)))
+
+    def _add(self, files: Iterable[AddedFile], schema: str, recorded: TimelineEntry) -> None:
+        entry = CommitProperties(custom_metadata={"userMetadata": recorded.model_dump_json()})
         handle = self._handle()
         if handle is None:
             create_table_with_add_actions(
@@ -188,11 +206,15 @@ class Timeline:
         )
 
     def days(self) -> dict[date, StagedDay]:
-        """Every day staged here, by day: its newest staging, and the verdict on that staging if there is one."""
+        """Every day staged here, by day: its newest staging, and the verdict on that staging if there is one.
+
+        Also the days that this timeline has adopted, as the timelines hold them that staged them.
+        """
         handle = self._handle()
         if handle is None:
             return {}
         staged: dict[date, StagedAs] = {}
+        adopted: dict[date, AdoptedFrom] = {}
         verdicts: dict[date, GateVerdict] = {}
         environments: dict[date, Environment | None] = {}
         for entry, environment in self._entries(handle):
@@ -200,9 +222,11 @@ class Timeline:
             for day in entry.staged:
                 verdicts.pop(day, None)
                 environments[day] = environment
+                adopted.pop(day, None)
             verdicts.update(entry.judged)
+            adopted.update(entry.adopted)
         files = read_log(self.storage, self.path, handle.version()).of_days(staged)
-        return {
+        found = {
             day: StagedDay(
                 day=day,
                 input_fingerprint=how.input_fingerprint,
@@ -212,6 +236,22 @@ class Timeline:
             )
             for day, how in staged.items()
         }
+        return found | self._adopted_days(adopted)
+
+    def _adopted_days(self, adopted: Mapping[date, AdoptedFrom]) -> dict[date, StagedDay]:
+        there = {name: Timeline(self.storage, self.table, name).days() for name in _names(adopted)}
+        held = {day: there[source.timeline].get(day) for day, source in adopted.items()}
+        return {
+            day: replace(found, verdict=found.verdict.model_copy(update={"replaces": adopted[day].replaces}))
+            for day, found in held.items()
+            if found is not None and found.verdict is not None
+        }
+
+    def adopted_from(self) -> set[str]:
+        """The names of the timelines that days of this one were adopted from."""
+        handle = self._handle()
+        entries = [] if handle is None else self._entries(handle)
+        return {name for entry, _ in entries for name in _names(entry.adopted)}
 
     def _entries(self, handle: DeltaTable) -> list[tuple[TimelineEntry, Environment | None]]:
         """What the commits say, oldest first, and what computed the days that they list."""
@@ -246,6 +286,10 @@ class Timeline:
     def close(self) -> None:
         """Mark the timeline as no longer wanted: everything worth keeping was published."""
         self.storage.delete(f"{self.table}/{TIMELINES}/{_OPEN}/{self.name}")
+
+
+def _names(adopted: Mapping[date, AdoptedFrom]) -> set[str]:
+    return {source.timeline for source in adopted.values()}
 
 
 def _environment(commit: Mapping[str, Any]) -> Environment | None:
@@ -289,7 +333,7 @@ def newest_days(
     for timeline in timelines_of(storage, table, campaign):
         for day, staged in timeline.days().items():
             if staged.verdict is not None or not judged:
-                found.setdefault(day, (timeline, staged))
+                found.setdefault(day, (_holder(timeline, staged), staged))
     return found
 
 
@@ -306,8 +350,13 @@ def adoptable(timelines: Iterable[Timeline], wanted: Mapping[date, str]) -> dict
         for day, staged in timeline.days().items():
             fits = staged.verdict is not None and staged.verdict.passed and wanted.get(day) == staged.input_fingerprint
             if fits and day not in adopted and not _files_gone(timeline, staged):
-                adopted[day] = (timeline, staged)
+                adopted[day] = (_holder(timeline, staged), staged)
     return adopted
+
+
+def _holder(timeline: Timeline, staged: StagedDay) -> Timeline:
+    """The timeline that has the rows of a day: another one for a day that ``timeline`` has adopted."""
+    return Timeline.holding(timeline.storage, timeline.table, staged.files[0].path) if staged.files else timeline
 
 
 def _files_gone(timeline: Timeline, staged: StagedDay) -> list[str]:

@@ -23,7 +23,7 @@ from backfill_assets.lakehouse.plans import pinned_versions
 from backfill_assets.lakehouse.records import Prepared
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage, StoredFile
-from backfill_assets.lakehouse.timelines import TIMELINES, open_timelines
+from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline, open_timelines
 from backfill_assets.publication.pin import files_at
 from backfill_assets.publication.publisher import CrashPoint, Publisher
 from backfill_assets.publication_log.files import LOG_TABLE
@@ -130,8 +130,15 @@ def reclaimable(publisher: Publisher, table: str, closing: Collection[str] = ())
 
 def _unwanted_files(publisher: Publisher, table: str, closing: Collection[str]) -> list[StoredFile]:
     """Every file below ``table``, without those of timelines whose staged days a later run may want."""
-    wanted = tuple(f"{each.path}/" for each in open_timelines(publisher.storage, table) if each.name not in closing)
-    return [file for file in publisher.storage.files(table, recursive=True) if not file.path.startswith(wanted)]
+    wanted = [each for each in open_timelines(publisher.storage, table) if each.name not in closing]
+    names = {each.name for each in wanted} | _adopted_from(wanted)
+    folders = tuple(f"{table}/{TIMELINES}/{name}/" for name in names)
+    return [file for file in publisher.storage.files(table, recursive=True) if not file.path.startswith(folders)]
+
+
+def _adopted_from(timelines: Iterable[Timeline]) -> set[str]:
+    """The timelines that campaigns have adopted days from, which may be deleted while an approval is waited for."""
+    return {name for each in timelines if each.name.startswith(CAMPAIGN) for name in each.adopted_from()}
 
 
 def _is_data(file: StoredFile) -> bool:

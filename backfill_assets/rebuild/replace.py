@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -19,7 +19,15 @@ from backfill_assets.lakehouse.records import (
     Publication,
     TableChange,
 )
-from backfill_assets.lakehouse.timelines import StagedDay, Timeline, adoptable, open_timelines, timelines_of
+from backfill_assets.lakehouse.timelines import (
+    CAMPAIGN,
+    AdoptedFrom,
+    StagedDay,
+    Timeline,
+    adoptable,
+    open_timelines,
+    timelines_of,
+)
 from backfill_assets.model.declaration import Step, Version
 from backfill_assets.model.graph import missing_inputs
 from backfill_assets.publication.publisher import Conflict, Pin, Published
@@ -32,6 +40,8 @@ from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay, recorded_upstream, stage_chunk
 from backfill_assets.rebuild.waiting import waiting
 
+Adoptable = Mapping[date, tuple[Timeline, StagedDay]]
+"""Staged days that can be used as they are, and the timelines that have their rows."""
 _EXPANSION = 5
 """Rows in memory take about this many times their size in Parquet."""
 
@@ -108,7 +118,9 @@ class ReplaceBuild:
     def adopt(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         """Take over what a failed or killed run staged from just these inputs, without copying it."""
         fingerprints = {day: wanted[day].input_fingerprint for day in days}
-        staged_days = {table: adoptable(self.timelines_to_adopt(table), fingerprints) for table in self.tables}
+        own = {table: self.adoptable_of(table, fingerprints) for table in self.tables}
+        named = {table: self.adoptable_of_named(table, fingerprints, own[table]) for table in self.tables}
+        staged_days = {table: {**named[table], **own[table]} for table in self.tables}
         adopted = {
             day: [staged_days[table][day] for table in self.tables]
             for day in days
@@ -117,6 +129,8 @@ class ReplaceBuild:
         timelines = {timeline.path: timeline for held in adopted.values() for timeline, _ in held}
         self.use(timelines.values())
         schemas = {path: timeline.schema() for path, timeline in timelines.items()}
+        for table, held_by in named.items():
+            self.record_adopted(table, {day: held_by[day][0] for day in adopted if day in held_by}, schemas, pin)
         for day, held in adopted.items():
             self.staged[day] = [
                 _adopt_day(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
@@ -124,11 +138,26 @@ class ReplaceBuild:
         if self.staged:
             self.progress(f"{self.step.name}: {len(self.staged)} staged day(s) of an earlier run are used as they are")
 
-    def timelines_to_adopt(self, table: str) -> list[Timeline]:
-        """Its own first. A campaign and a named timeline also use what any named timeline has staged."""
-        own = timelines_of(self.lake.storage, table, self.campaign)
-        named = open_timelines(self.lake.storage, table) if self.campaign else []
-        return [*own, *(each for each in named if each.is_named and each not in own)]
+    def adoptable_of(self, table: str, fingerprints: Mapping[date, str]) -> Adoptable:
+        """What this campaign has staged; or without one, what any other run has."""
+        return adoptable(timelines_of(self.lake.storage, table, self.campaign), fingerprints)
+
+    def adoptable_of_named(self, table: str, fingerprints: Mapping[date, str], own: Collection[date]) -> Adoptable:
+        """What any named timeline has staged; campaigns and named timelines use it, other runs do not."""
+        lacking = {day: fingerprint for day, fingerprint in fingerprints.items() if day not in own}
+        if not self.campaign or not lacking:
+            return {}
+        named = [each for each in open_timelines(self.lake.storage, table) if each.is_named]
+        return adoptable(named, lacking)
+
+    def record_adopted(self, table: str, days: Mapping[date, Timeline], schemas: Mapping[str, str], pin: Pin) -> None:
+        """List for a campaign what named timelines have staged for it, where its readers look."""
+        if not days or not self.campaign.startswith(CAMPAIGN):
+            return
+        expected = {day: pin.expected[TableDay(table, day)].publication for day in days}
+        found = {day: AdoptedFrom(timeline=held.name, replaces=expected[day]) for day, held in days.items()}
+        own = self.lake.timelines(self.step, self.campaign)[table]
+        own.adopt(schemas[next(iter(days.values())).path], found)
 
     def compute(self, days: Sequence[date], wanted: Mapping[date, InputFingerprint], pin: Pin) -> None:
         if not days:

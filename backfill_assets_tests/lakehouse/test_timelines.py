@@ -10,11 +10,13 @@ from deltalake import CommitProperties, write_deltalake
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.plans import open_plan, open_plan_ids, pinned_versions, under_way
 from backfill_assets.lakehouse.timelines import (
+    AdoptedFrom,
     GateVerdict,
     StagedAs,
     Timeline,
     TimelineEntry,
     adoptable,
+    newest_days,
     open_timelines,
 )
 from backfill_assets.upkeep.maintenance import Maintenance
@@ -58,6 +60,28 @@ def test_only_passed_days_from_the_same_inputs_are_adopted(lake: Lake) -> None:
     wanted = {D1: f"of {D1}", D2: f"of {D2}", D3: f"of {D3}"}
     assert set(adoptable([timeline], wanted)) == {D1}
     assert not adoptable([timeline], {D1: "other inputs"})
+
+
+def test_an_adopted_day_is_found_where_it_was_staged(lake: Lake) -> None:
+    """Its rows are not copied; and a day that is staged here afterwards is this timeline's own again."""
+    there = stage(lake.storage, "t", "timeline-1-a", {D1: ["a"], D2: []})
+    _judge(there, D1)
+    _judge(there, D2)
+    own = Timeline(lake.storage, "t", "campaign-x-1")
+    own.open()
+    from_there = AdoptedFrom(timeline=there.name, replaces="later")
+    own.adopt(there.schema(), {D1: from_there, D2: from_there, D3: from_there})
+    assert own.files() == []
+    days = own.days()
+    assert days.keys() == {D1, D2}
+    assert {verdict.replaces for each in days.values() if (verdict := each.verdict)} == {"later"}
+    assert days[D1].files == there.days()[D1].files
+    found = newest_days(lake.storage, "t", "campaign-x", judged=True)
+    assert {day: timeline.name for day, (timeline, _) in found.items()} == {D1: there.name, D2: own.name}
+    assert adoptable([own], {D1: f"of {D1}"})[D1][0] == there
+    assert own.adopted_from() == {there.name}
+    stage(lake.storage, "t", own.name, {D1: ["b"]})
+    assert own.days()[D1].files[0].path.startswith(f"{own.folder}/")
 
 
 def test_the_first_timeline_that_has_a_day_wins(lake: Lake) -> None:

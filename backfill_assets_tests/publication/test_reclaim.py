@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.lakehouse.timelines import AdoptedFrom, Timeline
 from backfill_assets.publication import reclaim as reclaim_module
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
@@ -68,6 +68,19 @@ def test_open_timelines_are_kept(lake: Lake) -> None:
     timeline.close()
     (data,) = [path for path in reclaim(lake.publisher(), "t") if "/_delta_log/" not in path]
     assert data.startswith(f"{timeline.path}/")
+
+
+def test_what_a_campaign_has_adopted_is_kept_until_it_is_closed(lake: Lake) -> None:
+    """The timeline that it was staged on may be deleted while the approval is waited for."""
+    there = stage(lake.storage, "t", "timeline-1-a", {D1: ["a"]})
+    campaign = Timeline(lake.storage, "t", "campaign-x-1")
+    campaign.open()
+    campaign.adopt(there.schema(), {D1: AdoptedFrom(timeline=there.name)})
+    lake.publish("p1", {"t": {D2: ["b"]}})
+    lake.clock += timedelta(days=40)
+    assert reclaim(lake.publisher(), "t") == []
+    campaign.close()
+    assert any(path.startswith(f"{there.path}/") for path in reclaim(lake.publisher(), "t"))
 
 
 def _is_there(lake: Lake, timeline: Timeline) -> bool:

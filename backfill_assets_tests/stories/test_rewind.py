@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
+from backfill_assets.publication.reclaim import reclaim
+from backfill_assets.rebuild import replace
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.stories.test_shadow import LATE_DAY
@@ -41,6 +43,36 @@ def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monke
     done = types("forward", "before-v2", "--version", "v2", "--as", "as-main")
     assert started == [] and all(not step["staged"] for step in done["steps"])
     assert held(wrong, "as-main") == {key: new[key] for key in held(wrong, "as-main")}
+
+
+def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What forward has staged is published as it is, also if the timeline is deleted before it is approved."""
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    old = contents(wrong)
+    before = types("history", FACT)[0]["publication"]
+    types("rewind", FACT, "--to", before, "--days", str(DAYS), "--on", "trial")
+    types("forward", "trial", "--version", "v2")
+    tried = held(wrong, "trial")
+    assert contents(wrong) == old != old | tried
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replace, "stage_chunk", refuse)
+        staged = types("publish", "trial", "--expect", "rows unchanged")
+    assert contents(wrong) == old
+    types("forward", "trial", "--version", "v2", "--as", "same")
+    assert backfill("timeline", "delete", "trial", "--yes").exit_code == 0
+    for table in ("raw_sales", FACT, "fact_daily_revenue"):
+        reclaim(wrong.builder.lake.publisher, table)
+    assert types("diff", staged["plan"])["tables"] != []
+    published = types("approve", staged["plan"], "--yes")
+    assert contents(wrong) == old | tried
+    assert "nothing to publish" in backfill("publish", "same").output
+    types("rollback", published["publication"], "--yes")
+    assert contents(wrong) == old
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("a day is computed again")
 
 
 def test_rows_that_arrived_since_come_along_once(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def plan(
 
         click.echo(markdown(found, now, moved), nl=False)
     else:
-        _say(found, now, moved)
+        say_plan(found, now, moved)
     if found.stopped or moved:
         ctx.exit(1)
 
@@ -128,7 +128,7 @@ def _as_json(found: Plan, moved: PlanDrift | None) -> dict[str, object]:
     return values if moved is None else {**values, "moved": moved.lines()}
 
 
-def _say(found: Plan, now: datetime, moved: PlanDrift | None) -> None:
+def say_plan(found: Plan, now: datetime, moved: PlanDrift | None = None) -> None:
     from backfill_assets.plan.boundaries import boundary_lines
     from backfill_assets.plan.text import (
         after_line,

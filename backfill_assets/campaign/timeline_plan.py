@@ -1,0 +1,56 @@
+"""Which plan brings a timeline into main: what it holds is staged already, and the campaign uses it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+
+from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import NamedTimeline
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import expand_tables, steps_of
+from backfill_assets.plan.records import PlanRequest
+from backfill_assets.text import format_range
+
+
+def timeline_request(
+    steps: Sequence[Step], timeline: NamedTimeline, differing: Mapping[str, Collection[date]], table: str = ""
+) -> PlanRequest:
+    """The plan for the days of ``timeline`` that main does not hold just so, which are ``differing`` by table.
+
+    Its target is the first table that differs, and the others are computed from it; ``table`` chooses one where they
+    are not. Raises :class:`InvalidRequest` for a timeline that has not gone forward, when nothing differs, and where
+    one plan cannot have all tables.
+    """
+    if not timeline.versions:
+        raise InvalidRequest(
+            f"{timeline.name} has not gone forward: its days are what they were, from inputs of that time.",
+            hint=f"backfill forward {timeline.name}. To put back what was published: backfill rollback PUBLICATION",
+        )
+    differ = {name: days for name, days in differing.items() if days}
+    if not differ:
+        raise InvalidRequest(
+            f"{timeline.name} holds what is published: there is nothing to publish.",
+            hint=f"backfill timeline show {timeline.name}",
+        )
+    if table and table not in differ:
+        raise InvalidRequest(f"{table} does not differ on {timeline.name}.", hint=f"These do: {', '.join(differ)}.")
+    firsts = [table] if table else _first_tables(steps, differ)
+    if len(firsts) > 1:
+        raise InvalidRequest(
+            f"{timeline.name} differs in {' and '.join(firsts)}, and neither is computed from the other.",
+            hint="A plan has one target. Publish one after the other: --table TABLE",
+        )
+    (target,) = firsts
+    days = DayRange(min(differ[target]), max(differ[target]))
+    (step,) = steps_of(steps, [target])
+    return PlanRequest(target=target, days=format_range(days), version=timeline.versions.get(step.name, ""))
+
+
+def _first_tables(steps: Sequence[Step], differ: Collection[str]) -> list[str]:
+    """The tables that differ and are computed from no other one that does; of a step with several, its first."""
+    concerned = steps_of(steps, differ)
+    tables = [next(name for name in step.table_names if name in differ) for step in concerned]
+    below = {name: set(expand_tables(steps, [name], downstream=True)) - {name} for name in tables}
+    return [name for name in tables if not any(name in below[other] for other in tables)]

@@ -1,0 +1,59 @@
+"""``backfill publish``: brings a timeline into main by a plan, whose days are staged on it already."""
+
+from __future__ import annotations
+
+import click
+
+from backfill_assets.cli.commands.campaign import stage_plan
+from backfill_assets.cli.output import say_json
+from backfill_assets.cli.queries.plan import say_plan
+from backfill_assets.cli.wiring import current_settings, open_publisher
+
+_EPILOG = """
+\b
+Examples:
+  backfill publish with-v2
+  backfill publish with-v2 --expect "rows unchanged" --expect "weekends unchanged"
+  backfill publish with-v2 --plan-only        the plan, for others to look at
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("name")
+@click.option("--table", default="", metavar="TABLE", help="Only this table, and what is computed from it.")
+@click.option("--expect", "expected", multiple=True, metavar="TEXT", help="As in `backfill plan`.")
+@click.option("--limits", default="", metavar="NAME=VALUE,..", help="As in `backfill run PLAN`.")
+@click.option("--plan-only", is_flag=True, help="Make the plan, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def publish(
+    ctx: click.Context, name: str, table: str, expected: tuple[str, ...], limits: str, plan_only: bool, as_json: bool
+) -> None:
+    """Plan what the timeline NAME holds and main does not, and stage it for approval.
+
+    Days that the timeline has computed are used as they are; days whose inputs have changed since are computed again.
+    It stops before anything is published: `backfill diff PLAN` shows what would change, `backfill approve PLAN`
+    publishes all tables at once, and `backfill rollback` undoes it. The timeline stays as it is.
+
+    The exit code is 1 if a finding blocks the plan.
+    """
+    from backfill_assets.campaign.breaker import Limits
+    from backfill_assets.campaign.run import Options
+    from backfill_assets.campaign.timeline_plan import timeline_request
+    from backfill_assets.datasets import registry
+    from backfill_assets.lakehouse.named_timelines import find_timeline
+    from backfill_assets.plan.keep import plan_and_keep
+    from backfill_assets.timeline.rewind import differing_from_main
+
+    options, settings = Options(limits=Limits.parse(limits)), current_settings()
+    publisher = open_publisher(settings)
+    found = find_timeline(publisher.storage, name, publisher.now())
+    asked = timeline_request(registry.steps(), found, differing_from_main(publisher.storage, found), table)
+    plan, now = plan_and_keep(settings, asked, expected)
+    if not as_json:
+        say_plan(plan, now)
+    if plan.stopped or plan_only:
+        if as_json:
+            say_json({"plan": plan.id, "stopped": plan.stopped})
+        ctx.exit(1 if plan.stopped else 0)
+    stage_plan(plan.id, options, None, as_json)

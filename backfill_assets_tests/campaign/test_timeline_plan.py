@@ -1,0 +1,51 @@
+"""Which plan brings a timeline into main."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from backfill_assets.campaign.timeline_plan import timeline_request
+from backfill_assets.datasets import registry
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
+
+NOW = datetime(2017, 6, 1, tzinfo=UTC)
+FACT, REVENUE, RANKING, RATES = (
+    "fact_sales_transactions",
+    "fact_daily_revenue",
+    "report_store_ranking",
+    "bronze_fx_rates",
+)
+FIRST, SECOND, THIRD = (date(2017, 3, day) for day in (6, 7, 8))
+WENT = {FACT: "v1", REVENUE: "v3", RANKING: "v1"}
+
+
+def timeline(**versions: str) -> NamedTimeline:
+    base = TimelineBase()
+    return NamedTimeline(id="timeline-x", name="x", made_at=NOW, base=base, changed_at=NOW, versions=versions)
+
+
+def test_the_target_is_the_first_table_that_differs_with_all_of_its_days() -> None:
+    differing = {RANKING: {FIRST}, FACT: {SECOND, THIRD}, REVENUE: {FIRST, SECOND, THIRD}}
+    asked = timeline_request(registry.steps(), timeline(**WENT), differing)
+    assert (asked.target, asked.days, asked.version) == (FACT, "2017-03-07..2017-03-08", "v1")
+    asked = timeline_request(registry.steps(), timeline(**WENT), {**differing, FACT: set(), RANKING: set()})
+    assert (asked.target, asked.days, asked.version) == (REVENUE, "2017-03-06..2017-03-08", "v3")
+
+
+def test_tables_that_are_not_computed_from_each_other_need_a_plan_each() -> None:
+    differing = {RATES: {FIRST}, "bronze_sales": {FIRST}, FACT: {FIRST}}
+    with pytest.raises(InvalidRequest, match="neither is computed from the other"):
+        timeline_request(registry.steps(), timeline(**WENT), differing)
+    assert timeline_request(registry.steps(), timeline(**WENT), differing, FACT).target == FACT
+    with pytest.raises(InvalidRequest, match="does not differ on x"):
+        timeline_request(registry.steps(), timeline(**WENT), differing, REVENUE)
+
+
+def test_a_timeline_that_did_not_go_forward_or_does_not_differ_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="has not gone forward"):
+        timeline_request(registry.steps(), timeline(), {FACT: {FIRST}})
+    with pytest.raises(InvalidRequest, match="nothing to publish"):
+        timeline_request(registry.steps(), timeline(**WENT), {FACT: set()})
