@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "demo": (".defs.demo.demo:demo", "Rebuild 90 real days in a native Dagster backfill."),
         "diff": (
             "queries.diff:diff",
-            "Show what approving a plan would change, and by how much.",
+            "Compare a plan, or any two states, row by row.",
         ),
         "doctor": ("queries.doctor:doctor", "Check this machine, and say what to do."),
         "forward": (

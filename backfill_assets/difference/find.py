@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from backfill_assets.difference.compare import SAMPLE_ROWS, compare
+from backfill_assets.difference.compare import compare
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.difference.records import TableCompared
+from backfill_assets.difference.table_comparison import SAMPLE_ROWS
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import campaign_of
 from backfill_assets.lakehouse.kept_differences import keep_difference, kept_difference

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import not_
+
+from pydantic import Field
 
 from backfill_assets.difference.records import Sides, TableCompared, fingerprint_of, sides_compared
 from backfill_assets.difference.sentences import table_sentence
@@ -14,9 +17,12 @@ from backfill_assets.text import format_count
 
 
 class Difference(Record):
-    """What publishing a campaign would change, as of one entry of the publication log."""
+    """What publishing a campaign would change, or how two states differ; as of one entry of the publication log."""
 
-    plan: str
+    plan: str = Field(default="", exclude_if=not_)
+    """Empty for two states, which are ``left`` and ``right``: main, a timeline, or a moment."""
+    left: str = Field(default="", exclude_if=not_)
+    right: str = Field(default="", exclude_if=not_)
     target: str
     days: str
     log_entry: int
@@ -25,6 +31,10 @@ class Difference(Record):
     """In build order."""
     verdicts: tuple[ExpectationVerdict, ...] = ()
     """One for each expectation of the plan."""
+
+    @property
+    def name(self) -> str:
+        return self.plan or f"{self.left} and {self.right}"
 
     @property
     def broken(self) -> tuple[ExpectationVerdict, ...]:
@@ -48,7 +58,7 @@ class Difference(Record):
         if headline is None or (changed and not headline.differing):
             headline = changed[0] if changed else next(iter(self.tables), None)
         if headline is None:
-            return "Nothing is rebuilt."
+            return "Nothing is rebuilt." if self.plan else "Nothing differs."
         parts = [f"{headline.table}, {table_sentence(headline)}"]
         if len(self.tables) > 1:
             parts.append(f"{len(changed)} of {len(self.tables)} tables change.")

@@ -128,7 +128,7 @@ def notes(table: TableCompared) -> list[str]:
 
 def difference_markdown(difference: Difference) -> str:
     """The whole difference, for a page, a pull request, or metadata in the UI."""
-    parts = [f"## Difference of {difference.plan}", f"**{escape_markdown(difference.sentence)}**"]
+    parts = [f"## Difference of {difference.name}", f"**{escape_markdown(difference.sentence)}**"]
     if difference.verdicts:
         parts.append(markdown_table(VERDICT_COLUMNS, verdict_rows(difference)))
     parts.append(markdown_table(COUNT_COLUMNS, map(count_row, difference.tables), COUNT_NUMBERS))

@@ -31,6 +31,7 @@ from backfill_assets.difference import compare as difference
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import GroupCompared, RowCounts, Sides, Sums
+from backfill_assets.difference.table_comparison import Parts, TableComparison
 from backfill_assets.errors import BackfillError, CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
@@ -240,7 +241,7 @@ class World:
             }
             found[day] = GroupCompared(value=str(day), rows=RowCounts(changed=1), sums=sums)
         self.moment()
-        return PARTS(found, ())
+        return Parts(found, ())
 
     # ------------------------------------------------------------------ what people do
 
@@ -302,7 +303,7 @@ class World:
         return CampaignStep.CUT_OVER in self.at.state.done
 
 
-MAIN, PARTS = difference._Main, difference._Parts
+MAIN = difference._Main
 BROKEN = RuleOutcome("a_gate", "validity", passed=False, observed="1", expected="0")
 
 
@@ -340,8 +341,8 @@ def world_of(acts: Sequence[Act]) -> Iterator[World]:
         for module in (campaign_run, difference):
             patch.setattr(module, "observe", world.observe)
         patch.setattr(MAIN, "of", world.files)
-        patch.setattr(difference._TableComparison, "_read", read)
-        patch.setattr(difference._TableComparison, "_sample", lambda *_: ())
+        patch.setattr(TableComparison, "_read", read)
+        patch.setattr(TableComparison, "_sample", lambda *_: ())
         patch.setattr(campaign_review, "difference_page", lambda *_: "")
         patch.setattr(campaign_work, "record_in_journal", lambda *_: None)
         patch.setattr(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -22,10 +24,10 @@ from backfill_assets_tests.workshop import Workshop
 def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """v1 is published, v2 over it; on the timeline the days are v1's again, then v2's, and main stays as it is."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    old = contents(wrong)
+    old, old_rows = contents(wrong), wrong.read(FACT)
     wrong.build_all(DAYS, "v2")
     wrong.build_reports(DAYS)
-    new = contents(wrong)
+    new, new_rows = contents(wrong), wrong.read(FACT)
     (moment, *_) = types("rewind", "--list", FACT)
 
     began = time.monotonic()
@@ -43,6 +45,28 @@ def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monke
     done = types("forward", "before-v2", "--version", "v2", "--as", "as-main")
     assert started == [] and all(not step["staged"] for step in done["steps"])
     assert held(wrong, "as-main") == {key: new[key] for key in held(wrong, "as-main")}
+
+    same = types("diff", "main", "as-main")
+    assert started == [] and {day["how"] for table in same["tables"] for day in table["days"]} == {"equal"}
+    monkeypatch.undo()
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    shown = types("diff", "before-v2", "as-main", "--table", FACT)
+    (fact,) = shown["tables"]
+    for side, rows in (("before", old_rows), ("after", new_rows)):
+        sums = rows.groupby("day")["amount_eur"].sum()
+        assert {day["day"]: Decimal(day["sums"]["amount_eur"][side]) for day in fact["days"]} == {
+            day["day"]: sums[date.fromisoformat(day["day"])] for day in fact["days"]
+        }
+    assert {day["how"] for day in fact["days"]} == {"compared"}
+    by_publication = types("diff", moment["publication"], "before-v2", "--table", FACT, "--days", str(DAYS))
+    assert [-Decimal(_change(day)) for day in by_publication["tables"][0]["days"] if day["how"] == "compared"] == [
+        Decimal(_change(day)) for day in fact["days"]
+    ]
+
+
+def _change(day: dict[str, Any]) -> Decimal:
+    sums = day["sums"]["amount_eur"]
+    return Decimal(sums["after"]) - Decimal(sums["before"])
 
 
 def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

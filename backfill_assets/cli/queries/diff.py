@@ -1,8 +1,9 @@
-"""``backfill diff``: what approving a plan would change, shown before it is approved."""
+"""``backfill diff``: what approving a plan would change, and how any two states differ."""
 
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -32,11 +34,17 @@ Examples:
   backfill diff plan-0123456789abcdef --html march.html --sample 50
   backfill diff plan-0123456789abcdef --by-day         a line for each day that differs
   backfill diff plan-0123456789abcdef --kept           as it was found last, without Spark
+  backfill diff main with-v2                           what publishing a timeline would change
+  backfill diff before-v1 with-v2 --table fact_daily_revenue
+  backfill diff 2017-06-01T12:00 main --days 2017-03-01..2017-05-29
 """
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("plan")
+@click.argument("left", metavar="PLAN|LEFT")
+@click.argument("right", required=False)
+@click.option("--table", "tables", multiple=True, metavar="TABLE", help="Two states only: compare this table.")
+@click.option("--days", "days_text", metavar="A..B", help="Two states only: compare these days.")
 @click.option(
     "--sample",
     type=click.IntRange(min=0),
@@ -57,19 +65,40 @@ Examples:
 @click.option("--by-day", is_flag=True, help="Also show a line for each day that differs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | None, by_day: bool, as_json: bool) -> None:
+def diff(
+    ctx: click.Context,
+    left: str,
+    right: str | None,
+    tables: tuple[str, ...],
+    days_text: str | None,
+    sample: int,
+    kept: bool,
+    page: str | None,
+    by_day: bool,
+    as_json: bool,
+) -> None:
     """Compare what `backfill run PLAN` has staged with what is published, table by table and day by day.
+
+    With LEFT and RIGHT, compare two states: main, a timeline, a publication, or a time in UTC.
 
     Shows how many rows are added, removed and changed (by key), the sums of measures, the groups that differ most, and
     some changed rows side by side. Personal columns are not shown. Days with the same content are not read.
 
-    The difference is stored with the plan. The exit code is 1 if an expectation of the plan is broken.
+    The difference of a plan is stored with it. The exit code is 1 if an expectation of the plan is broken.
     """
     settings = current_settings()
-    found = _kept_difference(settings, plan) if kept else _find(settings, plan, sample)
+    if right is not None:
+        if kept:
+            raise click.UsageError("--kept is about a plan: a difference of two states is not stored.")
+        found = _find_states(settings, left, right, tables, days_text, sample)
+    elif tables or days_text:
+        raise click.UsageError("--table and --days are about two states: a plan says what is compared.")
+    else:
+        found = _kept_difference(settings, left) if kept else _find(settings, left, sample)
     if page is not None:
-        file = Path(page) if page else settings.home / "differences" / f"{plan}.html"
-        written = _write_page(found, _time_rows(settings, plan), file)
+        name = left if right is None else f"{left}-and-{right}"
+        file = Path(page) if page else settings.home / "differences" / f"{_file_name(name)}.html"
+        written = _write_page(found, _time_rows(settings, left) if right is None else (), file)
         click.echo(f"Written: {written}", err=True)
     if as_json:
         say_json(_as_json(found))
@@ -77,6 +106,24 @@ def diff(ctx: click.Context, plan: str, sample: int, kept: bool, page: str | Non
         say_difference(found, sample, by_day)
     if found.broken:
         ctx.exit(1)
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)
+
+
+def _find_states(
+    settings: Settings, left: str, right: str, tables: Sequence[str], days_text: str | None, sample: int
+) -> Difference:
+    from backfill_assets.datasets import registry
+    from backfill_assets.difference.lakehouse_states import StatesRequest, compare_states
+
+    for table in tables:
+        registry.table(table)
+    days = DayRange.parse(days_text) if days_text else None
+    asked = StatesRequest(left, right, tables, days, sample)
+    with ExitStack() as stack:
+        return compare_states(foreground_builder(settings, stack).lake, registry.steps(), asked, report_progress)
 
 
 def _find(settings: Settings, plan: str, sample: int) -> Difference:
@@ -129,6 +176,8 @@ def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> 
     from backfill_assets.difference import text
     from backfill_assets.difference.sentences import table_sentence
 
+    if not found.plan:
+        say(f"Before is {found.left}, after is {found.right}.")
     say(Text(found.sentence, "bold"))
     if len(found.tables) > 1:
         say(*(f"  {table.table}: {table_sentence(table)}" for table in found.tables))

@@ -1,0 +1,186 @@
+"""Compares any two states: main, a timeline, or a moment, which is a publication, a Delta version or a time.
+
+What days hold is read from logs, and only days that differ are read themselves: two timelines that share 85 of 90 days
+share the files of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+
+from backfill_assets.days import DayRange
+from backfill_assets.difference.counts import complete
+from backfill_assets.difference.kept import Difference
+from backfill_assets.difference.records import DayIs, TableCompared
+from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, kept_timelines
+from backfill_assets.lakehouse.records import DayContent, InputRead
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import steps_of
+from backfill_assets.published.moments import HeldDays, differing, find_moment, held_days
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.overlay import Overlay
+from backfill_assets.text import format_count, format_range
+from backfill_assets.timeline.forward import day_before
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class LakehouseState:
+    """A state of all tables: what was published by a moment, with the days of a timeline over it."""
+
+    text: str
+    snapshot: Snapshot
+    timeline: NamedTimeline | None = None
+
+    @property
+    def own_days(self) -> Mapping[str, set[date]]:
+        """The days, by table, that are the timeline's own."""
+        return {table: set(self.timeline.held(table)) for table in self.timeline.days} if self.timeline else {}
+
+    def held(self, tables: Collection[str]) -> HeldDays:
+        published = held_days(self.snapshot, tables)
+        if self.timeline is None:
+            return published
+        return {table: {**published[table], **self.timeline.held(table)} for table in tables}
+
+
+@dataclass(frozen=True)
+class StatesRequest:
+    """Two states, as people name them; of ``tables`` and ``days`` if they are given, else of all that may differ."""
+
+    left: str
+    right: str
+    tables: Sequence[str] = ()
+    days: DayRange | None = None
+    sample_rows: int = SAMPLE_ROWS
+
+
+def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> LakehouseState:
+    """Raises :class:`InvalidRequest` for what names no state, and for a version without the ``table`` it is of."""
+    if text == MAIN:
+        return LakehouseState(MAIN, Snapshot.newest(storage))
+    for timeline in kept_timelines(storage, now):
+        if timeline.name == text:
+            return LakehouseState(text, Snapshot(storage, timeline.base.sequence, timeline.base.versions), timeline)
+    if text.isdigit() and not table:
+        raise InvalidRequest(
+            f"{text} is a version of a table: of which one?", hint="backfill diff LEFT RIGHT --table TABLE"
+        )
+    moment = find_moment(storage, text, table)
+    return LakehouseState(moment.text, moment.snapshot)
+
+
+def compare_states(lake: Lake, steps: Sequence[Step], asked: StatesRequest, progress: Progress) -> Difference:
+    """What is other on the right than on the left, table by table; Spark is started for days that differ.
+
+    Without ``tables``, of those that a timeline has days of, or else of all. Without ``days``, of the timelines' own
+    days and of all that differ.
+    """
+    now, first = lake.publisher.now(), next(iter(asked.tables), "")
+    left, right = (find_state(lake.storage, text, now, first) for text in (asked.left, asked.right))
+    own = {table for state in (left, right) for table in state.own_days}
+    wanted = set(asked.tables) or own or {*left.snapshot.versions, *right.snapshot.versions}
+    concerned = steps_of(steps, wanted)
+    names = [table.name for step in concerned for table in step.tables if table.name in wanted]
+    before, after = left.held(names), right.held(names)
+    days = days_to_compare(left, right, before, after, asked.days)
+    found = [
+        _HeldComparison(
+            lake, table, step.cadence, sorted(days[table.name]), progress, before[table.name], after[table.name]
+        ).compare(asked.sample_rows)
+        for step in concerned
+        for table in step.tables
+        if days.get(table.name)
+    ]
+    return _difference(left, right, asked, found, max(left.snapshot.sequence, right.snapshot.sequence))
+
+
+def days_to_compare(
+    left: LakehouseState, right: LakehouseState, before: HeldDays, after: HeldDays, chosen: DayRange | None
+) -> dict[str, set[date]]:
+    """The days of each table that are shown: those that differ, and those that are a timeline's own. Pure."""
+    differ = differing(before, after)
+    if chosen is not None:
+        return {table: {day for day in {*before[table], *after[table]} if day in chosen} for table in differ}
+    return {
+        table: days | left.own_days.get(table, set()) | right.own_days.get(table, set())
+        for table, days in differ.items()
+    }
+
+
+def _difference(
+    left: LakehouseState, right: LakehouseState, asked: StatesRequest, found: Sequence[TableCompared], sequence: int
+) -> Difference:
+    shown = [day.day for table in found for day in table.days]
+    days = asked.days or (DayRange(min(shown), max(shown)) if shown else None)
+    return Difference(
+        left=left.text,
+        right=right.text,
+        target=next(iter(asked.tables), "") or (found[0].table if found else ""),
+        days=format_range(days) if days else format_count(0, "day"),
+        log_entry=sequence,
+        made_at=datetime.now(UTC).replace(microsecond=0),
+        tables=tuple(found),
+    )
+
+
+@dataclass(frozen=True)
+class _HeldComparison(TableComparison):
+    """One table, by the files that its days have on both sides."""
+
+    before: Mapping[date, HeldDay]
+    after: Mapping[date, HeldDay]
+
+    def how(self, day: date) -> DayIs:
+        before, after = self.logicals(day)
+        same = before == after or (self._nothing(self.before, day) and self._nothing(self.after, day))
+        return "equal" if same else "compared"
+
+    def logicals(self, day: date) -> tuple[str, str]:
+        absent = HeldDay(day=day)
+        return self.before.get(day, absent).logical, self.after.get(day, absent).logical
+
+    def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
+        equal = {day: self._content(self.after, day) for day, how in hows.items() if how == "equal"}
+        return complete(self.lake, self.table, equal, None, self._overlay(self.after, equal))
+
+    def rows_of(self, day: date) -> int:
+        contents = [self._content(side, day) for side in (self.before, self.after)]
+        return max(content.rows if content else 0 for content in contents)
+
+    def sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
+        return self._rows(self.before, days), self._rows(self.after, days)
+
+    def _rows(self, side: Mapping[date, HeldDay], days: Sequence[date]) -> DataFrame:
+        read = InputRead(table=self.table.name, version=None, days=dict.fromkeys(days, ""))
+        overlay = self._overlay(side, days)
+        return overlay.rows(self.lake.spark(), self.lake.storage, read, struct_type(self.table.contract))
+
+    def _overlay(self, side: Mapping[date, HeldDay], days: Collection[date]) -> Overlay:
+        held = ((day, day_before(side[day])) for day in days if day in side)
+        return Overlay().putting_back(self.table.name, held)
+
+    @staticmethod
+    def _content(side: Mapping[date, HeldDay], day: date) -> DayContent | None:
+        """None for a foreign write, whose content is unknown until it is read."""
+        held = side.get(day)
+        if held is None:
+            return NOTHING
+        return None if held.foreign else held.content or NOTHING
+
+    @classmethod
+    def _nothing(cls, side: Mapping[date, HeldDay], day: date) -> bool:
+        content = cls._content(side, day)
+        return content is not None and content.rows == 0
