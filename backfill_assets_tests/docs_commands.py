@@ -147,6 +147,9 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill forward before-v1 --version v2 --as with-v2": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
     "backfill timeline show with-v2": f"{_TIMELINE}::test_a_timeline_is_shown_beside_what_is_published",
+    "backfill open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
+    "backfill open with-v2 --table fact_daily_revenue": f"{_REWIND}::"
+    "test_back_to_before_it_and_forward_by_another_version",
     "backfill diff main with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill diff before-v1 with-v2 --table fact_sales_transactions": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",

@@ -45,6 +45,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "Compact files, and delete files that nothing needs.",
         ),
         "notices": ("commands.notices:notices", "List the notices of campaigns, and send them."),
+        "open": (
+            "queries.open_timeline:open_command",
+            "Show how to read a timeline: Spark SQL, DuckDB, pyarrow.",
+        ),
         "plan": (
             "queries.plan:plan",
             "Show what a rebuild would do, cost and risk.",

@@ -7,12 +7,14 @@ all its work was done: seen in 2 of 300 short processes beside 7 others, in none
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.storage import Storage
 
 if TYPE_CHECKING:
@@ -31,3 +33,22 @@ def dataset_of(storage: Storage, path: str, handle: DeltaTable, days: Iterable[d
     """The version of the table at ``path`` that is open as ``handle``; of ``days`` alone if any are given."""
     chosen = [("day", "in", sorted(map(str, days)))] if days else None
     return handle.to_pyarrow_dataset(filesystem=storage.filesystem(path), file_pruning_predicate=chosen)
+
+
+def dataset_of_files(storage: Storage, path: str, files: Sequence[AddedFile], schema: Schema) -> ds.FileSystemDataset:
+    """The rows of ``files`` below ``path``, whichever versions named them; their day is that of their add action."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    columns, filesystem = pa.schema(schema.to_arrow()), storage.filesystem(path)
+    parquet = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=True))
+    day = columns.field(PARTITION_COLUMN).type
+    fragments = [
+        parquet.make_fragment(
+            file.path,
+            filesystem=filesystem,
+            partition_expression=ds.field(PARTITION_COLUMN) == pa.scalar(file.day).cast(day),
+        )
+        for file in files
+    ]
+    return ds.FileSystemDataset(fragments, columns, parquet, filesystem)

@@ -24,6 +24,7 @@ from backfill_assets.text import suggest_or_list
 
 _FOLDER = "_named_timelines"
 _NAMES = f"{_FOLDER}/_names"
+_OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _RESERVED = ("main", "campaign-", "plan-", NAMED)
 
@@ -138,6 +139,14 @@ def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) ->
         for staged in open_timelines(storage, table):
             if staged.name.startswith(f"{timeline.id}-"):
                 staged.close()
+    for file in storage.files(opened_folder(timeline), recursive=True):
+        storage.delete(file.path)
+    storage.delete_empty_folder(opened_folder(timeline))
+
+
+def opened_folder(timeline: NamedTimeline) -> str:
+    """Where the plain Delta tables of its revisions are: logs that name its files."""
+    return f"{_OPENED}/{timeline.id}"
 
 
 def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:

@@ -15,6 +15,7 @@ from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.rebuild import replace
+from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
 from backfill_assets_tests.stories.test_shadow import LATE_DAY
@@ -58,10 +59,24 @@ def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monke
             day["day"]: sums[date.fromisoformat(day["day"])] for day in fact["days"]
         }
     assert {day["how"] for day in fact["days"]} == {"compared"}
+    frozen = read_by_spark(wrong, "before-v2", FACT)
+    assert frozen == sorted(old_rows[["transaction_id", "amount_eur"]].itertuples(index=False, name=None))
     by_publication = types("diff", moment["publication"], "before-v2", "--table", FACT, "--days", str(DAYS))
     assert [-Decimal(_change(day)) for day in by_publication["tables"][0]["days"] if day["how"] == "compared"] == [
         Decimal(_change(day)) for day in fact["days"]
     ]
+
+
+def read_by_spark(workshop: Workshop, name: str, table: str) -> list[tuple[str, Decimal]]:
+    """By the view of Spark SQL that the command prints; the rows for Arrow are the same."""
+    view = types("open", name, "--table", table)["tables"][table]["view"]
+    spark = workshop.builder.lake.spark()
+    spark.sql(view.rstrip(";"))
+    rows = spark.sql("SELECT transaction_id, amount_eur FROM fact_sales_transactions").collect()
+    arrow = open_timeline(workshop.builder.lake.storage, name).dataset(table).to_table().to_pylist()
+    found = sorted((row["transaction_id"], row["amount_eur"]) for row in rows)
+    assert found == sorted((row["transaction_id"], row["amount_eur"]) for row in arrow)
+    return found
 
 
 def _change(day: dict[str, Any]) -> Decimal:

@@ -1,0 +1,117 @@
+"""Reading a timeline with any engine: its rows for Arrow, and plain Delta tables that only name files.
+
+    revenue = open_timeline(storage, "with-v2").dataset("fact_daily_revenue")
+    revenue.to_table(filter=pc.field("day") == date(2017, 3, 1))                  # pyarrow
+    duckdb.connect().register("revenue", revenue)                                 # DuckDB: select ... from revenue
+
+A plain Delta table is a log whose files are named by their full addresses, as the protocol allows: Spark and readers
+built on Delta's kernel open it, delta-rs does not. A revision of a timeline never changes, and so does its table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from deltalake import Schema
+from deltalake.transaction import AddAction, create_table_with_add_actions
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, opened_folder
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import TIMELINES, Timeline
+from backfill_assets.publication_log.log import utc_now
+from backfill_assets.published.moments import held_days
+from backfill_assets.published.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
+
+@dataclass(frozen=True)
+class OpenedTimeline:
+    """One revision of a timeline, with what its other days read through to."""
+
+    storage: Storage
+    timeline: NamedTimeline
+
+    @property
+    def tables(self) -> list[str]:
+        return sorted({*self.timeline.days, *self.timeline.base.versions})
+
+    def files(self, table: str) -> dict[date, tuple[AddedFile, ...]]:
+        """The files of every day of ``table``, relative to it; raises :class:`InvalidRequest` if it has none."""
+        base = self.timeline.base
+        published = held_days(Snapshot(self.storage, base.sequence, base.versions), [table])[table]
+        held = {**published, **self.timeline.held(table)}
+        if not held:
+            raise InvalidRequest(
+                f"{self.timeline.name} has no days of {table}.", hint=f"It has: {', '.join(self.tables) or 'nothing'}."
+            )
+        return {day: held[day].files for day in sorted(held)}
+
+    def dataset(self, table: str) -> ds.Dataset:
+        """The rows of ``table``, read when they are asked for; filters on ``day`` leave other days' files closed."""
+        files = [file for found in self.files(table).values() for file in found]
+        return dataset_of_files(self.storage, table, files, self._schema(table))
+
+    def plain_table(self, table: str) -> str:
+        """Write the log of a plain Delta table of ``table``, if there is none yet; what Spark is given to open it."""
+        path = f"{opened_folder(self.timeline)}/{self.timeline.revision:06d}/{table}"
+        if not self.storage.exists(f"{path}/_delta_log/{0:020d}.json"):
+            create_table_with_add_actions(
+                self.storage.uri(path),
+                self._schema(table),
+                [self._add(table, file) for found in self.files(table).values() for file in found],
+                partition_by=[PARTITION_COLUMN],
+                storage_options=dict(self.storage.options),
+            )
+        return self.storage.spark_uri(path)
+
+    def view(self, table: str) -> str:
+        """Spark SQL of a view on ``table``: on its plain Delta table, or on main where the timeline has no days."""
+        if table in self.timeline.days:
+            options = {"path": self.plain_table(table)}
+        else:
+            version = self.timeline.base.versions[table]
+            options = {"path": self.storage.spark_uri(table), "versionAsOf": str(version)}
+        listed = ", ".join(f"{name} '{_escape(value)}'" for name, value in options.items())
+        return f"CREATE OR REPLACE TEMPORARY VIEW {table} USING delta OPTIONS ({listed});"
+
+    def _add(self, table: str, file: AddedFile) -> AddAction:
+        # Delta-rs writes what is given here as Delta has it: with the percent encoding of an address.
+        address = self.storage.spark_uri(f"{table}/{file.path}")
+        whole = address if "://" in address else f"file://{address}"
+        return AddAction(whole, file.size, {PARTITION_COLUMN: file.day}, file.modified_ms, True, file.stats)
+
+    def _schema(self, table: str) -> Schema:
+        """Main's columns, and those that only days of named timelines have."""
+        main = MainTable.open(self.storage, table)
+        shapes = [] if main is None else [main.handle.schema().to_json()]
+        shapes += [each.schema() for each in self._staged_on(table)]
+        fields: dict[str, Mapping[str, Any]] = {}
+        for shape in shapes:
+            for field in json.loads(shape)["fields"]:
+                fields.setdefault(field["name"], field)
+        return Schema.from_json(json.dumps({"type": "struct", "fields": list(fields.values())}))
+
+    def _staged_on(self, table: str) -> list[Timeline]:
+        paths = {file.path for held in self.timeline.days.get(table, ()) for file in held.files}
+        staged = {path.split("/", 2)[1]: path for path in paths if path.startswith(f"{TIMELINES}/")}
+        found = [Timeline.holding(self.storage, table, staged[name]) for name in sorted(staged)]
+        return [each for each in found if each.is_named and each.exists()]
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def open_timeline(storage: Storage, name: str) -> OpenedTimeline:
+    """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` if there is none."""
+    return OpenedTimeline(storage, find_timeline(storage, name, utc_now()))
