@@ -150,6 +150,8 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "backfill open with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill open with-v2 --table fact_daily_revenue": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",
+    "backfill show fact_daily_revenue --day 2017-03-01 --on with-v2": f"{_TIMELINE}::"
+    "test_a_day_is_shown_as_it_is_on_the_timeline",
     "backfill diff main with-v2": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
     "backfill diff before-v1 with-v2 --table fact_sales_transactions": f"{_REWIND}::"
     "test_back_to_before_it_and_forward_by_another_version",

@@ -23,7 +23,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline, opened_folder
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, find_timeline, opened_folder
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import TIMELINES, Timeline
 from backfill_assets.publication_log.log import utc_now
@@ -45,8 +45,8 @@ class OpenedTimeline:
     def tables(self) -> list[str]:
         return sorted({*self.timeline.days, *self.timeline.base.versions})
 
-    def files(self, table: str) -> dict[date, tuple[AddedFile, ...]]:
-        """The files of every day of ``table``, relative to it; raises :class:`InvalidRequest` if it has none."""
+    def held(self, table: str) -> dict[date, HeldDay]:
+        """What every day of ``table`` holds, ascending; raises :class:`InvalidRequest` if it has none."""
         base = self.timeline.base
         published = held_days(Snapshot(self.storage, base.sequence, base.versions), [table])[table]
         held = {**published, **self.timeline.held(table)}
@@ -54,12 +54,15 @@ class OpenedTimeline:
             raise InvalidRequest(
                 f"{self.timeline.name} has no days of {table}.", hint=f"It has: {', '.join(self.tables) or 'nothing'}."
             )
-        return {day: held[day].files for day in sorted(held)}
+        return {day: held[day] for day in sorted(held)}
+
+    def files(self, table: str) -> list[AddedFile]:
+        """The files of all days of ``table``, relative to it."""
+        return [file for held in self.held(table).values() for file in held.files]
 
     def dataset(self, table: str) -> ds.Dataset:
         """The rows of ``table``, read when they are asked for; filters on ``day`` leave other days' files closed."""
-        files = [file for found in self.files(table).values() for file in found]
-        return dataset_of_files(self.storage, table, files, self._schema(table))
+        return dataset_of_files(self.storage, table, self.files(table), self._schema(table))
 
     def plain_table(self, table: str) -> str:
         """Write the log of a plain Delta table of ``table``, if there is none yet; what Spark is given to open it."""
@@ -68,7 +71,7 @@ class OpenedTimeline:
             create_table_with_add_actions(
                 self.storage.uri(path),
                 self._schema(table),
-                [self._add(table, file) for found in self.files(table).values() for file in found],
+                [self._add(table, file) for file in self.files(table)],
                 partition_by=[PARTITION_COLUMN],
                 storage_options=dict(self.storage.options),
             )

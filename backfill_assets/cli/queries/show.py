@@ -26,6 +26,7 @@ Examples:
   backfill show fact_daily_revenue --day 2017-03-01
   backfill show quarantine_sales --day 2017-03-01 --limit 100 --json
   backfill show fact_daily_revenue --day 2017-03-01 --publication <publication>
+  backfill show fact_daily_revenue --day 2017-03-01 --on with-v2
 """
 
 
@@ -57,8 +58,9 @@ class _Day:
 @click.option("--day", "day_text", metavar="YYYY-MM-DD", required=True, help="The day.")
 @click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="The most rows to show.")
 @click.option("--publication", metavar="ID", help="Show the day as it was after this publication.  [default: now]")
+@click.option("--on", "name", metavar="NAME", help="Show the day as it is on this timeline.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(table: str, day_text: str, limit: int, publication: str | None, as_json: bool) -> None:
+def show(table: str, day_text: str, limit: int, publication: str | None, name: str | None, as_json: bool) -> None:
     """Show one day of TABLE: status, publication, checksum, metrics, files, and its first rows.
 
     Reads published data as of one entry of the publication log. Starts no Spark.
@@ -67,7 +69,14 @@ def show(table: str, day_text: str, limit: int, publication: str | None, as_json
 
     registry.table(table)
     day = parse_day(day_text)
-    found = _look(open_storage(current_settings()), table, day, limit, publication)
+    if name is not None and publication is not None:
+        raise click.UsageError("Give one of --on NAME and --publication ID.")
+    storage = open_storage(current_settings())
+    found = (
+        _look(storage, table, day, limit, publication)
+        if name is None
+        else _look_on_timeline(storage, table, day, limit, name)
+    )
     if as_json:
         say_json({"table": table, "day": day, **found.facts(), "sample": found.rows})
         return
@@ -89,6 +98,30 @@ def _look(storage: Storage, table: str, day: date, limit: int, publication: str 
         state=published_day(storage, table, day, publication),
         files=read_log(storage, table, version).of_days([day])[day],
         rows=_rows(storage, table, day, limit, publication),
+    )
+
+
+def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name: str) -> _Day:
+    import pyarrow.compute as pc
+
+    from backfill_assets.lakehouse.records import DayState
+    from backfill_assets.timeline.opened import open_timeline
+
+    opened = open_timeline(storage, name)
+    held = opened.held(table).get(day)
+    if held is None:
+        return _Day(None, f"nothing on {name}", None, (), [])
+    own = day in opened.timeline.held(table)
+    state = DayState(
+        table, day, publication="", sequence=opened.timeline.base.sequence, physical="", content=held.content
+    )
+    rows = opened.dataset(table).head(limit, filter=pc.field("day") == day).to_pylist() if held.files else []
+    return _Day(
+        version=None if own else opened.timeline.base.versions.get(table),
+        status=f"a day of {name}" if own else f"read through to the base of {name}",
+        state=state,
+        files=held.files,
+        rows=rows,
     )
 
 

@@ -36,6 +36,19 @@ def test_a_timeline_is_shown_beside_what_is_published(rewound: Backfill) -> None
     assert rewound.json("timeline", "show", "before-v2")["tables"] == {REVENUE: {"days": 1, "differing": 0}}
 
 
+def test_a_day_is_shown_as_it_is_on_the_timeline(rewound: Backfill) -> None:
+    def shown(day: date, *on: str) -> tuple[str, int, list[int]]:
+        found = rewound.json("show", REVENUE, "--day", day, *on)
+        return found["status"], found["rows"], sorted(row["id"] for row in found["sample"])
+
+    assert shown(SECOND, "--on", "before-v2") == ("a day of before-v2", 1, [3])
+    assert shown(FIRST, "--on", "before-v2") == ("read through to the base of before-v2", 2, [1, 2])
+    assert shown(SECOND)[1:] == (2, [4, 5])
+    rewound("show", REVENUE, "--day", SECOND, "--on", "before-v2", "--publication", "one", exit_code=2)
+    output = rewound("show", REVENUE, "--day", SECOND, "--on", "elsewhere", exit_code=1).output
+    assert "There is no timeline 'elsewhere'" in output
+
+
 def test_it_is_listed_renamed_and_deleted(rewound: Backfill) -> None:
     """What is published does not change by any of it."""
     before = rewound.json("history")
