@@ -12,6 +12,7 @@ from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMater
 from backfill_assets.defs.specs import GATES
 from backfill_assets.errors import BackfillError
 from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets.model.placement import is_ingestion
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed
 from backfill_assets.text import format_ranges
 
@@ -83,7 +84,18 @@ def table_line(table: str, built: Sequence[BuiltDay]) -> str:
     new = [day for day in days if not day.reused]
     by = ", ".join(sorted({day.publication for day in new}))
     published = f"published {format_ranges([day.day for day in new])} by {by}" if new else "published nothing"
-    return f"{table}: {published}; {len(days) - len(new)} of {len(days)} unchanged"
+    return f"{table}: {published}; {len(days) - len(new)} of {len(days)} unchanged{_versions_text(days)}"
+
+
+def _versions_text(built: Sequence[BuiltDay]) -> str:
+    """The versions of the logic that days have; raw has none."""
+    days_of: dict[str, list[date]] = {}
+    for day in built:
+        days_of.setdefault(day.code_version, []).append(day.day)
+    named = {version: days for version, days in days_of.items() if version and not is_ingestion(version)}
+    if len(named) == 1:
+        return f"; by {next(iter(named))}"
+    return "".join(f"; {format_ranges(days)} by {version}" for version, days in sorted(named.items()))
 
 
 def _broken_rule(rule: RuleOutcome) -> str:

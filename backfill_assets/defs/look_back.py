@@ -11,9 +11,11 @@ from datetime import UTC, date, datetime
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import earlier_days, later_readers, steps_of
 from backfill_assets.plan.status import stale_later_days
+from backfill_assets.published.current_versions import read_switches
 from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, reading_as_published
 from backfill_assets.rebuild.outcome import BuiltDay
@@ -37,6 +39,7 @@ def missing_earlier_days(
     """
     if not later_readers(steps).get(step.name, {}).keys() & set(tables):
         return []
+    steps = with_current(steps, read_switches(storage))
     building = steps_of(steps, tables)
     names = {name for each in building for name in (*each.table_names, *(read.table for read in each.reads))}
     published = published_days(observe(storage, sorted(names)).states)
@@ -77,6 +80,7 @@ def later_days_metadata(
     tables = {name for step in readers for name in step.table_names}
     reads = {read.table for step in readers for version in step.versions for read in version.reads}
     observed = observe(storage, sorted(tables | reads))
+    readers = observed.with_current(readers)
     stale = stale_later_days(readers, observed, changed, built_too)
     texts: dict[TableDay, str] = {}
     for step in (step for step in readers if step.name in stale):

@@ -7,13 +7,14 @@ from typing import Any
 
 import dagster as dg
 
-from backfill_assets.defs.assets import VERIFY_TAG
+from backfill_assets.defs.assets import VERIFY_TAG, VERSION_TAG
 from backfill_assets.defs.private_dagster import (
     PRIORITY_TAG,
     UnresolvedAssetJobDefinition,
     UnresolvedPartitionedAssetScheduleDefinition,
 )
 from backfill_assets.defs.resources import Backfill
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 
 _HOUR_UTC = 2
 DAILY_CRON = f"0 {_HOUR_UTC} * * *"
@@ -43,9 +44,10 @@ def daily_job(chain: str, tables: Sequence[str]) -> "UnresolvedAssetJobDefinitio
         f"daily_{chain}",
         selection=dg.AssetSelection.assets(*tables),
         description=f"Ingests what arrived on a day and brings it through to the daily tables of {chain}. A day that a "
-        "stream has extended is built whole, and published if it differs.",
+        "stream has extended is built whole, and published if it differs. A day that is published keeps the version of "
+        "the logic that it was published with; a new day gets the current one.",
         executor_def=dg.in_process_executor,
-        tags={PRIORITY_TAG: _BEFORE_ANY_BACKFILL, VERIFY_TAG: "extended days"},
+        tags={PRIORITY_TAG: _BEFORE_ANY_BACKFILL, VERIFY_TAG: "extended days", VERSION_TAG: AS_PUBLISHED},
     )
 
 

@@ -221,6 +221,25 @@ class InputRead(Record):
     """Rows gained since are not accepted either (an append that looked at its own table)."""
 
 
+class Switch(Record):
+    """The version of a step's logic that a publication makes current, and the one that it was decided on.
+
+    Empty versions are the one that is declared as current, which counts as long as no publication says otherwise.
+    """
+
+    version: str
+    former: str = ""
+    former_by: str = ""
+    """The publication that had made the former version current: a version may have been away and come back."""
+
+
+class CurrentVersion(Record):
+    """The version of a step's logic that is current because a publication made it so."""
+
+    version: str
+    publication: str
+
+
 class Publication(Record):
     """A request to publish: days of tables, what they were computed from, and who asked."""
 
@@ -234,12 +253,14 @@ class Publication(Record):
     transaction: str = ""
     """The Delta transaction that marks its commits, if it shares one: publications of a stream do, so that tables do
     not gather one for each batch. Any name but those of publications and source positions."""
+    switches: Mapping[str, Switch] = ModelField(default_factory=dict)
+    """The versions that become current once this is done, by step."""
 
     @model_serializer(mode="wrap")
     def _as_before(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without ``transaction`` if it has none: older processes read such entries as before."""
+        """Without ``transaction`` and ``switches`` if it has none: older processes read such entries as before."""
         fields: dict[str, Any] = serialize(self)
-        return fields if self.transaction else {name: value for name, value in fields.items() if name != "transaction"}
+        return {name: value for name, value in fields.items() if value or name not in ("transaction", "switches")}
 
     @property
     def writes(self) -> frozenset[str]:
@@ -248,6 +269,11 @@ class Publication(Record):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(read.table for read in self.inputs)
+
+    @property
+    def locks(self) -> frozenset[str]:
+        """The tables that others leave alone while it is open. A step has the name of its first table."""
+        return self.writes | self.switches.keys()
 
 
 class Before(Record):

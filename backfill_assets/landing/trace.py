@@ -15,8 +15,10 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.quarantine import Rejects, all_rejects
 from backfill_assets.landing.trace_keys import landed_keys, occurrence_in, places, typed_key
+from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Reads, Step, Table
 from backfill_assets.model.rules import FewUnknown
+from backfill_assets.published.current_versions import read_switches
 from backfill_assets.published.snapshot import Snapshot
 
 Row = Mapping[str, Any]
@@ -164,10 +166,10 @@ def _matching(snapshot: Snapshot, table: Table, chosen: pc.Expression | None, da
 
 
 def _with_counted(snapshot: Snapshot, trail: Trail) -> Trail:
-    """Follow the declared reads downstream: a table that reads the row's day, and whose key the row has, counts it."""
+    """Follow what current versions read: a table that reads the row's day, and whose key the row has, counts it."""
     held = {trail.origin.typed: list(trail.typed)}
     unnamed: dict[Unnamed, None] = {}
-    for step in registry.steps():
+    for step in with_current(registry.steps(), read_switches(snapshot.storage)):
         if step.source is None and step.name != trail.origin.typed:
             for counting in _counting(snapshot, step, held):
                 if isinstance(counting, Unnamed):

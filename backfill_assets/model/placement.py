@@ -65,6 +65,11 @@ def recorded_placement(code_version: str) -> Placement:
     return _recorded(code_version)[0]
 
 
+def is_ingestion(code_version: str) -> bool:
+    """True for the code version of a raw day, which names no version of a step's logic."""
+    return all(map(_WRITTEN.fullmatch, code_version.split(_BETWEEN)))
+
+
 _UNRECORDED = Placement(date(2000, 1, 1), 1)
 """The placement of every source before days recorded theirs."""
 

@@ -33,8 +33,9 @@ def observe_context(
     storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
     step = registry.step(target)
     dataset = next(dataset for dataset in registry.datasets() if step in dataset.steps)
-    steps = registry.steps_with(dataset.name)
-    standing = observe_tables(storage, [table.name for step in steps for table in step.tables])
+    declared = registry.steps_with(dataset.name)
+    standing = observe_tables(storage, [table.name for step in declared for table in step.tables])
+    steps = standing.observed.with_current(declared)
     versions = standing.observed.versions if pinned is None else pinned
     return PlanContext(
         steps=steps,

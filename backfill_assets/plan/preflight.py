@@ -10,6 +10,7 @@ from typing import Literal
 
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.lakehouse.main_table import schema_problems
+from backfill_assets.model.current_versions import gone_text, gone_version
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import missing_inputs, reading
 from backfill_assets.plan.inputs import PlanInputs
@@ -74,6 +75,14 @@ def _version(seen: Preflight) -> Iterator[PlanFinding]:
         yield finding(
             "stops", "unknown version", message, f"Versions: {', '.join(known) or 'none'}.", seen.asked.target
         )
+
+
+def _gone_versions(seen: Preflight) -> Iterator[PlanFinding]:
+    for step, days in seen.planned_days():
+        by_name = step.name == seen.situation.step_of(seen.asked.target).name and seen.asked.version
+        if not by_name and (version := gone_version(step, seen.situation.observed.switches)):
+            message, hint = gone_text(step, version)
+            yield finding("stops", "current version not declared", message, hint, step.name, days)
 
 
 def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
@@ -201,6 +210,7 @@ def _retention(seen: Preflight) -> Iterator[PlanFinding]:
 _CHECKS = (
     _days_asked_for,
     _version,
+    _gone_versions,
     _source_days,
     _inputs_published,
     _inputs_sound,

@@ -11,6 +11,7 @@ from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.landed_days import LandedSource
+from backfill_assets.model.current_versions import require_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import earlier_days, expand_tables, steps_of, walk_downstream
 from backfill_assets.plan.records import PlannedStep, Rollback, Why, as_ranges
@@ -40,7 +41,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class RunContext:
-    """All that a run is decided from. ``steps`` are those of all datasets, in build order."""
+    """All that a run is decided from. ``steps`` are those of all datasets, in build order, with current versions."""
 
     steps: Sequence[Step]
     observed: LogView
@@ -87,7 +88,8 @@ class RunPlan:
 def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
     """The days of the tables asked for, with what comes along upstream and downstream, and why each day is built.
 
-    Raises :class:`InvalidRequest` for days that are not over and for a version that a table does not have.
+    Raises :class:`InvalidRequest` for days that are not over, for a version that a table does not have, and for a table
+    whose current version is not declared any more.
     """
     _require_ended(asked.days, seen.today)
     tables = expand_tables(seen.steps, asked.tables, upstream=asked.upstream, downstream=asked.downstream)
@@ -101,6 +103,8 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
     published = day_statuses(seen.steps, seen.observed, reached, as_published=True) if later or earlier else current
     planned = []
     for step in steps_of(seen.steps, tables):
+        if asked.version is None:
+            require_current(step, seen.observed.switches)
         after, before = (set(days.get(step.name, ())) for days in (later, earlier))
         own = {day: worst_status(step, day, current) for day in step.cadence.starts(asked.days)}
         along = {day: worst_status(step, day, published) for day in after | before}

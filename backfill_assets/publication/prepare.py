@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile, LogState, VersionGone
 from backfill_assets.lakehouse.main_table import MainTable, check_partitions, of_days
 from backfill_assets.lakehouse.records import (
     Before,
+    CurrentVersion,
     DayState,
     InputRead,
     Outcome,
@@ -80,7 +81,7 @@ class Preparation:
             if self._finish_blocking(head.state, publication):
                 retry.lost("other publications of its tables are under way")
                 continue
-            news = (head.state.news_of(tables), head.state.reclaimed)
+            news = (head.state.news_of(tables), head.state.reclaimed, _current_of(publication, head.state))
             if rows is None or news != as_of:
                 checked = self._check(publication, head)
                 if not isinstance(checked, Prepared):
@@ -117,8 +118,8 @@ class Preparation:
         return prepared
 
     def _is_known(self, publication: Publication, head: Head, mains: Mapping[str, MainTable]) -> bool:
-        """Was it committed before, or fenced? Of one that shares its transaction only the log knows."""
-        if publication.transaction:
+        """Was it committed before, or fenced? Of one that shares its transaction, or has none, only the log knows."""
+        if publication.transaction or not publication.tables:
             return self.log.outcome(head, publication.id) is not None
         return any(main.transaction(publication.id) is not None for main in mains.values())
 
@@ -141,7 +142,7 @@ class Preparation:
 
     def _finish_blocking(self, state: HeadState, publication: Publication) -> bool:
         """An open entry locks whole tables, for writers and for readers: bring it to its end first."""
-        touched = publication.writes | publication.reads
+        touched = publication.locks | publication.reads
         blocking = [entry for entry in state.open.values() if entry.writes & touched]
         for entry in blocking:
             self.finish(entry.publication)
@@ -157,7 +158,7 @@ class Preparation:
         promised = head.state.promising(self.retention_days, now)
 
         def state(file: str) -> HeadState:
-            entry = OpenEntry(publication=publication.id, file=file, writes=publication.writes, reads=publication.reads)
+            entry = OpenEntry(publication=publication.id, file=file, writes=publication.locks, reads=publication.reads)
             return promised.model_copy(update={"open": {**head.state.open, publication.id: entry}, "turns": turns})
 
         return state
@@ -186,6 +187,7 @@ class Preparation:
         for read in publication.inputs:  # a table is listed once for every version of it that was read
             if withdrawn := self._withdrawn(read, head, states, reasons):
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
+        reasons += _moved_switches(publication, head.state)
         return Conflict(days, inputs, tuple(reasons), tuple(passed)) if reasons else None
 
     def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
@@ -219,8 +221,30 @@ class Preparation:
         return {day for day in changed if was.get(day, frozenset()) <= has.get(day, frozenset())}
 
 
+def _current_of(publication: Publication, state: HeadState) -> dict[str, CurrentVersion | None]:
+    """What is current by the log, of the steps that are to be switched."""
+    return {step: state.current.get(step) for step in publication.switches}
+
+
+def _moved_switches(publication: Publication, state: HeadState) -> list[str]:
+    """Steps whose current version is another one than the switch was decided on."""
+    moved = []
+    for step, now in _current_of(publication, state).items():
+        switch = publication.switches[step]
+        version, by = (now.version, now.publication) if now else ("", "")
+        if (version, by) != (switch.former, switch.former_by):
+            moved.append(f"{step} was switched to {version or 'the declared version'} since")
+    return moved
+
+
 def check_request(publication: Publication) -> None:
     """Refuse what can never be published, in any state of the tables."""
+    for step, switch in publication.switches.items():
+        if switch.version == switch.former:
+            raise PublicationRefused(
+                f"{step}: {switch.version or 'the declared version'} is current already.",
+                hint="A switch names another version: backfill versions lists them.",
+            )
     _refuse_twice(f"{publication.id}: the table", [change.table for change in publication.tables])
     for change in publication.tables:
         _refuse_twice(f"{change.table}: the day", [str(day.day) for day in change.days])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache
@@ -12,6 +12,7 @@ from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import (
+    CurrentVersion,
     DayChange,
     Expected,
     InputRead,
@@ -20,6 +21,7 @@ from backfill_assets.lakehouse.records import (
     Prepared,
     Provenance,
     Publication,
+    Switch,
     TableChange,
 )
 from backfill_assets.publication.pin import States
@@ -121,7 +123,24 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
 
 def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Provenance) -> Publication:
     tables = tuple(_undo_table(publisher, prepared, change) for change in prepared.publication.tables)
-    return undoing(prepared, Publication(id=id, kind="rollback", tables=tables, provenance=provenance))
+    request = Publication(id=id, kind="rollback", tables=tables, provenance=provenance)
+    switches = undo_switches(prepared.publication, publisher.log.head().state.current)
+    return undoing(prepared, request.model_copy(update={"switches": switches}))
+
+
+def undo_switches(publication: Publication, current: Mapping[str, CurrentVersion]) -> dict[str, Switch]:
+    """The switches that put back the versions from before ``publication``. Pure.
+
+    What made its version current is taken as of now: a later switch that was undone has put it back.
+    """
+    return {
+        step: Switch(
+            version=switch.former,
+            former=switch.version,
+            former_by=current[step].publication if step in current else "",
+        )
+        for step, switch in publication.switches.items()
+    }
 
 
 def undoing(prepared: Prepared, request: Publication) -> Publication:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from operator import not_
 from typing import Any
 
 from pydantic import Field as ModelField
 from pydantic import ValidationError
 
 from backfill_assets.errors import LakehouseUnusable
-from backfill_assets.lakehouse.records import Outcome, Record
+from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Publication, Record
 
-READER, WRITER = 1, 1
-"""The formats of the head that this version knows. A change that older processes would misread raises both numbers."""
+READER, WRITER = 1, 2
+"""The formats of the head that this version knows. A change that older processes would misread raises both numbers.
+
+2 writes ``current``: a process that does not know it would drop it from the head.
+"""
+_PLAIN = 1
 
 
 class OpenEntry(Record):
@@ -48,9 +53,11 @@ class HeadState(Record):
     """The newest reclaim intent, open or carried out."""
     turns: Mapping[str, datetime] = ModelField(default_factory=dict)
     """Publications that lost several rounds of PREPARE and ask others to let them pass, until when, oldest first."""
+    current: Mapping[str, CurrentVersion] = ModelField(default_factory=dict, exclude_if=not_)
+    """The versions of the logic that publications made current, by step; the declared one counts for all others."""
     reader: int = READER
     """The oldest version of this format whose processes can read the log."""
-    writer: int = WRITER
+    writer: int = _PLAIN
     """The oldest version of this format whose processes may append to it."""
 
     def news_of(self, tables: Collection[str]) -> tuple[object, ...]:
@@ -66,6 +73,34 @@ class HeadState(Record):
         """This head after a window of ``days`` was promised at ``now``."""
         running = {each: until for each, until in self.promised.items() if until >= now}
         return self.model_copy(update={"promised": {**running, str(days): now + timedelta(days=days)}})
+
+    @property
+    def switches(self) -> dict[str, str]:
+        """The versions of ``current``, by step."""
+        return {step: each.version for step, each in self.current.items()}
+
+    def switched_by(self, publication: Publication) -> HeadState:
+        """This head once ``publication`` is done: with the versions that it makes current."""
+        if not publication.switches:
+            return self
+        current = with_switches(
+            self.current, publication.id, {step: switch.version for step, switch in publication.switches.items()}
+        )
+        return self.model_copy(update={"current": current, "writer": writer_of(current)})
+
+
+def writer_of(current: Mapping[str, CurrentVersion]) -> int:
+    """The oldest version of the format whose processes may append to a head with ``current``."""
+    return WRITER if current else _PLAIN
+
+
+def with_switches(
+    current: Mapping[str, CurrentVersion], publication: str, versions: Mapping[str, str]
+) -> dict[str, CurrentVersion]:
+    """``current`` after ``publication`` switched steps to ``versions``; an empty one leaves the step as declared."""
+    switched = {step: CurrentVersion(version=version, publication=publication) for step, version in versions.items()}
+    both = {**current, **switched}
+    return {step: both[step] for step in sorted(both) if both[step].version}
 
 
 def named_files(state: HeadState) -> Iterable[str]:

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from backfill_assets.lakehouse.records import Outcome, Prepared
-from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles
-from backfill_assets.publication_log.head import HeadState, OpenEntry
+from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Prepared
+from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles, equal
+from backfill_assets.publication_log.head import HeadState, OpenEntry, with_switches, writer_of
+from backfill_assets.publication_log.rows import SWITCHING
 
 _SUFFIX = "-rebuilt.parquet"
 """Ends the names of files that do not exist: their content is read from the rows."""
-_COLUMNS = ["sequence", "event", "publication", "outcome", "detail", "at"]
+_COLUMNS = ["sequence", "event", "publication", "outcome", "detail", "at", "table", "code_version"]
 _EVENTS = ("prepared", "aborting", "closed", "told", "reclaiming", "reclaimed", "pinned")
 Row = Mapping[str, Any]
 
@@ -36,6 +37,7 @@ def rebuilt_head(files: LogFiles, outcomes: int) -> HeadState:
     prepared = latest["prepared"]
     newest = sorted(closed.values(), key=_sequence)
     maps = [row for row in rows if row["event"] in ("closed", "pinned")]
+    current = _current(newest, equal(table, event=SWITCHING).to_pylist())
     return HeadState(
         open={id: _open(row, latest["aborting"].get(id)) for id, row in _unfinished(prepared, closed)},
         versions=json.loads(maps[-1]["detail"]) if maps else {},
@@ -48,7 +50,21 @@ def rebuilt_head(files: LogFiles, outcomes: int) -> HeadState:
             for row in newest
             if _is_due(row, prepared, delivered)
         },
+        current=current,
+        writer=writer_of(current),
     )
+
+
+def _current(closed: Iterable[Row], switching: Iterable[Row]) -> dict[str, CurrentVersion]:
+    """The versions that are current after the ``closed`` entries, oldest first, by what their publications switched."""
+    versions: dict[str, dict[str, str]] = {}
+    for row in switching:
+        versions.setdefault(row["publication"], {})[row["table"]] = row["code_version"] or ""
+    current: dict[str, CurrentVersion] = {}
+    for row in closed:
+        if row["outcome"] == "done":
+            current = with_switches(current, row["publication"], versions.get(row["publication"], {}))
+    return current
 
 
 def _latest(rows: Iterable[Row], event: str) -> dict[str, Row]:
@@ -65,7 +81,7 @@ def _open(row: Row, aborting: Row | None) -> OpenEntry:
     return OpenEntry(
         publication=publication.id,
         file=_entry(row),
-        writes=publication.writes,
+        writes=publication.locks,
         reads=publication.reads,
         aborting=aborting is not None and _sequence(aborting) > _sequence(row),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -62,6 +63,7 @@ DAY_COLUMNS = [
 ]
 DAY_SCHEMA = pa.schema([ARROW_SCHEMA.field(name) for name in DAY_COLUMNS])
 PREPARING_DAY = "preparing day"
+SWITCHING = "switching"
 ABORTED_BY_HAND = "aborted by hand"
 _STAGED_MS = "staged.ms"
 """Kept beside the metrics: logs that were begun before it was measured have no column for it."""
@@ -127,7 +129,14 @@ def prepared_rows(prepared: Prepared) -> list[Row]:
         for change in prepared.publication.tables
         for day in change.days
     ]
-    return [header, *days]
+    return [header, *days, *map(partial(_switch_row, prepared), prepared.publication.switches)]
+
+
+def _switch_row(prepared: Prepared, step: str) -> Row:
+    """Which version of ``step`` becomes current, and in place of which one."""
+    switch = prepared.publication.switches[step]
+    versions = {"code_version": switch.version, "replaces": switch.former}
+    return {**_common(prepared.publication), "event": SWITCHING, "table": step, **versions}
 
 
 def _lineage(day: DayChange) -> str | None:

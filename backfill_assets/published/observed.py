@@ -12,6 +12,8 @@ from backfill_assets.lakehouse.delta_log import LogState, newest_version, read_l
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.current_versions import with_current
+from backfill_assets.model.declaration import Step
 from backfill_assets.publication_log.log import Head, PublicationLog, utc_now
 from backfill_assets.publication_log.pinned import ReadLog, pinned_files
 from backfill_assets.published.reading import anything_published
@@ -40,6 +42,12 @@ class LogView:
     """The map of the last closed entry: Delta version by table."""
     writing: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The tables that each open publication writes."""
+    switches: Mapping[str, str] = field(default_factory=dict)
+    """The versions of the logic that publications made current, by step."""
+
+    def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
+        """``steps``, as they are declared, with the versions that were current then."""
+        return with_current(steps, self.switches)
 
     def contents(self, table: str) -> dict[date, DayContent | None]:
         """What the days of ``table`` hold that a build would find; None for a foreign write."""
@@ -84,6 +92,7 @@ def _observe(storage: Storage, log: PublicationLog, head: Head, wanted: list[str
         sequence=head.version,
         versions={**head.state.versions, **versions},
         writing={name: entry.writes for name, entry in head.state.open.items()},
+        switches=head.state.switches,
     )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.current_versions import Switches, gone_version, require_current, step_with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.placement import INGEST
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets.rebuild.decide import AS_PUBLISHED, published_version
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
@@ -59,13 +60,15 @@ class Builder:
         """Build ``days`` of ``step`` and publish all of them together, or nothing.
 
         ``version`` names a version, or is :data:`AS_PUBLISHED`: then each day is built with the one that it was
-        published with. Days that are published already from the same inputs by the same code come back as reused;
-        ``force`` computes them anyway. ``later`` are those of ``days`` that only look back to the others: they are
-        built as they were published, and never forced. ``verify`` also computes whole the days that a stream has
-        extended: equal ones stay as they are, others are published, and what differed is reported.
+        published with. Without one, and for a day that was never published, the current version counts: the one that
+        a publication switched to, or else the declared one. Days that are published already from the same inputs by
+        the same code come back as reused; ``force`` computes them anyway. ``later`` are those of ``days`` that only
+        look back to the others: they are built as they were published, and never forced. ``verify`` also computes
+        whole the days that a stream has extended: equal ones stay as they are, others are published, and what differed
+        is reported.
 
         Raises :class:`DaysFailed` when a gate holds a day back (the good days stay staged and are used by the next
-        run), :class:`InvalidRequest` for days that have not ended and for a version that is not declared,
+        run), :class:`InvalidRequest` for days that have not ended and for a version that is not declared (any more),
         :class:`SourceUnreadable` for landed files that cannot be taken in, :class:`PublicationRefused` for a dirty tree
         if the settings refuse it.
         """
@@ -78,6 +81,10 @@ class Builder:
                 self._refuse_version(step, version)
                 return ArrivalBuild(self.lake, step, run, progress).run_days(wanted)
             as_published = wanted if version == AS_PUBLISHED else later
+            switches = self.lake.switches()
+            if version in (None, AS_PUBLISHED) and gone_version(step, switches):
+                self._refuse_new_days(step, wanted, as_published, switches)
+            step = step_with_current(step, switches)
             chosen = step.version(None if version == AS_PUBLISHED else version)
             forced = set(wanted) - set(later) if force else set()
             build = StepBuild(self.lake, step, chosen, run, progress, frozenset(as_published), forced, verify=verify)
@@ -86,6 +93,14 @@ class Builder:
     def _refuse_version(self, step: Step, version: str | None) -> None:
         if version not in (None, INGEST, AS_PUBLISHED):
             raise InvalidRequest(f"{step.name} has no version {version!r}.", hint=f"Versions: {INGEST}.")
+
+    def _refuse_new_days(
+        self, step: Step, days: Iterable[date], as_published: Collection[date], switches: Switches
+    ) -> None:
+        """The current version is not declared any more: only days that keep the version they have can be built."""
+        states = self.lake.states(step)
+        if any(day not in as_published or published_version(step, day, states) is None for day in days):
+            require_current(step, switches)
 
     def reproduce(self, publication: str) -> Reproduction:
         """Stage all days of a publication again from the inputs it recorded, and compare the checksums."""

@@ -13,6 +13,7 @@ from backfill_assets.lakehouse.records import DayState, Environment, Provenance
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.current_versions import Switches, with_current
 from backfill_assets.model.declaration import Step
 from backfill_assets.publication.holds import LONGEST_WAIT_SECONDS, DaysOf, wait_for_holds
 from backfill_assets.publication.publisher import Publisher
@@ -49,6 +50,14 @@ class Lake:
     def require_clean_tree(self) -> None:
         """Raise :class:`PublicationRefused` if the code is in no commit and the settings refuse such code."""
         require_clean_tree(git_commit(), refuse=self.refuse_dirty_tree)
+
+    def switches(self) -> Switches:
+        """The versions of the logic that publications made current, by step."""
+        return self.publisher.log.head().state.switches
+
+    def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
+        """``steps``, as they are declared, with the versions that are current now."""
+        return with_current(steps, self.switches())
 
     def may_adopt(self, made_with: Environment | None) -> bool:
         """Days that a dirty tree has staged are computed again where the settings refuse such code."""

@@ -106,7 +106,8 @@ def rebuild(
 
 
 def _pin_inputs(lake: Lake, rejects: Rejects, days: Sequence[date]) -> Pin:
-    reads = decide.read_days(rejects.step, rejects.step.version(), days)
+    (step,) = lake.with_current([rejects.step])
+    reads = decide.read_days(step, step.version(), days)
     return lake.publisher.pin(writes={}, reads={**reads, rejects.table: list(days)})
 
 
@@ -116,7 +117,8 @@ def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) ->
     then = _read(lake, pin, rejects.table).select(*_PLACE, F.col("reasons").alias("then"))
     raw = inputs[rejects.raw]
     again = {**inputs, rejects.raw: raw.join(then.select(*_PLACE), list(_PLACE), "left_semi").select(*raw.columns)}
-    now = rejects.step.version().transform(again)[rejects.table].select(*_PLACE, F.col("reasons").alias("now"))
+    (step,) = lake.with_current([rejects.step])
+    now = step.version().transform(again)[rejects.table].select(*_PLACE, F.col("reasons").alias("now"))
     judged = then.join(raw.select(*_PLACE), list(_PLACE), "left_semi").join(now, list(_PLACE), "left")
     reasons = F.array_distinct(F.transform(F.coalesce("now", "then"), _general))
     each = judged.select("day", "now", F.explode(F.concat(F.array(F.lit(_ALL_REASONS)), reasons)).alias("reason"))

@@ -37,7 +37,7 @@ class Follower:
 
     @property
     def steps(self) -> list[Step]:
-        return followed_steps(registry.steps(), self.raw.name)
+        return followed_steps(self.lake.with_current(registry.steps()), self.raw.name)
 
     def catch_up(self) -> None:
         """Bring up to date what a stream that was killed has left behind."""

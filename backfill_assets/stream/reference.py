@@ -30,7 +30,7 @@ class ReferenceData:
         Also of today: what lands later today makes its facts stale.
         """
         for table, wanted in self._missing(days).items():
-            step = registry.step(table)
+            (step,) = self.lake.with_current([registry.step(table)])
             (raw,) = (registry.step(read.table) for read in step.version().reads[:1])
             landed = self._landed(raw, wanted)
             if raw.source is None or not landed:

@@ -64,6 +64,7 @@ def forward(
             hint="backfill rewind TABLES --to MOMENT makes one that has.",
         )
     lake.require_clean_tree()
+    steps = lake.with_current(steps)
     chosen = versions_to_use(steps, timeline, version)
     lake.publisher.recover({name for step in steps for name in step.table_names})
     base = Snapshot.newest(lake.storage)

@@ -215,8 +215,9 @@ def _plan(settings: Settings, asked: RunRequest) -> RunPlan:
         return landed_source(zone, storage, source.name, table) if source else LandedSource()
 
     observed = observe(storage, [table.name for table in registry.tables()])
+    steps = observed.with_current(registry.steps())
     today = datetime.now(UTC).date()
-    return plan_run(asked, RunContext(registry.steps(), observed, today, landed_for, lambda: rollbacks(storage)))
+    return plan_run(asked, RunContext(steps, observed, today, landed_for, lambda: rollbacks(storage)))
 
 
 def _run(plan: RunPlan, builder: Builder, *, verify: bool = False) -> list[Ran]:

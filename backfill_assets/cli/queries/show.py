@@ -131,7 +131,7 @@ def _status(storage: Storage, table: str, day: date) -> str:
     from backfill_assets.published.observed import observe
 
     observed = observe(storage, [each.name for each in registry.tables()])
-    return day_statuses(registry.steps(), observed, DayRange.of(day))[table][day].value
+    return day_statuses(observed.with_current(registry.steps()), observed, DayRange.of(day))[table][day].value
 
 
 def _rows(storage: Storage, table: str, day: date, limit: int, publication: str | None) -> list[dict[str, Any]]:

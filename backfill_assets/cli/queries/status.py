@@ -83,11 +83,10 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
     if table is not None:
         registry.table(table)
     settings = current_settings()
-    steps = registry.steps()
     storage = open_storage(settings)
     with gc_paused():
         observed = observe(storage, [t.name for t in registry.tables()])
-        statuses = day_statuses(steps, observed, days)
+        statuses = day_statuses(observed.with_current(registry.steps()), observed, days)
     plans = [each for each in under_way(storage) if table is None or table in each.tables]
     return _Found(
         lakehouse=str(settings.lakehouse),

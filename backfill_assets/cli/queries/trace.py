@@ -113,7 +113,8 @@ def _statuses(snapshot: Snapshot) -> Statuses:
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
 
-    return day_statuses(registry.steps(), observe(snapshot.storage, [table.name for table in registry.tables()]))
+    observed = observe(snapshot.storage, [table.name for table in registry.tables()])
+    return day_statuses(observed.with_current(registry.steps()), observed)
 
 
 def _trail_facts(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Statuses) -> _TrailFacts:

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 import dagster as dg
 
 from backfill_assets.datasets.registry import chains
+from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_tables, ever_targeted
@@ -21,6 +22,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_days import files_taken_in
 from backfill_assets.landing.zone import SUFFIX, LandingZone
 from backfill_assets.model.declaration import Dataset
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
 from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due
@@ -37,7 +39,7 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
         name=SENSOR,
         description=(
             "Launches one backfill of all landed days for a dataset that was never built, and one of the arrival "
-            "days whose folder got files after they were ingested. "
+            "days whose folder got files after they were ingested: published days keep their version of the logic. "
             "The sensor `repairs` builds what late rows make stale."
         ),
         minimum_interval_seconds=EVERY_SECONDS,
@@ -73,7 +75,7 @@ def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
             asset_graph(context),
             arrival.days,
             title=arrival.title,
-            tags={SENSOR_NAME_TAG: SENSOR},
+            tags={SENSOR_NAME_TAG: SENSOR, VERSION_TAG: AS_PUBLISHED},
             backfill_id=arrival.id,
         )
     return [f"Launched {arrival.id}: {arrival.title}" for arrival in due.launch] + [

@@ -81,7 +81,7 @@ def decide(
     forced = {TableDay(table, day) for table, day, reason, _ in earlier if reason == StaleReason.WATCHDOG.value}
     return repairs_needed(
         RepairContext(
-            steps,
+            observed.with_current(steps),
             observed,
             failed_watches=_failed_watches(instance, partitions, forced),
             attempts=Counter(evidence for _, _, _, evidence in earlier),
