@@ -81,13 +81,16 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "sample": ("commands.sample:sample", "Put real or synthetic data into the landing zone."),
         "show": ("queries.show:show", "Show one day of a table: its state and its rows."),
         "spark": ("commands.spark:spark", "Start, show and stop a Spark server that all runs share."),
+        "standby": ("commands.standby:standby", "Keep another version of a step ready beside the current one."),
         "status": ("queries.status:status", "Show which days are fresh, stale or missing."),
         "stream": ("commands.stream:stream", "Read events into raw as they come; facts follow."),
+        "switch": ("commands.switch:switch", "Make another version of a step the current one."),
         "timeline": (
             "commands.timeline:timeline",
             "List, show, rename and delete timelines.",
         ),
         "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
+        "versions": ("queries.versions:versions", "List the versions of steps: current, and on standby."),
     }
 )
 """Where each command is in this package, and its line in ``backfill --help``.

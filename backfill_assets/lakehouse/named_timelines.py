@@ -7,10 +7,12 @@ overwrite each other, and a reader sees one state. Nothing that a kept timeline 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
+from operator import not_
 
 from pydantic import Field
 
@@ -26,7 +28,9 @@ _FOLDER = "_named_timelines"
 _NAMES = f"{_FOLDER}/_names"
 _OPENED = "_opened_timelines"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
-_RESERVED = ("main", "campaign-", "plan-", NAMED)
+_STANDBY = "standby-"
+_RESERVED = ("main", "campaign-", "plan-", NAMED, _STANDBY)
+_LONGEST_NAME = 60
 
 
 class HeldDay(Record):
@@ -51,6 +55,15 @@ class TimelineBase(Record):
 
     sequence: int = -1
     versions: Mapping[str, int] = Field(default_factory=dict)
+
+
+class Standby(Record):
+    """The version of a step that a timeline keeps ready: its days hold what main would if it were the current one."""
+
+    step: str
+    version: str
+    days: str = ""
+    """The days that are kept ready, as ``A..B``; empty for all that main has."""
 
 
 class NamedTimeline(Record):
@@ -78,6 +91,8 @@ class NamedTimeline(Record):
     keep_until: datetime | None = None
     revision: int = 0
     deleted: bool = False
+    standby: Standby | None = Field(default=None, exclude_if=not_)
+    """None for a timeline that a person made."""
 
     def is_kept(self, now: datetime) -> bool:
         return not self.deleted and (self.keep_until is None or now < self.keep_until)
@@ -106,9 +121,19 @@ def require_timeline_name(name: str) -> None:
         )
 
 
+def standby_name(step: str, version: str) -> str:
+    """``standby-fact-sales-transactions-v1``; a long name is cut, and ends in a hash of all of it."""
+    name = f"{_STANDBY}{re.sub('[^a-z0-9]+', '-', f'{step}-{version}'.lower()).strip('-')}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    ending = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: _LONGEST_NAME - len(ending) - 1]}-{ending}"
+
+
 def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     """Write the first revision; raises :class:`InvalidRequest` if the name is taken."""
-    require_timeline_name(timeline.name)
+    if timeline.standby is None:
+        require_timeline_name(timeline.name)
     _claim_name(storage, timeline.name, timeline)
     return _write(storage, timeline)
 

@@ -44,6 +44,21 @@ def gone_text(step: Step, version: str) -> tuple[str, str]:
     return f"{step.name} was switched to {version}, which is not declared any more.", f"{hint} --new-days-only"
 
 
+def switch_notes(steps: Iterable[Step], switches: Switches) -> list[str]:
+    """Which of ``steps``, as they are declared, have another current version by a switch, and what to do."""
+    notes = []
+    for step in steps:
+        version = switches.get(step.name, step.current)
+        if gone_version(step, switches):
+            notes.append(" ".join(gone_text(step, version)))
+        elif version != step.current:
+            notes.append(
+                f"{step.name}: {version} is current, by a switch; {step.current} is declared and not current: "
+                f"backfill switch {step.name} {step.current}"
+            )
+    return notes
+
+
 def require_current(step: Step, switches: Switches) -> None:
     """Raise :class:`InvalidRequest` if the current version of ``step`` is not declared any more."""
     if version := gone_version(step, switches):

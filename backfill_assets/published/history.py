@@ -17,7 +17,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import LogFiles, among, equal
 from backfill_assets.publication_log.lineage import lineages
 from backfill_assets.publication_log.log import PublicationLog, utc_now
-from backfill_assets.publication_log.rows import PREPARING_DAY
+from backfill_assets.publication_log.rows import PREPARING_DAY, SWITCHING
 from backfill_assets.published.boundaries import DaysBoundary
 from backfill_assets.published.positions import publication_boundaries
 from backfill_assets.published.reading import anything_published
@@ -72,6 +72,8 @@ class PublicationRecord:
     campaign: str = ""
     reason: str = ""
     tables: dict[str, TablePart] = field(default_factory=dict)
+    switches: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The version that a step had and the one that it got, by step; empty for the one that is declared as current."""
 
     @property
     def rows(self) -> int:
@@ -96,7 +98,7 @@ def history(
     for rows in _files_touching(files, table, days, campaign).newest_first(
         ["event", "publication", "table", "day", "campaign"]
     ):
-        touched = _touched_rows(equal(rows, event=PREPARING_DAY), table, days, campaign)
+        touched = _touched_rows(among(rows, "event", (PREPARING_DAY, SWITCHING)), table, days, campaign)
         chosen |= dict.fromkeys(touched.column("publication").to_pylist()[::-1])
         if most is not None and len(chosen) >= most:
             break
@@ -128,6 +130,8 @@ def _touched_rows(rows: pa.Table, table: str | None, days: DayRange | None, camp
 def _has_days(record: PublicationRecord, table: str | None, days: DayRange | None) -> bool:
     """An id that was aborted may have been prepared again, for other days."""
     parts = [part for name, part in record.tables.items() if table in (None, name)]
+    if days is None and any(table in (None, step) for step in record.switches):
+        return True
     return any(days is None or any(day in days for day in part.days) for part in parts)
 
 
@@ -217,6 +221,8 @@ def _add(record: PublicationRecord, row: Mapping[str, Any]) -> None:
             part = record.tables.setdefault(row["table"], TablePart())
             part.days.append(date.fromisoformat(row["day"]))
             part.replaces |= {row["replaces"]} - {"", None}
+        case "switching":
+            record.switches[row["table"]] = (row["replaces"] or "", row["code_version"] or "")
         case "published":
             part = record.tables[row["table"]]
             part.rows += row["rows"] or 0

@@ -21,6 +21,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.publication_log.rows import DAY_COLUMNS, day_states, newest_days
+from backfill_assets.published.main_days import held_day
 from backfill_assets.published.positions import snapshot_at, snapshot_of, snapshot_with
 from backfill_assets.published.reading import anything_published
 from backfill_assets.published.snapshot import Snapshot
@@ -107,16 +108,8 @@ def _held_days(snapshot: Snapshot, table: str, states: Mapping[date, DayState]) 
         by_day = _files_by_day(snapshot.storage, table, version)
     except VersionGone:
         by_day = _files_as_published(snapshot.storage, states)
-    held = {day: _held_day(day, by_day.get(day, ()), states.get(day)) for day in {*by_day, *states}}
+    held = {day: held_day(day, by_day.get(day, ()), states.get(day)) for day in {*by_day, *states}}
     return {day: held[day] for day in sorted(held)}
-
-
-def _held_day(day: date, files: Iterable[AddedFile], state: DayState | None) -> HeldDay:
-    found = tuple(sorted(files, key=lambda file: file.path))
-    physical = fingerprints.physical(file.path for file in found)
-    if state is not None and state.physical == physical:
-        return HeldDay(day=day, content=state.content, files=found)
-    return HeldDay(day=day, files=found, foreign=physical if found else "")
 
 
 def _files_by_day(storage: Storage, table: str, version: int) -> dict[date, list[AddedFile]]:

@@ -62,7 +62,7 @@ class OpenedTimeline:
 
     def dataset(self, table: str) -> ds.Dataset:
         """The rows of ``table``, read when they are asked for; filters on ``day`` leave other days' files closed."""
-        return dataset_of_files(self.storage, table, self.files(table), self._schema(table))
+        return dataset_of_files(self.storage, table, self.files(table), self.schema(table))
 
     def plain_table(self, table: str) -> str:
         """Write the log of a plain Delta table of ``table``, if there is none yet; what Spark is given to open it."""
@@ -70,7 +70,7 @@ class OpenedTimeline:
         if not self.storage.exists(f"{path}/_delta_log/{0:020d}.json"):
             create_table_with_add_actions(
                 self.storage.uri(path),
-                self._schema(table),
+                self.schema(table),
                 [self._add(table, file) for file in self.files(table)],
                 partition_by=[PARTITION_COLUMN],
                 storage_options=dict(self.storage.options),
@@ -93,7 +93,7 @@ class OpenedTimeline:
         whole = address if "://" in address else f"file://{address}"
         return AddAction(whole, file.size, {PARTITION_COLUMN: file.day}, file.modified_ms, True, file.stats)
 
-    def _schema(self, table: str) -> Schema:
+    def schema(self, table: str) -> Schema:
         """Main's columns, and those that only days of named timelines have."""
         main = MainTable.open(self.storage, table)
         shapes = [] if main is None else [main.handle.schema().to_json()]

@@ -116,7 +116,7 @@ def test_a_switch_to_the_version_that_is_current_is_refused(lake: Lake) -> None:
         lake.publisher().publish(_switch("s1", "v2", "v2", "s0"))
 
 
-def test_an_open_switch_is_finished_by_whoever_publishes_to_its_table_or_switches_it(lake: Lake) -> None:
+def test_an_open_switch_is_finished_by_the_next_switch_of_its_step(lake: Lake) -> None:
     with pytest.raises(Died):
         lake.publisher(dying_at(CrashPoint.PREPARED)).publish(_switch("s1", "v2"))
     assert isinstance(lake.publisher().publish(_switch("s2", "v3")), Conflict)

@@ -155,7 +155,7 @@ def forward(name: str, version: str, other: str | None, as_json: bool) -> None:
     change = f"forward from {found.moment or 'its base'}" + (f" by {version}" if version else "")
     made = change_timeline(publisher.storage, done.timeline, change, publisher.now())
     if as_json:
-        say_json({**summary_values(made), "steps": [_step_values(each) for each in done.steps]})
+        say_json({**summary_values(made), "steps": [step_values(each) for each in done.steps]})
         return
     numbers = ("kept", "from main", "staged", "held back")
     rows = new_table("table", "version", *numbers, numbers=numbers)
@@ -166,7 +166,7 @@ def forward(name: str, version: str, other: str | None, as_json: bool) -> None:
     say(f"{made.name} went forward. What is published has not changed. backfill timeline show {made.name}")
 
 
-def _step_values(each: ForwardedStep) -> dict[str, object]:
+def step_values(each: ForwardedStep) -> dict[str, object]:
     return {
         "step": each.step,
         "version": each.version,

@@ -69,6 +69,8 @@ class Ran:
     """The days outside the run that gained rows, by table."""
     verified: Mapping[str, str] = field(default_factory=dict)
     """Of the extended days that were verified, what was found, by table and day."""
+    versions: tuple[str, ...] = ()
+    """The versions of the logic that the days have; none for raw."""
 
 
 @click.command(epilog=_EPILOG)
@@ -256,6 +258,8 @@ def _in_a_line(step: Ran) -> str:
 
 
 def _summary_of(step: str, result: BuildResult, seconds: float) -> Ran:
+    from backfill_assets.model.placement import is_ingestion
+
     days = [day for day in result.days if day.table == step]
     return Ran(
         step=step,
@@ -267,6 +271,7 @@ def _summary_of(step: str, result: BuildResult, seconds: float) -> Ran:
         seconds=round(seconds, 1),
         appended_elsewhere=result.appended_elsewhere,
         verified={f"{day.table} {day.day}": day.verified for day in result.days if day.verified},
+        versions=tuple(sorted({day.code_version for day in days if not is_ingestion(day.code_version)})),
     )
 
 
@@ -286,11 +291,13 @@ def _interruption(step: str, ran: Sequence[Ran]) -> Interrupted:
 def _say_plan(plan: RunPlan) -> None:
     from backfill_assets.plan.records import days_of
 
-    rows = new_table("table", "periods", "unchanged", "to build", "why", numbers=["periods", "unchanged", "to build"])
+    numbers = ("periods", "unchanged", "to build")
+    rows = new_table("table", "version", *numbers, "why", numbers=numbers)
     for each in plan.steps:
         to_build, periods = len(each.days), len(each.all_days)
         rows.add_row(
             each.name,
+            each.version,
             f"{periods:,}",
             f"{periods - to_build:,}",
             f"{to_build:,}",
@@ -334,12 +341,13 @@ def _say_ran(ran: Sequence[Ran]) -> None:
     if not ran:
         return
     counts = ("periods", "published", "unchanged", "rows", "deduplicated", "seconds")
-    rows = new_table("table", *counts, "publication", numbers=counts)
+    rows = new_table("table", "version", *counts, "publication", numbers=counts)
     for step in ran:
         published = step.days - step.unchanged
         deduplicated = "" if step.deduplicated is None else f"{step.deduplicated:,}"
         cells = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", deduplicated)
-        rows.add_row(step.step, *cells, f"{step.seconds:.1f}", ", ".join(step.publications))
+        versions, publications = ", ".join(step.versions), ", ".join(step.publications)
+        rows.add_row(step.step, versions, *cells, f"{step.seconds:.1f}", publications)
     say(rows)
     for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
         late = ranges(days)
@@ -363,6 +371,7 @@ def _plan_json(each: PlannedStep) -> dict[str, object]:
     return {
         "step": each.name,
         "cadence": each.cadence.value,
+        "version": each.version or None,
         "days": {str(day): status_of(why.get(day)).value for day in each.all_days},
         "unchanged": days_of(each.skipped),
         "later": days_of(each.later),

@@ -75,6 +75,9 @@ def _say(found: Iterable[PublicationRecord], made_from: Mapping[tuple[str, datet
     for record in found:
         first = (record.publication, moment(record.closed_at or record.prepared_at), _outcome(record))
         by, source = _by(record), _from(made_from[record.publication, record.prepared_at])
+        for step, (_, version) in record.switches.items():
+            rows.add_row(*first, step, "switched", "", f"to {version or 'the declared version'}", "", "", by)
+            first, by = ("", "", Text("")), ""
         for name, part in sorted(record.tables.items()):
             counted, code, replaces = _part(record, part)
             rows.add_row(*first, name, ranges(part.days), counted, code, source, replaces, by)
@@ -120,6 +123,7 @@ def _as_json(record: PublicationRecord, made: InputSummary) -> dict[str, Any]:
     return {
         **{name: getattr(record, name) for name in (*names, "campaign", "reason", "rows")},
         "tables": {name: _part_json(part) for name, part in sorted(record.tables.items())},
+        "switches": {step: {"from": former, "to": version} for step, (former, version) in record.switches.items()},
         "inputs": [
             *(_input_json(table, version, days) for (table, version), days in made.read.items()),
             *(

@@ -46,6 +46,8 @@ class _Found:
     under_way: Sequence[PlanUnderWay]
     campaigns: Mapping[str, Sequence[CampaignDays]]
     """By plan: the state of the days that it will publish."""
+    notes: Sequence[str] = ()
+    """Steps whose current version is not the declared one."""
 
 
 @click.command(epilog=_EPILOG)
@@ -64,6 +66,7 @@ def status(table: str | None, days_text: str | None, as_json: bool) -> None:
         return
     _say_open(found.observed)
     _say_under_way(found.under_way, found.campaigns)
+    say(*(Text(note, "yellow") for note in found.notes))
     if not any(found.statuses.values()):
         say(f"Nothing was published in {found.lakehouse} yet.")
     elif table is None:
@@ -76,17 +79,18 @@ def status(table: str | None, days_text: str | None, as_json: bool) -> None:
 def _look(table: str | None, days: DayRange | None) -> _Found:
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.plans import under_way
+    from backfill_assets.model.current_versions import switch_notes
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
     from backfill_assets.published.standing import gc_paused
 
     if table is not None:
         registry.table(table)
-    settings = current_settings()
+    settings, declared = current_settings(), registry.steps()
     storage = open_storage(settings)
     with gc_paused():
         observed = observe(storage, [t.name for t in registry.tables()])
-        statuses = day_statuses(observed.with_current(registry.steps()), observed, days)
+        statuses = day_statuses(observed.with_current(declared), observed, days)
     plans = [each for each in under_way(storage) if table is None or table in each.tables]
     return _Found(
         lakehouse=str(settings.lakehouse),
@@ -94,6 +98,7 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
         observed=observed,
         under_way=plans,
         campaigns={each.plan: _campaign_days(storage, each.plan, table) for each in plans},
+        notes=switch_notes([step for step in declared if table in (None, *step.table_names)], observed.switches),
     )
 
 
@@ -179,6 +184,7 @@ def _as_json(found: _Found, table: str | None) -> Mapping[str, Any]:
     return {
         "lakehouse": found.lakehouse,
         "open_publications": list(found.observed.open),
+        "current_versions": dict(found.observed.switches),
         "under_way": campaigns,
         "tables": tables,
     }

@@ -32,6 +32,7 @@ def test_a_dry_run_shows_what_would_be_built_and_why(backfill: Backfill) -> None
     assert step == {
         "step": "report_monthly_close",
         "cadence": "monthly",
+        "version": "v1",
         "days": {"2017-03-01": "missing"},
         "unchanged": [],
         "later": [],

@@ -1,0 +1,140 @@
+"""Whether a standby holds what its version would give now, and how it differs from main: from logs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
+
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, Standby
+from backfill_assets.lakehouse.records import DayState, InputRead, TableChange
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import Days, steps_of
+from backfill_assets.publication.pin import Pin
+from backfill_assets.rebuild import decide
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
+from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.timeline.opened import OpenedTimeline
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """``behind`` are days that it does not have as they would be computed now; the others can be published."""
+
+    behind: Mapping[str, set[date]]
+    changes: tuple[TableChange, ...] = ()
+    """The days that main does not hold just so."""
+    inputs: tuple[InputRead, ...] = ()
+    """What those days were computed from, of main."""
+    differing: Mapping[str, int] = field(default_factory=dict)
+    """How many of them have other rows, by table: others differ by their version alone."""
+
+    @property
+    def days_behind(self) -> int:
+        return len({day for days in self.behind.values() for day in days})
+
+
+def readiness_of(
+    lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, standby: Standby, to_keep: Days
+) -> Readiness:
+    """Compare each day of ``timeline`` with what would be computed now, and with main.
+
+    ``steps`` have their current versions; ``to_keep`` are the days that the standby is to have, by table.
+    """
+    way = _Comparison(lake, timeline, to_keep)
+    for step in steps_of(steps, to_keep):
+        way.take(step, standby.version if step.name == standby.step else step.current)
+    return Readiness(
+        behind={table: days for table, days in way.behind.items() if days},
+        changes=tuple(way.changes),
+        inputs=tuple(read for read in way.inputs if read.days),
+        differing=way.differing,
+    )
+
+
+@dataclass
+class _Comparison:
+    """Goes from step to step; each reads what the ones before it would publish."""
+
+    lake: Lake
+    timeline: NamedTimeline
+    to_keep: Days
+    overlay: Overlay = NOTHING_STAGED
+
+    def __post_init__(self) -> None:
+        self.schema_of = cache(OpenedTimeline(self.lake.storage, self.timeline).schema)
+        self.behind: dict[str, set[date]] = {}
+        self.changes: list[TableChange] = []
+        self.inputs: list[InputRead] = []
+        self.differing: dict[str, int] = {}
+
+    def take(self, step: Step, version: str) -> None:
+        days = sorted({day for name in step.table_names for day in self.to_keep.get(name, ())})
+        build = ReplaceBuild(
+            self.lake, step, step.version(version), RunInfo(""), False, lambda _: None, overlay=self.overlay
+        )
+        pin = build.pin(days)
+        ready = self.ready_days(build, days, pin)
+        self.behind |= dict.fromkeys(step.table_names, set(days) - ready.keys())
+        for day, held in ready.items():
+            if any(not _is_in_main(pin, name, each) for name, each in held.items()):
+                build.staged[day] = [self.staged(name, each, pin) for name, each in held.items()]
+        if build.staged:
+            self.add(build, pin)
+
+    def ready_days(self, build: ReplaceBuild, days: Sequence[date], pin: Pin) -> dict[date, dict[str, HeldDay]]:
+        """The days that it has from just the inputs there are now, by table."""
+        step, version = build.step, build.version
+        wanted = decide.wanted(step, version, days, {name: read.days for name, read in pin.inputs.items()})
+        out = {table: frozenset(found) for table, found in self.behind.items()}
+        blocked = decide.days_reading(step, version, days, out)
+        held = {name: self.timeline.held(name) for name in step.table_names}
+        found = {day: {name: held[name].get(day, HeldDay(day=day)) for name in held} for day in days}
+        return {
+            day: of_tables
+            for day, of_tables in found.items()
+            if day not in blocked
+            and all(
+                each.content and each.content.input_fingerprint == wanted[day].input_fingerprint
+                for each in of_tables.values()
+            )
+        }
+
+    def staged(self, table: str, held: HeldDay, pin: Pin) -> StagedTableDay:
+        if held.content is None:
+            raise AssertionError(f"{table} {held.day} is not ready.")
+        schema = self.schema_of(table).to_json()
+        return StagedTableDay(table, held.day, held.files, held.content, (), pin, schema)
+
+    def add(self, build: ReplaceBuild, pin: Pin) -> None:
+        staged = [each for days in build.staged.values() for each in days]
+        self.inputs += build.inputs_read(pin)
+        for table in build.tables:
+            own = [each for each in staged if each.table == table]
+            self.changes.append(build.table_change(table, own))
+            changed = [each for each in own if _logical(pin, table, each.day) != each.content.logical]
+            self.differing[table] = len(changed)
+            held = ((each.day, DayBefore(content=each.content, files=each.files)) for each in own)
+            self.overlay = self.overlay.putting_back(table, held)
+
+
+def _is_in_main(pin: Pin, table: str, held: HeldDay) -> bool:
+    """Does main hold the day from just these inputs by this version? The files may be others: main is compacted."""
+    key = TableDay(table, held.day)
+    state = pin.states.get(key)
+    if state is None or state.content is None or held.content is None:
+        return False
+    touched = state.physical != fingerprints.physical(pin.expected[key].files)
+    same = (state.content.logical, state.content.input_fingerprint)
+    return not touched and same == (held.content.logical, held.content.input_fingerprint)
+
+
+def _logical(pin: Pin, table: str, day: date) -> str:
+    state: DayState | None = pin.states.get(TableDay(table, day))
+    return state.content.logical if state is not None and state.content is not None else ""

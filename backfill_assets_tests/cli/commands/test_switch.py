@@ -1,0 +1,253 @@
+"""``backfill switch``, ``standby`` and ``versions``: one publication brings days and version, and the way back too."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from backfill_assets.cli import foreground
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.named_timelines import find_timeline
+from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.small_lakehouse import Crashed
+from backfill_assets_tests.two_versions import (
+    DAYS,
+    FACT,
+    RATES,
+    REVENUE,
+    SALES,
+    STANDBY,
+    keep_first_version,
+    publish_facts,
+    publish_inputs,
+)
+
+FIRST, SECOND = "v1", "v2"
+
+
+@pytest.fixture
+def kept(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> Backfill:
+    """v1 is on standby and v2 is in main; no Spark may be started from here on."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.setattr(foreground, "foreground_spark", refuse)
+    keep_first_version(backfill)
+    return backfill
+
+
+def _ids(backfill: Backfill, table: str = FACT) -> dict[date, list[int]]:
+    rows = backfill.lakehouse.newest(table).to_pyarrow_table().to_pylist()
+    return {day: sorted(row["id"] for row in rows if row["day"] == day) for day in DAYS}
+
+
+def _files(backfill: Backfill, table: str = FACT) -> set[str]:
+    main = MainTable.open(backfill.lakehouse.storage, table)
+    assert main is not None
+    return set(main.state().active)
+
+
+def _version(backfill: Backfill, name: str) -> dict[str, object]:
+    (step,) = backfill.json("versions", FACT)
+    (version,) = [each for each in step["versions"] if each["name"] == name]
+    return {**version, "current": step["current"], "switched_by": step["switched_by"]}
+
+
+def test_a_switch_and_the_way_back_bring_days_and_version_together(kept: Backfill) -> None:
+    old, new, files = {day: sorted([100, day.day]) for day in DAYS}, _ids(kept), _files(kept)
+    assert new == {day: sorted([200, day.day]) for day in DAYS}
+    there = kept.json("switch", FACT, FIRST, "--yes")
+    assert (there["from"], there["to"]) == (SECOND, FIRST)
+    assert there["days"] == {FACT: len(DAYS), REVENUE: len(DAYS)}
+    assert there["differing"] == {FACT: len(DAYS), REVENUE: len(DAYS)}
+    assert (_ids(kept), _ids(kept, REVENUE)) == (old, old)
+    assert _version(kept, FIRST)["is_current"] and _version(kept, FIRST)["switched_by"] == there["publication"]
+    standby = _version(kept, SECOND)["standby"]
+    assert isinstance(standby, dict) and standby["behind"] == 0
+    back = kept.json("switch", FACT, SECOND, "--yes")
+    assert (_ids(kept), _ids(kept, REVENUE)) == (new, new)
+    assert _files(kept) == files, "no file was copied"
+    assert _version(kept, SECOND)["switched_by"] == back["publication"]
+
+
+def test_a_switch_is_in_the_history_with_who_when_from_and_to(kept: Backfill) -> None:
+    done = kept.json("switch", FACT, FIRST, "--yes")
+    (newest,) = kept.json("history", "--limit", "1")
+    assert newest["publication"] == done["publication"]
+    assert newest["switches"] == {FACT: {"from": "", "to": FIRST}}
+    assert "backfill switch" in newest["launched_by"]
+    assert newest["reason"] == f"switch of {FACT} from {SECOND} to {FIRST}"
+    output = kept("history", "--limit", "1").output
+    assert "switched" in output and f"to {FIRST}" in output
+
+
+def test_a_rollback_puts_days_and_version_back_and_can_be_undone(kept: Backfill) -> None:
+    new = _ids(kept)
+    done = kept.json("switch", FACT, FIRST, "--yes")
+    switched = _ids(kept)
+    undone = kept.json("rollback", done["publication"], "--yes")
+    assert _ids(kept) == new
+    assert not _version(kept, FIRST)["is_current"] and _version(kept, SECOND)["switched_by"] == ""
+    kept("rollback", undone["publication"], "--yes")
+    assert _ids(kept) == switched and _version(kept, FIRST)["is_current"]
+
+
+@pytest.mark.parametrize("at", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING])
+def test_a_killed_switch_is_finished_by_the_next_command(
+    kept: Backfill, at: CrashPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers who pin the log see v2 until it is closed, and v1 from then on, in both tables."""
+    from backfill_assets.publication import publisher as module
+
+    def dies(step: CrashPoint, about: str) -> None:
+        if step is at:
+            raise Crashed(about)
+
+    original = module.Publisher.__init__
+
+    def dying(self: module.Publisher, *given: object, **named: object) -> None:
+        original(self, *given, **{**named, "reached": dies})  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Publisher, "__init__", dying)
+        with pytest.raises(AssertionError, match="Crashed"):
+            kept("switch", FACT, FIRST, "--yes")
+    assert kept.lakehouse.publisher.log.head().state.switches == {}
+    assert "current already" in kept("switch", FACT, FIRST, "--yes", exit_code=1).stderr
+    assert _ids(kept) == _ids(kept, REVENUE) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+def test_a_standby_that_is_behind_is_refused_with_the_days_until_it_is_refreshed(kept: Backfill) -> None:
+    before = _ids(kept)
+    kept.lakehouse.publish("late", {SALES: {DAYS[1]: [7, 8]}})
+    assert _standby(kept)["behind"] == 1
+    refused = kept("switch", FACT, FIRST, "--yes", exit_code=1).stderr
+    assert f"behind by 1 day: {FACT} {DAYS[1]}" in refused and "backfill standby refresh" in refused
+    assert _ids(kept) == before
+    publish_facts(kept.lakehouse, "three", [DAYS[1]], FIRST, 300)
+    kept("standby", "refresh", FACT)
+    assert _standby(kept)["behind"] == 0
+    kept("switch", FACT, FIRST, "--yes")
+    assert _ids(kept)[DAYS[1]] == sorted([300, DAYS[1].day])
+
+
+def _standby(backfill: Backfill) -> dict[str, object]:
+    found = _version(backfill, FIRST)["standby"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_switch_that_main_moved_under_is_refused_and_leaves_nothing(
+    kept: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from backfill_assets.timeline import switch
+
+    planned = switch.plan_switch
+
+    def moved(*given: object, **named: object) -> object:
+        plan = planned(*given, **named)  # type: ignore[arg-type]
+        publish_facts(kept.lakehouse, "three", [DAYS[0]], SECOND, 300)
+        return plan
+
+    monkeypatch.setattr(switch, "plan_switch", moved)
+    refused = kept("switch", FACT, FIRST, "--yes", exit_code=1).stderr
+    assert "main has moved" in refused
+    assert _ids(kept)[DAYS[0]] == sorted([300, DAYS[0].day])
+    assert kept.lakehouse.publisher.log.head().state.switches == {}
+    assert [each["name"] for each in kept.json("timeline", "list")] == [STANDBY]
+
+
+def test_new_days_alone_get_the_version_and_the_log_has_it(kept: Backfill) -> None:
+    before = _ids(kept)
+    done = kept.json("switch", FACT, FIRST, "--new-days-only", "--yes")
+    assert (_ids(kept), done["days"], done["new_days_only"]) == (before, {}, True)
+    assert _version(kept, FIRST)["is_current"]
+    (newest,) = kept.json("history", "--limit", "1")
+    assert newest["switches"] == {FACT: {"from": "", "to": FIRST}}
+    assert [each["publication"] for each in kept.json("history", FACT, "--limit", "1")] == [done["publication"]]
+    kept("rollback", done["publication"], "--yes")
+    assert _version(kept, SECOND)["is_current"]
+
+
+def test_the_current_version_is_what_status_run_and_plan_go_by(kept: Backfill) -> None:
+    """By v1 the days of v2 are of other code, and a switched step says which declared version it does not have."""
+    publish_inputs(kept.lakehouse, "more", [date(2017, 3, 5)])
+    kept("switch", FACT, FIRST, "--new-days-only", "--yes")
+    assert kept.json("status", FACT)["tables"][FACT]["counts"] == {"stale: code changed": len(DAYS), "missing": 1}
+    assert kept.json("status")["current_versions"] == {FACT: FIRST}
+    assert f"{SECOND} is declared and not current" in kept("status").output
+    assert f"{SECOND} is declared and not current" in kept("versions").output
+    dry = kept.json("run", FACT, "--days", "2017-03-04..2017-03-05", "--dry-run")
+    (step,) = dry["steps"]
+    assert step["version"] == FIRST
+
+
+def test_what_makes_no_sense_is_refused_with_what_to_type(kept: Backfill) -> None:
+    assert "current already" in kept("switch", FACT, SECOND, "--yes", exit_code=1).stderr
+    assert "no version 'v9'" in kept("switch", FACT, "v9", "--yes", exit_code=1).stderr
+    assert "There is no table 'facts'" in kept("switch", "facts", FIRST, "--yes", exit_code=1).stderr
+    assert "what main has" in kept("standby", "keep", FACT, SECOND, exit_code=1).stderr
+    assert "cannot name a timeline" in kept("timeline", "create", "standby-x", exit_code=1).stderr
+    assert "add --yes" in kept("switch", FACT, FIRST, exit_code=2).stderr
+    kept("standby", "drop", FACT, FIRST, "--yes")
+    refused = kept("switch", FACT, FIRST, "--yes", exit_code=1).stderr
+    assert f"backfill standby keep {FACT} {FIRST}" in refused and "--new-days-only" in refused
+    assert "not on standby" in kept("standby", "drop", FACT, FIRST, "--yes", exit_code=1).stderr
+    assert "No version is kept" in kept("standby", "refresh").output
+
+
+def test_a_dry_run_shows_the_days_and_changes_nothing(kept: Backfill) -> None:
+    before, publications = _ids(kept), kept.json("history")
+    assert kept.json("switch", FACT, FIRST, "--dry-run")["days"][FACT] == len(DAYS)
+    output = kept("switch", FACT, FIRST, "--dry-run").output
+    assert "2017-03-01..2017-03-04" in output and "--dry-run" in output
+    assert (_ids(kept), kept.json("history")) == (before, publications)
+
+
+def test_days_that_are_the_same_in_both_stay_as_they_are(kept: Backfill) -> None:
+    """Only the days that differ are in the publication; the standby of the former version has all of them."""
+    publish_facts(kept.lakehouse, "three", [DAYS[0]], FIRST, 100)
+    done = kept.json("switch", FACT, FIRST, "--yes")
+    assert done["days"] == {FACT: 3, REVENUE: 3}
+    storage, now = kept.lakehouse.storage, kept.lakehouse.now()
+    former = find_timeline(storage, "standby-fact-sales-transactions-v2", now)
+    assert len(former.held(FACT)) == len(DAYS)
+
+
+def test_some_days_alone_can_be_kept_and_only_these_are_switched(backfill: Backfill) -> None:
+    publish_inputs(backfill.lakehouse, "in", DAYS)
+    publish_facts(backfill.lakehouse, "one", DAYS, FIRST, 100)
+    backfill("standby", "keep", FACT, FIRST, "--days", "2017-03-02..2017-03-03")
+    backfill("standby", "refresh", FACT)
+    publish_facts(backfill.lakehouse, "two", DAYS, SECOND, 200)
+    done = backfill.json("switch", FACT, FIRST, "--yes")
+    assert done["days"] == {FACT: 2, REVENUE: 2}
+    assert [ids[-1] for ids in _ids(backfill).values()] == [200, 100, 100, 200]
+
+
+def test_the_standby_of_the_current_version_follows_main_by_naming_its_files(kept: Backfill) -> None:
+    kept("switch", FACT, FIRST, "--yes")
+    publish_facts(kept.lakehouse, "three", [DAYS[0]], FIRST, 300)
+    done = kept.json("standby", "refresh")
+    notes = {each["version"]: each["note"] for each in done}
+    assert notes == {FIRST: "current", SECOND: ""}
+    following = find_timeline(kept.lakehouse.storage, STANDBY, kept.lakehouse.now())
+    named = {file.path for held in following.held(FACT).values() for file in held.files}
+    assert named == _files(kept)
+    revision = following.revision
+    kept("standby", "refresh")
+    assert find_timeline(kept.lakehouse.storage, STANDBY, kept.lakehouse.now()).revision == revision
+
+
+def test_files_of_a_standby_are_not_reclaimed(kept: Backfill) -> None:
+    """They are what a switch brings, however long ago main let go of them."""
+    from backfill_assets.publication.reclaim import reclaim
+
+    kept.lakehouse.minutes += 60 * 24 * 100
+    for table in (FACT, REVENUE, RATES):
+        reclaim(kept.lakehouse.publisher, table)
+    kept("switch", FACT, FIRST, "--yes")
+    assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
