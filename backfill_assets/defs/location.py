@@ -20,6 +20,7 @@ from backfill_assets.defs.schedules import DAILY_CRON, daily_job, daily_schedule
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.defs.sensors.partition_statuses import partition_status_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor
+from backfill_assets.defs.standbys import standby_asset, standby_job, standby_schedule
 from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset
 from backfill_assets.defs.streams.sensor import stream_sensor
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
@@ -43,19 +44,21 @@ def code_location(
     """
     streamed = streamed_datasets(datasets)
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
-    watch, maintain = watchdog_job(datasets), maintenance_job()
+    watch, maintain, refresh = watchdog_job(datasets), maintenance_job(), standby_job()
     return dg.Definitions(
         assets=[
             *_assets(datasets, days_per_run, pool),
             *_campaign_assets(datasets, pool),
             *(stream_asset(each, stream_command) for each in streamed),
             maintenance_asset,
+            standby_asset(pool),
         ],
-        jobs=[*jobs.values(), watch, maintain],
+        jobs=[*jobs.values(), watch, maintain, refresh],
         schedules=[
             *(daily_schedule(name, job) for name, job in jobs.items()),
             watchdog_schedule(watch),
             maintenance_schedule(maintain),
+            standby_schedule(refresh),
         ],
         sensors=[
             partition_status_sensor(table_partitions(datasets)),

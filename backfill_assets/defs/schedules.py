@@ -2,7 +2,7 @@
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -21,8 +21,22 @@ DAILY_CRON = f"0 {_HOUR_UTC} * * *"
 _BEFORE_ANY_BACKFILL = "10"
 
 
-def nightly_schedule(name: str, job: Any, cron: str, variable: str, description: str) -> dg.ScheduleDefinition:
-    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` says when."""
+def _never_idle(backfill: Backfill) -> str:
+    return ""
+
+
+def nightly_schedule(
+    name: str,
+    job: Any,
+    cron: str,
+    variable: str,
+    description: str,
+    why_idle: Callable[[Backfill], str] = _never_idle,
+) -> dg.ScheduleDefinition:
+    """On from the start, at ``cron`` (UTC) unless the environment's ``variable`` says when.
+
+    ``why_idle`` says why a night is left out; an empty text is no reason.
+    """
 
     @dg.schedule(
         name=name,
@@ -33,7 +47,10 @@ def nightly_schedule(name: str, job: Any, cron: str, variable: str, description:
         description=description,
     )
     def every_night(backfill: Backfill) -> dg.RunRequest | dg.SkipReason:
-        return dg.RunRequest() if backfill.publications() else dg.SkipReason("Nothing was published yet.")
+        if not backfill.publications():
+            return dg.SkipReason("Nothing was published yet.")
+        idle = why_idle(backfill)
+        return dg.SkipReason(idle) if idle else dg.RunRequest()
 
     return every_night
 

@@ -79,6 +79,7 @@ def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
     specs = defs.resolve_all_asset_specs()
     assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | CAMPAIGN_GROUPS | {
         "maintenance": "maintenance",
+        "standby_versions": "versions",
         "stream_sales": "stream",
     }
 

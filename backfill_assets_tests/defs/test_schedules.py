@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
+from backfill_assets.rebuild.decide import AS_PUBLISHED
+from backfill_assets_tests.defs.fake_builder import FakeBuilder
 from backfill_assets_tests.defs.small_dataset import TABLES
 
 pytestmark = pytest.mark.story
@@ -28,10 +30,13 @@ def test_one_run_of_yesterday_for_every_daily_table(
     assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == set(TABLES)
 
 
-def test_the_job_materializes_that_day(location: dg.Definitions, dagster_instance: dg.DagsterInstance) -> None:
-    """The request's partition reaches every step without range tags, unlike in a backfill."""
+def test_the_job_materializes_that_day(
+    location: dg.Definitions, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
+) -> None:
+    """The request's partition reaches every step without range tags; a published day keeps its version."""
     job = location.resolve_job_def("daily_small")
     result = job.execute_in_process(instance=dagster_instance, partition_key="2017-03-01")
     assert result.success
+    assert set(builder.versions) == {AS_PUBLISHED}
     for table in TABLES:
         assert dagster_instance.get_materialized_partitions(dg.AssetKey(table)) == {"2017-03-01"}

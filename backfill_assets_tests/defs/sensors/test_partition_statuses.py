@@ -18,6 +18,7 @@ from backfill_assets.defs.sensors.partition_statuses import (
     report_publication,
 )
 from backfill_assets.defs.specs import GATES
+from backfill_assets.lakehouse.records import Switch
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.defs.conftest import Run, materialized
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -167,3 +168,20 @@ def test_the_sensor_looks_at_each_publication_once(
     assert (first.skip_message, first.run_requests) == ("Reported 2 day(s) to Dagster.", [])
     second = tick(first.cursor)
     assert (second.skip_message, second.cursor) == ("Partition statuses and publication log agree.", first.cursor)
+
+
+def test_days_that_a_switch_brought_are_reported_with_their_version(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
+) -> None:
+    """No run of Dagster's reports them: a switch is a command."""
+    _publish(lakehouse, "p1", 1)
+    assert _put_right(dagster_instance, lakehouse) == 2
+    asked = lakehouse.request("s1", {"bronze_sales": {day: [2, 3] for day in DATES}}, code="v2")
+    lakehouse.publisher.publish(asked.model_copy(update={"switches": {"bronze_sales": Switch(version="v2")}}))
+    assert _put_right(dagster_instance, lakehouse) == 2
+    event = _newest(dagster_instance, DAYS[0])
+    assert (event.metadata["publication"].value, event.metadata["dagster/partition_row_count"].value) == ("s1", 2)
+    assert event.metadata["code_version"].value == "v2"
+    roll_back(lakehouse.publisher, "s1", id="undo")
+    assert _put_right(dagster_instance, lakehouse) == 2
+    assert _newest(dagster_instance, DAYS[0]).metadata["code_version"].value == "v1"
