@@ -119,6 +119,7 @@ _TALLY = (
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
 _REWIND = "backfill_assets_tests/stories/test_rewind.py"
 _TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
+_SWITCH = "backfill_assets_tests/cli/commands/test_switch.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
 _POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
@@ -157,6 +158,15 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_back_to_before_it_and_forward_by_another_version",
     'backfill publish with-v2 --expect "rows unchanged"': f"{_REWIND}::"
     "test_a_timeline_is_published_as_a_plan_is_and_undone",
+    "backfill versions": f"{_SWITCH}::test_the_current_version_is_what_status_run_and_plan_go_by",
+    "backfill standby keep fact_sales_transactions v1": f"{_SWITCH}::"
+    "test_a_switch_and_the_way_back_bring_days_and_version_together",
+    "backfill standby refresh": f"{_SWITCH}::test_a_switch_and_the_way_back_bring_days_and_version_together",
+    "backfill switch fact_sales_transactions v1 --dry-run": f"{_SWITCH}::"
+    "test_a_dry_run_shows_the_days_and_changes_nothing",
+    "backfill switch fact_sales_transactions v1": f"{_SWITCH}::"
+    "test_a_switch_and_the_way_back_bring_days_and_version_together",
+    "backfill history fact_sales_transactions": f"{_SWITCH}::test_new_days_alone_get_the_version_and_the_log_has_it",
     "backfill timeline list": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline create trial --keep-for 14": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline rename trial second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",

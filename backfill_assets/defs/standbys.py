@@ -20,7 +20,7 @@ from backfill_assets.timeline.version_states import StepVersions, step_versions
 
 ASSET, JOB, SCHEDULE = "standby_versions", "refresh_standbys", "standbys_every_night"
 CRON_VARIABLE = "BACKFILL_STANDBY_CRON"
-_FOUR_IN_THE_MORNING = "0 4 * * *"
+_HALF_PAST_FOUR = "30 4 * * *"
 """After the daily jobs: their new days come along."""
 
 
@@ -81,7 +81,7 @@ def standby_job() -> "UnresolvedAssetJobDefinition":
     )
 
 
-def standby_schedule(job: "UnresolvedAssetJobDefinition", cron: str = _FOUR_IN_THE_MORNING) -> dg.ScheduleDefinition:
+def standby_schedule(job: "UnresolvedAssetJobDefinition", cron: str = _HALF_PAST_FOUR) -> dg.ScheduleDefinition:
     """On from the start: it does something only once a person has declared a standby."""
     description = "Brings the versions on standby up to date, after the daily jobs. Idle without any."
     return nightly_schedule(SCHEDULE, job, cron, CRON_VARIABLE, description, _why_idle)

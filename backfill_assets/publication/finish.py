@@ -219,15 +219,13 @@ class Finish:
             "index": index,
             "outcomes": with_outcome(state.outcomes, publication.id, outcome),
             "due": _due(state, prepared, outcome),
+            **(state.switched_by(publication) if outcome == "done" else {}),
         }
         rows = [*closed_rows(prepared, outcome, versions, own), *also]
-        switched = state.switched_by(publication) if outcome == "done" else state
         closed = self.log.append(
             head,
             rows,
-            lambda file: switched.model_copy(
-                update={**changes, "since": (*since, file) if outcome == "done" else since}
-            ),
+            lambda file: state.model_copy(update={**changes, "since": (*since, file) if outcome == "done" else since}),
         )
         if closed:
             self.reached(CrashPoint.CLOSED, publication.id)

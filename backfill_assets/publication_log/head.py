@@ -79,14 +79,14 @@ class HeadState(Record):
         """The versions of ``current``, by step."""
         return {step: each.version for step, each in self.current.items()}
 
-    def switched_by(self, publication: Publication) -> HeadState:
-        """This head once ``publication`` is done: with the versions that it makes current."""
+    def switched_by(self, publication: Publication) -> dict[str, object]:
+        """What changes of this head once ``publication`` is done, by the versions that it makes current."""
         if not publication.switches:
-            return self
+            return {}
         current = with_switches(
             self.current, publication.id, {step: switch.version for step, switch in publication.switches.items()}
         )
-        return self.model_copy(update={"current": current, "writer": writer_of(current)})
+        return {"current": current, "writer": writer_of(current)}
 
 
 def writer_of(current: Mapping[str, CurrentVersion]) -> int:

@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.records import InputRead, Notice, Position, Publication, TableChange
+from backfill_assets.lakehouse.records import InputRead, Notice, Position, Publication, Switch, TableChange
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.pin import Pin
@@ -24,9 +24,17 @@ ATTEMPTS = 3
 
 
 def publish(
-    world: World, days: Mapping[str, list[date]], reading: str = "", exact: bool = False, transaction: str = ""
+    world: World,
+    days: Mapping[str, list[date]],
+    reading: str = "",
+    exact: bool = False,
+    transaction: str = "",
+    switches: str = "",
 ) -> Work:
-    """Stage rows of one's own (or derived from ``reading``) for days of one or two tables, and publish them."""
+    """Stage rows of one's own (or derived from ``reading``) for days of one or two tables, and publish them.
+
+    With ``switches``, a version of that step becomes current with them; it is named after the publication.
+    """
 
     def work(actor: Actor) -> None:
         publisher = world.publisher(actor.reached)
@@ -36,6 +44,7 @@ def publish(
         for _ in range(ATTEMPTS):
             id = world.name("p")
             inputs: dict[str, list[date]] = {reading: sorted(set().union(*days.values()))} if reading else {}
+            switch = _switch(publisher, switches, id)
             pin = publisher.pin(again, inputs, exact=inputs if exact else ())
             actor.reached("pinned")
             read = _read(world, pin.inputs.get(reading))
@@ -51,6 +60,7 @@ def publish(
                 inputs=tuple(pin.inputs.values()),
                 notice=Notice(title=id),
                 transaction=transaction,
+                switches=switch,
             )
             world.asked(publication, {reading: read} if reading else {}, rows)
             result = publisher.publish(publication)
@@ -60,6 +70,13 @@ def publish(
             again = days if reading else {table: sorted(moved) for table, moved in result.days.items()}
 
     return refusable(work)
+
+
+def _switch(publisher: Publisher, step: str, version: str) -> dict[str, Switch]:
+    """To ``version``, from the one that is current now; of no step, nothing."""
+    now = publisher.log.head().state.current.get(step)
+    former, by = (now.version, now.publication) if now else ("", "")
+    return {step: Switch(version=version, former=former, former_by=by)} if step else {}
 
 
 def _read(world: World, read: InputRead | None) -> dict[date, tuple[str, ...]]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.lakehouse import fingerprints
+from backfill_assets.publication_log.log import HEAD
 from backfill_assets_tests.protocol.ledger import Ledger
 from backfill_assets_tests.protocol.model import Rows, Wishes
 from backfill_assets_tests.protocol.staging import content
@@ -38,6 +39,9 @@ class LogLedger:
         self.map: dict[str, int] = {}
         self.outcomes: dict[str, str] = {}
         self.open: set[str] = set()
+        self.current: dict[str, str] = {}
+        """The versions that are current, by step, as the closed entries leave them."""
+        self._switched: dict[str, dict[str, tuple[str, str]]] = {}
         self._aborting: set[str] = set()
         self._before: dict[str, dict[TableDay, Known]] = {}
         self._model: dict[TableDay, Known] = {}
@@ -47,10 +51,13 @@ class LogLedger:
         """Check every entry since the last look. The tables' own ledgers must have been followed already."""
         while (commit := self._folder / "_delta_log" / f"{self.version + 1:020d}.json").exists():
             self.version += 1
-            for line in commit.read_text().splitlines():
-                add = json.loads(line).get("add", {})
+            actions = [json.loads(line) for line in commit.read_text().splitlines()]
+            for add in (action.get("add", {}) for action in actions):
                 if add.get("dataChange"):  # others may put the rows of several entries into one file: nothing new
                     self._entry(pq.ParquetFile(self._folder / add["path"]).read().to_pylist())
+            for head in (action["commitInfo"][HEAD] for action in actions if HEAD in action.get("commitInfo", {})):
+                found = {step: each["version"] for step, each in json.loads(head).get("current", {}).items()}
+                assert found == self.current, f"the head says {found} is current, the entries {self.current}"
 
     def _entry(self, rows: list[dict[str, Any]]) -> None:
         event, publication = rows[0]["event"], rows[0]["publication"]
@@ -68,7 +75,8 @@ class LogLedger:
         wishes = self._wishes[publication]
         assert publication not in self.outcomes, f"{publication} was prepared again"
         for other in self.open:
-            shared = self._wishes[other].tables.keys() & (wishes.tables.keys() | wishes.inputs.keys())
+            locked = self._wishes[other].tables.keys() | self._wishes[other].switches.keys()
+            shared = locked & (wishes.tables.keys() | wishes.inputs.keys() | wishes.switches.keys())
             assert not shared, f"{publication} was prepared past the lock of {other} on {shared}"
         for table, days in wishes.inputs.items():
             for day, read in days.items():
@@ -90,9 +98,23 @@ class LogLedger:
         by_hand = any(row["event"] == "aborted by hand" for row in rows)
         self._check_map(publication, outcome, json.loads(rows[0]["detail"]), by_hand)
         if outcome == "done":
+            self._switch(publication)
             self._replay(publication, [_table_day(row) for row in rows[1:]])
             self._check_days(publication, rows[1:])
         self._check_pinned(publication)
+
+    def _switch(self, publication: str) -> None:
+        """A version becomes current with its days, in place of the one before; an undo takes it back."""
+        wishes = self._wishes[publication]
+        undone = self._switched.get(wishes.undoes, {})
+        switches = {step: (version, former) for step, (former, version) in undone.items()} or dict(wishes.switches)
+        self._switched[publication] = switches
+        for step, (former, version) in switches.items():
+            assert self.current.get(step, "") == former, (
+                f"{publication} switches {step} from {former}: it is not current"
+            )
+            self.current[step] = version
+        self.current = {step: version for step, version in self.current.items() if version}
 
     def _left(self, publication: str, outcome: str, by_hand: bool) -> set[str]:
         """Tables that an abort by hand could not put back: what it committed there is a foreign write from now on."""

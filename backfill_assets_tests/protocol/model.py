@@ -34,6 +34,8 @@ class Wishes:
     inputs: Mapping[str, Mapping[date, tuple[str, ...]]] = field(default_factory=dict)
     """The rows that were read, by table and day."""
     exact: bool = False
+    switches: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """The version that it was decided on and the one that becomes current, by step."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,10 @@ def reader_and_rollback(world: World) -> tuple[Work, Work]:
     return reading, deeds.rolling_back(world, world.published_so_far()[1])
 
 
+def switchers(world: World) -> tuple[Work, Work]:
+    return deeds.publish(world, BOTH, switches="fact"), deeds.publish(world, {}, switches="fact")
+
+
 def publisher_and_recoverer(world: World) -> tuple[Work, Work]:
     return deeds.publish(world, BOTH), deeds.recovering(world)
 
@@ -59,6 +63,7 @@ PAIRS: list[Pair] = [
     rollback_and_publisher,
     reader_and_rollback,
     reclaimer_and_publisher,
+    switchers,
 ]
 
 

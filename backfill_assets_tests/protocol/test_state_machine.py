@@ -78,6 +78,18 @@ class Lakehouse(RuleBasedStateMachine):
         self._start_until(work, stop, dies)
 
     @precondition(_room)
+    @rule(
+        tables=st.sampled_from([[], ["fact"], ["fact", "report"]]),
+        days=_ANY,
+        stop=st.sampled_from(_STEPS),
+        dies=_SOME_DIE,
+    )
+    def switcher(self, tables: list[str], days: int, stop: str, dies: bool) -> None:
+        """Another version of the fact becomes current, with days of one or two tables, or for new days alone."""
+        wanted = {table: _days(days + n) for n, table in enumerate(tables)}
+        self._start_until(deeds.publish(self.world, wanted, switches="fact"), stop, dies)
+
+    @precondition(_room)
     @rule(table=st.sampled_from(["fact", "report"]), raw=st.sampled_from(RAW), days=_ANY, exact=st.booleans())
     def derived(self, table: str, raw: str, days: int, exact: bool) -> None:
         self._start(deeds.publish(self.world, {table: _days(days)}, raw, exact)).advance_to("staged")
@@ -202,11 +214,14 @@ class Lakehouse(RuleBasedStateMachine):
         """A property or a feature with which a publication cannot be written comes, and goes again."""
         self.world.alter(table, how)
 
-    @precondition(lambda self: bool(self.world.log.open))
+    def _entries_with_days(self) -> list[str]:
+        return sorted(entry for entry in self.world.log.open if self.world.wishes[entry].tables)
+
+    @precondition(lambda self: bool(self._entries_with_days()))
     @rule(which=_ANY, how=st.sampled_from(["rowTracking", "delta.appendOnly"]), stop=st.sampled_from(_STEPS))
     def alter_and_give_up(self, which: int, how: str, stop: str) -> None:
         """A table of an entry that is under way cannot be written any more, and a person gives the entry up."""
-        entries = sorted(self.world.log.open)
+        entries = self._entries_with_days()
         publication = entries[which % len(entries)]
         tables = sorted(self.world.wishes[publication].tables)
         self.world.alter(tables[which % len(tables)], how)
@@ -229,11 +244,11 @@ class Lakehouse(RuleBasedStateMachine):
     def weeks_at_rest(self, tables: set[str], pinned_again: bool) -> None:
         self.world.weeks_at_rest(sorted(tables), pinned_again=pinned_again)
 
-    @precondition(lambda self: bool(self.world.log.open))
+    @precondition(lambda self: bool(self._entries_with_days()))
     @rule(which=_ANY, how=st.sampled_from(["add", "add", "optimise"]), first=st.booleans())
     def ambush(self, which: int, how: str, first: bool) -> None:
         """A foreign write to a day of an entry that is under way: to its last table, or (rarely) its first."""
-        entries = sorted(self.world.log.open)
+        entries = self._entries_with_days()
         tables = sorted(self.world.wishes[entries[which % len(entries)]].tables.items())
         table, wish = tables[0] if first and which % 3 == 0 else tables[-1]
         days = sorted(wish.rows) or list(DAYS)

@@ -106,7 +106,8 @@ class World:
                 positions={p.id: (p.before or 0, p.after) for p in change.positions},
             )
         exact = any(read.exact for read in publication.inputs)
-        self.wishes[publication.id] = Wishes(publication.kind, tables, inputs=inputs, exact=exact)
+        switches = {step: (switch.former, switch.version) for step, switch in publication.switches.items()}
+        self.wishes[publication.id] = Wishes(publication.kind, tables, inputs=inputs, exact=exact, switches=switches)
         self.requests.append(publication)
         if publication.notice is not None:
             self.noticed.add(publication.id)

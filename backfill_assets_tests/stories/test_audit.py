@@ -12,6 +12,7 @@ import pytest
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.campaign.undo import undo
 from backfill_assets.days import Cadence
+from backfill_assets.lakehouse.records import Provenance, Publication, Switch
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication_log.log import LOG_TABLE
 from backfill_assets.rebuild.environment import git_commit
@@ -108,7 +109,18 @@ def test_every_question_of_the_page_is_answered(workshop: Workshop, spark: Spark
 
     held = auditor.ask("What did table T hold", table=REVENUE, moment=str(changes[0]["at"]))
     assert [row["publication"] for row in held] == [before[REVENUE]] * 2
+    _switch(workshop)
+    (switched,) = auditor.ask("Who switched")
+    asked = ("step", "from_version", "to_version", "launched_by", "reason")
+    assert [switched[name] for name in asked] == [FACT, "", "v1", "ana", "until the close"]
     assert auditor.asked == set(ASKED)
+
+
+def _switch(workshop: Workshop) -> None:
+    made = Provenance(launched_by="ana", reason="until the close")
+    switches = {FACT: Switch(version="v1")}
+    asked = Publication(id="switch", kind="replace", tables=(), provenance=made, switches=switches)
+    workshop.builder.lake.publisher.publish(asked)
 
 
 @pytest.mark.long
