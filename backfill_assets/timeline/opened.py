@@ -28,10 +28,14 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import TIMELINES, Timeline
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import held_days
+from backfill_assets.published.reading import PublishedTable
 from backfill_assets.published.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+
+_NO_VERSION = -1
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,35 @@ class OpenedTimeline:
         staged = {path.split("/", 2)[1]: path for path in paths if path.startswith(f"{TIMELINES}/")}
         found = [Timeline.holding(self.storage, table, staged[name]) for name in sorted(staged)]
         return [each for each in found if each.is_named and each.exists()]
+
+
+@dataclass(frozen=True)
+class TimelineSnapshot(Snapshot):
+    """All tables as a timeline has them, for questions about several tables."""
+
+    opened: OpenedTimeline
+
+    @classmethod
+    def of(cls, opened: OpenedTimeline) -> TimelineSnapshot:
+        base = opened.timeline.base
+        return cls(opened.storage, base.sequence, base.versions, opened)
+
+    def table(self, name: str) -> PublishedTable | None:
+        """With the timeline's own days; None if there are none, and nothing was published to it by the base."""
+        if name not in self.opened.timeline.days:
+            return super().table(name)
+        version = self.versions.get(name, _NO_VERSION)
+        return TableOnTimeline(name, self.storage.uri(name), version, self.storage, self.opened)
+
+
+@dataclass(frozen=True)
+class TableOnTimeline(PublishedTable):
+    """One table as a timeline has it; ``version`` is that of its base."""
+
+    opened: OpenedTimeline
+
+    def dataset(self) -> ds.Dataset:
+        return self.opened.dataset(self.table)
 
 
 def _escape(text: str) -> str:

@@ -89,7 +89,7 @@ def run_on(
     tree if the settings refuse it.
     """
     for each in asked:
-        _refuse_raw(each.step, timeline)
+        refuse_raw(each.step, timeline.name)
         lake.require_ended(each.step, each.days)
     lake.require_clean_tree()
     lake.publisher.recover({name for each in asked for name in touched_tables(each.step)})
@@ -104,12 +104,13 @@ def run_on(
     return TimelineRun(work.write(), tuple(work.done))
 
 
-def _refuse_raw(step: Step, timeline: NamedTimeline) -> None:
+def refuse_raw(step: Step, timeline: str) -> None:
+    """Raise :class:`InvalidRequest` for a raw step on the timeline of this name."""
     if step.source is not None:
         raise InvalidRequest(
-            f"{step.name} is not built on the timeline {timeline.name}: raw is only ever appended to, and is shared.",
+            f"{step.name} is not built on the timeline {timeline}: raw is only ever appended to, and is shared.",
             hint=f"Ingest on main: backfill run {step.name} --days A..B. "
-            f"Then take its rows to the timeline: backfill forward {timeline.name}",
+            f"Then take its rows to the timeline: backfill forward {timeline}",
         )
 
 

@@ -62,16 +62,30 @@ def list_timelines(as_json: bool) -> None:
 
 @timeline.command("create")
 @click.argument("name")
+@click.option(
+    "--base",
+    default="main",
+    show_default=True,
+    metavar="MOMENT",
+    help="What its days read through to: main, a publication, a UTC time, or another timeline.",
+)
 @click.option("--keep-for", type=click.IntRange(min=1), metavar="DAYS", help="Forget it after so many days.")
-def create(name: str, keep_for: int | None) -> None:
-    """Make a timeline without days of its own: all read through to what is published now."""
-    from backfill_assets.lakehouse.named_timelines import create_timeline
-    from backfill_assets.timeline.rewind import kept_for, new_timeline
+def create(name: str, base: str, keep_for: int | None) -> None:
+    """Make a timeline whose days all read through to a base: to what is published now, or was at a moment.
 
+    With another timeline as the base it begins with the days of that one. No file is read or copied.
+    """
+    from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
+    from backfill_assets.timeline.based import timeline_based_on
+    from backfill_assets.timeline.rewind import kept_for
+
+    require_timeline_name(name)
     publisher = open_publisher(current_settings())
     now = publisher.now()
-    made = new_timeline(publisher.storage, name, getpass.getuser(), now, kept_for(keep_for, now))
+    made = timeline_based_on(publisher.storage, base, name, getpass.getuser(), now, kept_for(keep_for, now))
     create_timeline(publisher.storage, made)
+    if made.days:
+        say(f"{name} begins with {format_count(sum(map(len, made.days.values())), 'day')} of {base}.")
     say(f"{name} reads through to entry {made.base.sequence} of the publication log.")
 
 
