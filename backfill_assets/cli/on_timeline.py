@@ -99,7 +99,7 @@ def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> TimelineRun:
             return run_on(lake, place, asked, run_info("backfill run --on"), report_progress, force=plan.asked.force)
         except KeyboardInterrupt:
             raise Interrupted(
-                f"Interrupted while {place.name} was built on: it stays as it was.\n"
+                f"Interrupted while days were built: the timeline {place.name} stays as it is.\n"
                 "  -> Run the same command again: days that were staged are used as they are."
             ) from None
 
