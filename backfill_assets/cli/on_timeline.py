@@ -35,14 +35,14 @@ class ObservedTimeline:
 def observe_timeline(settings: Settings, name: str) -> ObservedTimeline:
     """Every table as the timeline ``name`` has it; raises :class:`InvalidRequest` if there is no such timeline."""
     from backfill_assets.datasets import registry
-    from backfill_assets.lakehouse.named_timelines import find_timeline
     from backfill_assets.published.moments import observe_at
     from backfill_assets.published.snapshot import Snapshot
     from backfill_assets.published.standing import gc_paused
+    from backfill_assets.timeline.places import find_place
     from backfill_assets.timeline.view import timeline_view
 
     publisher = open_publisher(settings)
-    found = find_timeline(publisher.storage, name, publisher.now())
+    found = find_place(publisher.storage, name, publisher.now())
     base = Snapshot(publisher.storage, found.base.sequence, found.base.versions)
     with gc_paused():
         observed = observe_at(base, [table.name for table in registry.tables()])
@@ -61,12 +61,14 @@ class PlanOnTimeline:
 def plan_on_timeline(settings: Settings, asked: RunRequest, name: str) -> PlanOnTimeline:
     """Decided as a run on main is, by the statuses of days as they are on the timeline.
 
-    Raises :class:`InvalidRequest` for raw tables.
+    Raises :class:`InvalidRequest` for raw tables, and for the timeline of a campaign.
     """
     from backfill_assets.datasets import registry
     from backfill_assets.plan.table_run import RunContext, plan_run
+    from backfill_assets.timeline.places import refuse_campaign
     from backfill_assets.timeline.run_on import refuse_raw
 
+    refuse_campaign(name)
     steps = [registry.step(table) for table in asked.tables]
     place = observe_timeline(settings, name)
     for step in steps:

@@ -23,13 +23,14 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, find_timeline, opened_folder
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, opened_folder
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import TIMELINES, Timeline
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import held_days
 from backfill_assets.published.reading import PublishedTable
 from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.timeline.places import find_place
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -150,4 +151,4 @@ def _escape(text: str) -> str:
 
 def open_timeline(storage: Storage, name: str) -> OpenedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` if there is none."""
-    return OpenedTimeline(storage, find_timeline(storage, name, utc_now()))
+    return OpenedTimeline(storage, find_place(storage, name, utc_now()))

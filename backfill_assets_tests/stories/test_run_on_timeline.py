@@ -49,6 +49,7 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, m
     assert [len(step["unchanged"]) for step in again["steps"]] == [step["days"] for step in again["steps"]]
 
     is_traced_on_the_timeline(workshop)
+    assert_a_campaign_is_a_place(held(workshop, "trial"))
     workshop.build_all(DAYS, "v2")
     workshop.build_reports(DAYS)
     new = contents(workshop)
@@ -72,6 +73,30 @@ def is_traced_on_the_timeline(workshop: Workshop) -> None:
         assert found[FACT].get("own", False) is bool(words)
         assert found["bronze_sales"]["publication"]
     assert "the timeline's own day" in backfill("trace", key, "--on", "trial").output
+
+
+def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
+    """Publishing the timeline stages a plan: the campaign's timeline is read as any other, and changed by none."""
+    plan = types("publish", "trial")["plan"]
+    campaign = plan.replace("plan-", "campaign-")
+    assert [(each["name"], each["of_campaign"]) for each in types("timeline", "list")] == [
+        ("trial", False),
+        (campaign, True),
+    ]
+    tables = types("timeline", "show", campaign)["tables"]
+    assert tables == types("timeline", "show", "trial")["tables"]
+    assert statuses(campaign, *TABLES) == {"fresh"}
+    shown = types("show", FACT, "--day", str(DAYS.first), "--on", campaign)
+    assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
+    for words in (
+        ("timeline", "rename", campaign, "mine"),
+        ("timeline", "delete", campaign, "--yes"),
+        ("run", FACT, "--days", str(DAYS), "--on", campaign),
+    ):
+        assert f"backfill campaign {plan} --abandon" in backfill(*words, exit_code=1).stderr
+    assert "backfill diff main" in backfill("open", campaign, exit_code=1).stderr
+    backfill("campaign", plan, "--abandon")
+    assert "There is no open campaign" in backfill("timeline", "show", campaign, exit_code=1).stderr
 
 
 def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_the_next_run(

@@ -40,11 +40,11 @@ def timeline() -> None:
 @timeline.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_timelines(as_json: bool) -> None:
-    """List the timelines, with their days and their size."""
-    from backfill_assets.lakehouse.named_timelines import kept_timelines
+    """List the timelines, with their days and their size; those of open campaigns too."""
+    from backfill_assets.timeline.places import all_places
 
     publisher = open_publisher(current_settings())
-    found = kept_timelines(publisher.storage, publisher.now())
+    found = all_places(publisher.storage, publisher.now())
     if as_json:
         say_json([summary_values(each) for each in found])
         return
@@ -94,10 +94,11 @@ def create(name: str, base: str, keep_for: int | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show the days of a timeline, table by table, and how many of them differ from what is published now."""
+    from backfill_assets.timeline.places import find_place
     from backfill_assets.timeline.rewind import differing_from_main
 
     publisher = open_publisher(current_settings())
-    found = _find(publisher, name)
+    found = find_place(publisher.storage, name, publisher.now())
     differ = differing_from_main(publisher.storage, found)
     if as_json:
         values = {table: {"days": len(held), "differing": len(differ[table])} for table, held in found.days.items()}
@@ -143,8 +144,11 @@ def delete(name: str, yes: bool) -> None:
 
 
 def _find(publisher: Publisher, name: str) -> NamedTimeline:
+    """The timeline, to change it."""
     from backfill_assets.lakehouse.named_timelines import find_timeline
+    from backfill_assets.timeline.places import refuse_campaign
 
+    refuse_campaign(name)
     return find_timeline(publisher.storage, name, publisher.now())
 
 
@@ -154,6 +158,8 @@ def size_of(found: NamedTimeline) -> int:
 
 
 def summary_values(found: NamedTimeline) -> dict[str, Any]:
+    from backfill_assets.timeline.places import is_of_campaign
+
     return {
         "name": found.name,
         "id": found.id,
@@ -168,6 +174,7 @@ def summary_values(found: NamedTimeline) -> dict[str, Any]:
         "versions": dict(found.versions),
         "read_up_to": list(found.read_up_to),
         "keep_until": found.keep_until,
+        "of_campaign": is_of_campaign(found.name),
     }
 
 
