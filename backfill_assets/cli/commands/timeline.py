@@ -42,6 +42,7 @@ def timeline() -> None:
 def list_timelines(as_json: bool) -> None:
     """List the timelines, with their days and their size; those of open campaigns too."""
     from backfill_assets.timeline.places import all_places
+    from backfill_assets.timeline.summary import size_of
 
     publisher = open_publisher(current_settings())
     found = all_places(publisher.storage, publisher.now())
@@ -94,24 +95,25 @@ def create(name: str, base: str, keep_for: int | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show the days of a timeline, table by table, and how many of them differ from what is published now."""
+    from backfill_assets.published.moments import held_days
+    from backfill_assets.published.snapshot import Snapshot
     from backfill_assets.timeline.places import find_place
-    from backfill_assets.timeline.rewind import differing_from_main
+    from backfill_assets.timeline.summary import tables_on
 
     publisher = open_publisher(current_settings())
     found = find_place(publisher.storage, name, publisher.now())
-    differ = differing_from_main(publisher.storage, found)
+    tables = tables_on(found, held_days(Snapshot.newest(publisher.storage), found.days))
     if as_json:
-        values = {table: {"days": len(held), "differing": len(differ[table])} for table, held in found.days.items()}
+        values = {each.table: {"days": len(each.days), "differing": len(each.differing)} for each in tables}
         say_json({**summary_values(found), "tables": values, "held_back": found.held_back})
         return
     _say_summary(found)
     numbers = ("days", "rows", "differ from main")
     rows = new_table("table", *numbers, "version", "which days", numbers=numbers)
-    for table, held in found.days.items():
-        count = sum(each.content.rows for each in held if each.content)
-        versions = ", ".join(sorted({each.content.code_version for each in held if each.content}))
-        days = ranges([each.day for each in held], most=3)
-        rows.add_row(table, f"{len(held):,}", f"{count:,}", f"{len(differ[table]):,}", versions, days)
+    for each in tables:
+        counts = (len(each.days), each.rows, len(each.differing))
+        cells = (f"{count:,}" for count in counts)
+        rows.add_row(each.table, *cells, ", ".join(each.versions), ranges(each.days, most=3))
     say(rows)
     say(*(f"held back: {each}" for each in found.held_back))
 
@@ -152,13 +154,9 @@ def _find(publisher: Publisher, name: str) -> NamedTimeline:
     return find_timeline(publisher.storage, name, publisher.now())
 
 
-def size_of(found: NamedTimeline) -> int:
-    """Bytes of the files that it names, those that it shares with others among them."""
-    return sum(file.size for held in found.days.values() for each in held for file in each.files)
-
-
 def summary_values(found: NamedTimeline) -> dict[str, Any]:
     from backfill_assets.timeline.places import is_of_campaign
+    from backfill_assets.timeline.summary import size_of
 
     return {
         "name": found.name,
