@@ -146,7 +146,10 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(run_on, "change_timeline", killed)
         assert "stays as it is" in backfill(*asked, exit_code=130).stderr
-    assert timeline(workshop, "trial").revision == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(replace, "stage_chunk", killed)
+        backfill("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial", exit_code=130)
+    assert timeline(workshop, "trial").revision == 0, "killed in its second step"
     monkeypatch.setattr(replace, "stage_chunk", refuse)
     with monkeypatch.context() as patch:
         patch.setattr(run_on, "change_timeline", another_is_first)
@@ -156,7 +159,7 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypa
     assert timeline(workshop, "trial").revision == 2
 
 
-def killed(*_: object) -> None:
+def killed(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
