@@ -96,6 +96,7 @@ screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (C
 	@$(BIN)/python docs/screenshots/take.py
 	@$(BIN)/python docs/screenshots/take_campaign.py
 	@$(BIN)/python docs/screenshots/take_stream.py
+	@$(BIN)/python docs/screenshots/take_timelines.py
 
 bench: setup setup-broker $(PEERS) ## measure a backfill beside its goals, hand-written Spark, SQLMesh and DuckDB: hours
 	@$(BIN)/python -m benchmarks.backfill

@@ -23,6 +23,7 @@ from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.defs.standbys import standby_asset, standby_job, standby_schedule
 from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset
 from backfill_assets.defs.streams.sensor import stream_sensor
+from backfill_assets.defs.timelines.shown import timelines_sensor, timelines_spec
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.graph import build_order
@@ -52,6 +53,7 @@ def code_location(
             *(stream_asset(each, stream_command) for each in streamed),
             maintenance_asset,
             standby_asset(pool),
+            timelines_spec(),
         ],
         jobs=[*jobs.values(), watch, maintain, refresh],
         schedules=[
@@ -65,6 +67,7 @@ def code_location(
             repair_sensor(datasets, table_partitions(datasets)),
             landed_file_sensor(datasets, table_partitions(datasets)),
             campaign_sensor(),
+            timelines_sensor(),
             *([stream_sensor(streamed)] if streamed else []),
         ],
         resources=dict(resources),

@@ -6,9 +6,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState, Environment, Provenance
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
@@ -58,6 +60,16 @@ class Lake:
     def with_current(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         """``steps``, as they are declared, with the versions that are current now."""
         return with_current(steps, self.switches())
+
+    def require_ended(self, step: Step, days: Iterable[date]) -> None:
+        """Raise :class:`InvalidRequest` for days that are not over."""
+        today = self.publisher.now().date()
+        late = sorted(day for day in days if day >= today)
+        if late:
+            raise InvalidRequest(
+                f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
+                hint="End the range with yesterday at the latest.",
+            )
 
     def may_adopt(self, made_with: Environment | None) -> bool:
         """Days that a dirty tree has staged are computed again where the settings refuse such code."""

@@ -81,6 +81,7 @@ def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
         "maintenance": "maintenance",
         "standby_versions": "versions",
         "stream_sales": "stream",
+        "timelines": "timelines",
     }
 
 
