@@ -18,6 +18,7 @@ from backfill_assets.published.moments import HeldDays, Moment, differing, held_
 from backfill_assets.published.positions import read_boundaries, snapshot_of
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.text import format_count
+from backfill_assets.timeline.arrivals import base_of, needed_tables, raw_reads
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,14 @@ def rewound_timeline(
     }
     _require_files(storage, held, moment)
     reads = {table: found for table, found in days.items() if table in moment.snapshot.versions}
+    needed = needed_tables(steps, days)
     return timeline.with_days(held).model_copy(
         update={
             "change": f"rewound to {moment.text}",
             "moment": moment.text,
             "targets": tuple(asked.tables),
+            "moment_base": base_of(moment.snapshot, needed),
+            "moment_reads": raw_reads(moment.snapshot, steps, days),
             "read_up_to": tuple(map(boundary_line, read_boundaries(moment.snapshot, reads))),
         }
     )
