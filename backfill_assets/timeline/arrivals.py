@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
     Arrival,
     HeldDay,
@@ -20,11 +21,14 @@ from backfill_assets.lakehouse.named_timelines import (
 )
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import expand_tables, reading, steps_of
-from backfill_assets.published.moments import held_days
+from backfill_assets.model.graph import expand_tables, read_by, reading, steps_of
+from backfill_assets.published.moments import HeldDays, held_days
 from backfill_assets.published.positions import RawVersions
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild import decide
+from backfill_assets.text import format_count, format_ranges
+
+_MOST_RANGES = 6
 
 
 def needed_tables(steps: Sequence[Step], tables: Collection[str]) -> list[str]:
@@ -142,11 +146,39 @@ class Arrived:
     waiting: Mapping[str, Sequence[date]]
     """Days of tables that main has not taken these rows into yet, and that the timeline reads through to."""
 
-    def recorded_on(self, timeline: NamedTimeline) -> dict[str, object]:
-        """The fields of ``timeline`` that say so."""
-        if not timeline.moment_reads:
-            return {"reads": self.reads}
-        return {"reads": self.reads, "arrived": add_arrivals(timeline.arrived, self.since_last)}
+    def recorded_on(self, timeline: NamedTimeline) -> NamedTimeline:
+        """``timeline`` with what was read, and what arrived since its moment."""
+        arrived = add_arrivals(timeline.arrived, self.since_last) if timeline.moment_reads else {}
+        return timeline.model_copy(update={"reads": self.reads, "arrived": arrived})
+
+
+NOTHING_ARRIVED = Arrived((), {}, {})
+
+
+def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> HeldDays:
+    """What the tables held at the moment of ``timeline`` that its days are computed from, and its own tables.
+
+    Raises :class:`InvalidRequest` for a timeline that does not keep which state that was.
+    """
+    if timeline.moment_base is None:
+        raise InvalidRequest(
+            f"The timeline {timeline.name} does not keep what its days were computed from.",
+            hint="It was not rewound, or by earlier code. backfill rewind TABLES makes one that does.",
+        )
+    return held_days(snapshot_of_base(storage, timeline.moment_base), needed_tables(steps, timeline.days))
+
+
+def days_read(steps: Sequence[Step], timeline: NamedTimeline, held: HeldDays) -> HeldDays:
+    """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
+    read: dict[str, set[date]] = {}
+    for step in steps_of(steps, timeline.days):
+        own = {day for name in step.table_names for day in timeline.held(name)}
+        for version in step.versions:
+            for table, days in read_by(step, own, version).items():
+                read.setdefault(table, set()).update(days)
+    return {
+        table: {day: each for day, each in held.get(table, {}).items() if day in days} for table, days in read.items()
+    }
 
 
 def arrived_since(snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
@@ -196,3 +228,27 @@ def _is_behind(
         for table, days in reads.items()
     }
     return decide.wanted(step, version, [day], known)[day].inputs != day_held.content.inputs
+
+
+# ------------------------------------------------------------------- in words
+
+
+def arrival_lines(timeline: NamedTimeline) -> list[str]:
+    """What raw held at the moment of ``timeline``, what arrived since and was read, and what it held then. Pure."""
+    now = {each.table: each for each in timeline.reads}
+    return [
+        _arrival_line(each, timeline.arrived.get(each.table, ()), now.get(each.table)) for each in timeline.moment_reads
+    ]
+
+
+def _arrival_line(then: RawRead, arrived: Sequence[Arrival], now: RawRead | None) -> str:
+    line = f"{then.table}: {format_count(then.rows, 'row')} at its moment, version {then.version}"
+    if now is None or now.version == then.version:
+        return line
+    rows = sum(each.rows for each in arrived if each.rows is not None)
+    unknown = [each.day for each in arrived if each.rows is None]
+    on = f" on {format_ranges([each.day for each in arrived], _MOST_RANGES)}" if arrived else ""
+    foreign = (
+        f"; of {format_ranges(unknown, _MOST_RANGES)} it is not known, they have a foreign write" if unknown else ""
+    )
+    return f"{line}; {format_count(rows, 'row')} since{on}{foreign}; {now.rows:,} in version {now.version}"

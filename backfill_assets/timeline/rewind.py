@@ -8,7 +8,14 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase, new_timeline_id
+from backfill_assets.lakehouse.named_timelines import (
+    HeldDay,
+    NamedTimeline,
+    TimelineBase,
+    create_timeline,
+    kept_timelines,
+    new_timeline_id,
+)
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of, walk_downstream
@@ -52,6 +59,21 @@ def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) 
     return timeline.model_copy(update={**values, "change": f"copied from {timeline.name}"})
 
 
+def copy_timeline(storage: Storage, timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:
+    """Write a copy of ``timeline`` under another name, or go on with the one that a dead process wrote.
+
+    Raises :class:`InvalidRequest` if the name belongs to something else.
+    """
+    copy = copied_timeline(timeline, name, by, now)
+    try:
+        return create_timeline(storage, copy)
+    except InvalidRequest:
+        there = next((each for each in kept_timelines(storage, now) if each.name == name), None)
+        if there is None or (there.revision, there.change, there.days) != (0, copy.change, timeline.days):
+            raise
+        return there
+
+
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
     """The timeline's own days, by table, that hold something else than what is published now."""
     main = held_days(Snapshot.newest(storage), timeline.days)
@@ -84,7 +106,7 @@ def rewound_timeline(
     held = {
         table: {day: then.get(table, {}).get(day, HeldDay(day=day)) for day in found} for table, found in days.items()
     }
-    _require_files(storage, held, moment)
+    require_files(storage, held, moment.text)
     reads = {table: found for table, found in days.items() if table in moment.snapshot.versions}
     needed = needed_tables(steps, days)
     return timeline.with_days(held).model_copy(
@@ -139,7 +161,8 @@ def _refuse_raw(steps: Sequence[Step], tables: Collection[str]) -> None:
             )
 
 
-def _require_files(storage: Storage, held: HeldDays, moment: Moment) -> None:
+def require_files(storage: Storage, held: HeldDays, moment: str) -> None:
+    """Raise :class:`PublicationRefused` for files that are gone, with the earliest moment of each table."""
     gone = {table: _missing(storage, table, days.values()) for table, days in held.items()}
     lost = {table: len(paths) for table, paths in gone.items() if paths}
     if not lost:
@@ -156,7 +179,7 @@ def _require_files(storage: Storage, held: HeldDays, moment: Moment) -> None:
         for at in [earliest[table]]
     )
     raise PublicationRefused(
-        f"What was published at {moment.text} is not kept any more. {named}. Nothing was changed.",
+        f"What was published at {moment} is not kept any more. {named}. Nothing was changed.",
         hint="Rewind to a later moment: backfill rewind --list shows them. Or rebuild the days.",
     )
 
