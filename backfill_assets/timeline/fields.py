@@ -167,6 +167,8 @@ class OnlyFields:
     carried: Sequence[CarriedField]
     changed: dict[str, frozenset[date]] = field(default_factory=dict)
     """The days that went forward so far, by table."""
+    refused: dict[str, tuple[date, ...]] = field(default_factory=dict)
+    """The days that were held back so far, by table."""
 
     @property
     def is_carried(self) -> bool:
@@ -185,14 +187,22 @@ class OnlyFields:
         for table, days in built.items():
             before = self.timeline.held(table)
             for day, after in sorted(days.items()):
-                columns = other_columns(self.storage, table, before.get(day, HeldDay(day=day)), after, self.fields)
-                if columns:
-                    why = f"not only {', '.join(self.fields)} would change, also {', '.join(columns)}"
+                why = self._too_much(table, before.get(day, HeldDay(day=day)), after)
+                if why:
                     found.append(HeldBack(table, day, error=why))
         out = {each.day for each in found}
+        if out:
+            self.refused |= dict.fromkeys(built, tuple(sorted(out)))
         for table, days in built.items():
             self.changed[table] = frozenset(days.keys() - out)
         return found
+
+    def _too_much(self, table: str, before: HeldDay, after: HeldDay) -> str:
+        """What would change besides the fields; empty if nothing would."""
+        if before.content is None:
+            return "it was a foreign write at that moment" if before.foreign else "it was not published at that moment"
+        columns = other_columns(self.storage, table, before, after, self.fields)
+        return f"not only {', '.join(self.fields)} would change, also {', '.join(columns)}" if columns else ""
 
 
 def other_columns(storage: Storage, table: str, before: HeldDay, after: HeldDay, fields: Collection[str]) -> list[str]:

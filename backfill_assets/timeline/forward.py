@@ -92,7 +92,8 @@ def forward(
     done = [way.take(step, chosen[step.name]) for step in steps_of(steps, timeline.days)]
     held_back = tuple(f"{each.table} {each.day}: {each.why}" for one in done for each in one.held_back)
     versions = {each.step: each.version for each in done}
-    made = timeline.with_days(way.changed).model_copy(update={"versions": versions, "held_back": held_back})
+    update = {"versions": versions, "held_back": held_back, "held_back_for_fields": only.refused if only else {}}
+    made = timeline.with_days(way.changed).model_copy(update=update)
     if not arrivals:
         return Forwarded(made.model_copy(update={"reads": timeline.moment_reads, "arrived": {}}), tuple(done), arrived)
     through = TimelineBase(sequence=base.sequence, versions=base.versions)
