@@ -103,7 +103,8 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
     types("approve", staged["plan"], "--yes")
     new = carrying.read(BRONZE).sort_values("measured_at")
     late = new["source_file"].str.contains("readings-12")
-    values = {(row.day, row.measured_at.hour): row.salinity for row in new[~late].itertuples()}
+    rows: list[Any] = new[~late][["day", "measured_at", "salinity"]].to_dict("records")
+    values = {(row["day"], row["measured_at"].hour): row["salinity"] for row in rows}
     filled = {(day, hour): Decimal(text) for day in DAYS if day >= FIRST for hour, text in ((0, "31.25"), (1, "33.5"))}
     assert {key: value for key, value in values.items() if not pd.isna(value)} == filled and len(values) == 24
     same = [name for name in old.columns if name != "salinity"]
