@@ -202,34 +202,6 @@ def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
     return records[low] if low < len(records) else None
 
 
-@dataclass(frozen=True)
-class MomentWorthGoingTo:
-    """A publication that changed what days hold, and what to type to get to the state before it."""
-
-    publication: str
-    at: datetime
-    by: str
-    changed: Mapping[str, int]
-    """Days, by table."""
-    versions: Mapping[str, tuple[str, ...]]
-    """The versions of the logic that the days came from, by table."""
-
-
-def moments_worth_going_to(storage: Storage, tables: Collection[str], most: int) -> list[MomentWorthGoingTo]:
-    """Publications of ``tables`` that were not mere maintenance, newest first."""
-    found: list[MomentWorthGoingTo] = []
-    for each in history(storage):
-        parts = {table: part for table, part in each.tables.items() if table in tables}
-        if each.outcome != "done" or each.kind == "compact" or not parts or each.closed_at is None:
-            continue
-        changed = {table: len(part.days) for table, part in parts.items()}
-        versions = {table: tuple(sorted(part.code_versions)) for table, part in parts.items()}
-        found.append(MomentWorthGoingTo(each.publication, each.closed_at, each.launched_by, changed, versions))
-        if len(found) == most:
-            break
-    return found
-
-
 def kept_for(days: int | None, now: datetime) -> datetime | None:
     """Until when a timeline is kept that is declared to live for so many days; None for one without an age."""
     return None if days is None else now + timedelta(days=days)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from backfill_assets.published.moments import Moment
     from backfill_assets.timeline.fields import OnlyFields
     from backfill_assets.timeline.forward import ForwardedStep
-    from backfill_assets.timeline.rewind import MomentWorthGoingTo
+    from backfill_assets.timeline.moments_listed import MomentWorthGoingTo
 
 _EPILOG = """
 \b
@@ -70,7 +70,8 @@ def rewind(
     """
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
-    from backfill_assets.timeline.rewind import RewindRequest, kept_for, moments_worth_going_to, rewound_timeline
+    from backfill_assets.timeline.rewind import RewindRequest, kept_for, rewound_timeline
+    from backfill_assets.timeline.worth_going_to import moments_worth_going_to
 
     for table in tables:
         registry.table(table)
@@ -105,27 +106,36 @@ def _moment(storage: Storage, to: str | None, before: str | None, table: str) ->
 
 
 def _say_moments(found: Sequence[MomentWorthGoingTo], as_json: bool) -> None:
+    from backfill_assets.timeline.moments_listed import what_changed
+
     if as_json:
-        values = [
-            {
-                "publication": each.publication,
-                "at": each.at,
-                "by": each.by,
-                "days": each.changed,
-                "versions": each.versions,
-            }
-            for each in found
-        ]
-        say_json(values)
+        say_json([_moment_values(each) for each in found])
         return
-    rows = new_table("publication", "at", "by", "changed")
+    rows = new_table("publication", "at", "by", "kind", "changed")
     for each in found:
-        changed = "; ".join(
-            f"{table}: {format_count(count, 'day')} of {', '.join(each.versions[table]) or 'unknown'}"
-            for table, count in each.changed.items()
-        )
-        rows.add_row(each.publication, moment(each.at), each.by, changed)
+        rows.add_row(each.publication, moment(each.at), each.by, ", ".join(each.kinds), what_changed(each))
     say(rows, "--to goes to the state after a publication, --before to the one just before it.")
+    if any(each.failed for each in found):
+        say("Beside a failed gate is the publication that was the newest then: --to goes to that state.")
+
+
+def _moment_values(each: MomentWorthGoingTo) -> dict[str, object]:
+    gate = each.failed
+    return {
+        "publication": each.publication,
+        "at": each.at,
+        "by": each.by,
+        "kinds": list(each.kinds),
+        "days": each.changed,
+        "versions": each.versions,
+        "switched": {table: list(versions) for table, versions in each.switched.items()},
+        "columns": {
+            table: {"came": list(columns.came), "went": list(columns.went), "other_types": columns.other_types}
+            for table, columns in each.columns.items()
+        },
+        "failed": gate
+        and {"table": gate.table, "first_bad_day": gate.first_bad_day, "days": gate.days, "why": gate.why},
+    }
 
 
 @click.command(epilog=_FORWARD_EPILOG)
