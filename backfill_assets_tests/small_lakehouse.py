@@ -95,7 +95,7 @@ class SmallLakehouse:
         code: str,
         inputs: Mapping[date, str],
     ) -> TableChange:
-        timeline = self._stage(id, table, days)
+        timeline = self.stage(f"run-{id}", table, days)
         staged = timeline.days()
         changes = tuple(
             DayChange(
@@ -114,8 +114,9 @@ class SmallLakehouse:
         )
         return TableChange(table=table, mode=mode, table_schema=timeline.schema(), days=changes)
 
-    def _stage(self, id: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
-        timeline = Timeline(self.storage, table, f"run-{id}")
+    def stage(self, name: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
+        """Write ids into the timeline ``name``, and publish nothing."""
+        timeline = Timeline(self.storage, table, name)
         entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
         properties = CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
         rows = pa.concat_tables([table_of(day, ids) for day, ids in days.items()])

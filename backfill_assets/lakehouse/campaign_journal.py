@@ -119,6 +119,8 @@ def _path(campaign: str, number: int) -> str:
     return f"{_CAMPAIGNS}/{campaign}/{number:06d}.json"
 
 
+HELD_BACK_DAYS = "held back days"
+"""The key in the report of a wave or step: the ranges that are held back, by table."""
 _PLAN, _CAMPAIGN = "plan-", "campaign-"
 
 

@@ -66,6 +66,42 @@ class Standby(Record):
     """The days that are kept ready, as ``A..B``; empty for all that main has."""
 
 
+class PartitionOffset(Record):
+    """Up to where a partition of a topic had been read: the first offset that was not."""
+
+    topic: str
+    partition: int
+    next_offset: int
+
+
+class RawRead(Record):
+    """What a raw table held as of one entry of the publication log, and how far its sources had been read."""
+
+    table: str
+    version: int
+    sequence: int
+    rows: int
+    checksum: str
+    offsets: tuple[PartitionOffset, ...] = ()
+    landed_files: int | None = 0
+    """None if that is not known any more."""
+    newest_arrival: date | None = None
+    """The newest day on which one of the landed files arrived."""
+
+
+class Arrival(Record):
+    """The rows that arrived on a day of a raw table between two states, and the sum of their hashes."""
+
+    day: date
+    rows: int | None
+    """None for a day with a foreign write, of which that is not known."""
+    checksum: str = "0"
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.rows == 0 and self.checksum == "0"
+
+
 class NamedTimeline(Record):
     """One revision of a timeline. ``days`` are by table, ascending."""
 
@@ -74,6 +110,8 @@ class NamedTimeline(Record):
     made_at: datetime
     by: str = ""
     base: TimelineBase
+    moment_base: TimelineBase | None = Field(default=None, exclude_if=not_)
+    """What was published at its moment of its tables, and of all that they are computed from."""
     change: str = "created"
     """What this revision did, in a few words."""
     changed_at: datetime
@@ -86,8 +124,16 @@ class NamedTimeline(Record):
     """The version of the logic that each step went forward with."""
     held_back: tuple[str, ...] = ()
     """Days that did not go forward, and why."""
+    held_back_for_fields: Mapping[str, tuple[date, ...]] = Field(default_factory=dict, exclude_if=not_)
+    """Those of them on which more would have changed than the fields that it went forward for, by table."""
     read_up_to: tuple[str, ...] = ()
     """The source positions of its moment, a line each."""
+    moment_reads: tuple[RawRead, ...] = Field(default=(), exclude_if=not_)
+    """The same of every raw table that its days are computed from, for programs."""
+    reads: tuple[RawRead, ...] = Field(default=(), exclude_if=not_)
+    """What raw held when it last went forward; empty before it did."""
+    arrived: Mapping[str, tuple[Arrival, ...]] = Field(default_factory=dict, exclude_if=not_)
+    """What arrived since its moment and up to ``reads``, by raw table and day."""
     keep_until: datetime | None = None
     revision: int = 0
     deleted: bool = False
@@ -96,6 +142,11 @@ class NamedTimeline(Record):
 
     def is_kept(self, now: datetime) -> bool:
         return not self.deleted and (self.keep_until is None or now < self.keep_until)
+
+    @property
+    def bases(self) -> tuple[TimelineBase, ...]:
+        """All published states whose files it needs."""
+        return (self.base,) if self.moment_base is None else (self.base, self.moment_base)
 
     def held(self, table: str) -> dict[date, HeldDay]:
         return {each.day: each for each in self.days.get(table, ())}
@@ -157,9 +208,10 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
 
 
 def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) -> None:
-    """Forget it: its name is free, and maintenance reclaims what nothing else names. Others keep what they share."""
-    change_timeline(storage, timeline.model_copy(update={"deleted": True}), "deleted", now)
-    storage.delete(f"{_NAMES}/{timeline.name}")
+    """Forget it: its name is free, and maintenance reclaims what nothing else names. Others keep what they share.
+
+    That it is deleted is written after all else is gone: if the process dies before, the command is typed again.
+    """
     for table in timeline.days:
         for staged in open_timelines(storage, table):
             if staged.name.startswith(f"{timeline.id}-"):
@@ -167,6 +219,8 @@ def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) ->
     for file in storage.files(opened_folder(timeline), recursive=True):
         storage.delete(file.path)
     storage.delete_empty_folder(opened_folder(timeline))
+    change_timeline(storage, timeline.model_copy(update={"deleted": True}), "deleted", now)
+    storage.delete(f"{_NAMES}/{timeline.name}")
 
 
 def opened_folder(timeline: NamedTimeline) -> str:

@@ -42,6 +42,7 @@ class DeclaredField:
     personal: str
     joined: tuple[str, ...]
     made_of: tuple[str, ...]
+    rescued: bool = False
 
 
 def Field(  # noqa: N802
@@ -54,6 +55,7 @@ def Field(  # noqa: N802
     personal: str = "",
     joined: tuple[str, ...] = (),
     made_of: str | tuple[str, ...] = (),
+    rescued: bool = False,
     **checks: Any,
 ) -> Any:
     """A column of a contract; ``checks`` are those in :data:`CHECKS`, as in pandera.
@@ -64,9 +66,10 @@ def Field(  # noqa: N802
     Of a landed row, ``event_day`` marks the field that says the day it belongs to, and ``version`` the one of which the
     greater wins. ``personal`` is the landed field whose token the column keeps. A column that is ``joined`` is not
     landed: it has the texts of other columns with a dash between, such as a key of two fields.
+    A field that is ``rescued`` is also read from what raw kept of it before it was declared.
     """
     origins = (made_of,) if isinstance(made_of, str) else made_of
-    return DeclaredField(nullable, description, checks, key, event_day, version, personal, joined, origins)
+    return DeclaredField(nullable, description, checks, key, event_day, version, personal, joined, origins, rescued)
 
 
 class Contract:

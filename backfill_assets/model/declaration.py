@@ -250,6 +250,8 @@ class Source:
     """The fields that are not text when typed, with their Spark type: ``{"quantity": "bigint"}``."""
     personal_fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Personal fields, with the column that keeps their token instead."""
+    rescued_fields: tuple[str, ...] = ()
+    """Fields that rows carried before they were declared: also read from what raw kept of them, ``rescued``."""
     supersession_window_days: int = 0
     """Newer versions of a row that belong to another day are looked for this many days around."""
     earliest_day: date | None = None

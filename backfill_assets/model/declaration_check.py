@@ -78,6 +78,7 @@ def source_mistakes(source: Source) -> Iterator[Mistake]:
         "version_field": [source.version_field],
         "key_fields": source.key_fields,
         "personal_fields": list(source.personal_fields),
+        "rescued_fields": source.rescued_fields,
         "types": [name for name in source.types if name not in source.personal_fields.values()],
     }
     for attribute, names in named.items():
@@ -89,7 +90,17 @@ def source_mistakes(source: Source) -> Iterator[Mistake]:
             yield Mistake(
                 f"{where}, fields", f"{name!r} is a column that ingestion adds.", "Land it under another name."
             )
+    yield from _rescued_mistakes(source, where)
     yield from _type_mistakes(source, where)
+
+
+def _rescued_mistakes(source: Source, where: str) -> Iterator[Mistake]:
+    """Raw has placed and hashed its rows without these fields."""
+    used = {source.event_day_field, source.version_field, *source.key_fields, *source.personal_fields.values()}
+    for name in source.rescued_fields:
+        if name in used:
+            what = f"{name!r} is the event day, the version, personal or in the key."
+            yield Mistake(f"{where}, rescued_fields", what, "Only other fields are read from what raw kept of them.")
 
 
 def unknown_names(where: str, names: Iterable[str], known: Collection[str], what: str, kind: str) -> Iterator[Mistake]:

@@ -190,6 +190,7 @@ class LandedDataset(Delivery):
             fields=tuple(names.values()),
             types={name: types[name] for name in landed if types[name] != "string"},
             personal_fields={each.personal: name for name, each in landed.items() if each.personal},
+            rescued_fields=tuple(name for name, each in landed.items() if each.rescued),
             supersession_window_days=self.supersession_window_days,
             earliest_day=self.earliest_day,
             days_ahead=self.days_ahead,

@@ -97,13 +97,25 @@ def with_occurrence(rows: DataFrame) -> DataFrame:
 def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """Raw rows plus parsed and derived values (columns named by :func:`_beside`) and a flag for sound rows."""
     source = refinement.source
+    landed = _with_rescued(raw, source) if source.rescued_fields else raw
     values = {
         **{name: parsed(F.col(name), source.type_of(name), F.col(_WELL_WRITTEN)) for name in source.parsed_columns},
         **{name: F.when(_none_empty(parts), F.concat_ws("-", *parts)) for name, parts in refinement.derived.items()},
     }
-    looked_at = raw.withColumn(_WELL_WRITTEN, all_well_written(source))
+    looked_at = landed.withColumn(_WELL_WRITTEN, all_well_written(source))
     typed = looked_at.select("*", *(column.alias(_beside(name)) for name, column in values.items()))
     return typed.withColumn(_SOUND, _sound(refinement))
+
+
+def _with_rescued(raw: DataFrame, source: Source) -> DataFrame:
+    """``raw`` with the texts of rescued fields also where a row was landed before they were declared."""
+    kept = F.from_json("rescued", "map<string,string>")
+    return raw.withColumns(
+        {
+            name: F.coalesce(name, F.when(F.col("rescued").isNotNull(), F.try_element_at(kept, F.lit(name))))
+            for name in source.rescued_fields
+        }
+    )
 
 
 def _beside(name: str) -> str:

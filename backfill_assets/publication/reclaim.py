@@ -30,6 +30,8 @@ from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import left_behind
 from backfill_assets.publication_log.log import Head, HeadState
 from backfill_assets.publication_log.pinned import pinned_files
+from backfill_assets.published.moments import files_then
+from backfill_assets.published.snapshot import Snapshot
 
 _STAGED_DAY = re.compile(rf"{TIMELINES}/.+/{PARTITION_COLUMN}=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+")
 
@@ -129,8 +131,17 @@ def reclaimable(publisher: Publisher, table: str, closing: Collection[str] = ())
 
 
 def _unwanted_files(publisher: Publisher, table: str, closing: Collection[str]) -> list[StoredFile]:
-    """Every file below ``table``, without those of timelines whose staged days a later run may want."""
-    wanted = [each for each in open_timelines(publisher.storage, table) if each.name not in closing]
+    """Every file below ``table``, without those of timelines whose staged days a later run may want.
+
+    What was staged for a named timeline that is not kept any more is not wanted, also if it is open: a process that
+    deletes one may die before it has closed them, and none closes those of one whose age is reached.
+    """
+    kept = tuple(f"{each.id}-" for each in kept_timelines(publisher.storage, publisher.now()))
+    wanted = [
+        each
+        for each in open_timelines(publisher.storage, table)
+        if each.name not in closing and (not each.is_named or each.name.startswith(kept))
+    ]
     names = {each.name for each in wanted} | _adopted_from(wanted)
     folders = tuple(f"{table}/{TIMELINES}/{name}/" for name in names)
     return [file for file in publisher.storage.files(table, recursive=True) if not file.path.startswith(folders)]
@@ -200,12 +211,16 @@ def _by_plans(storage: Storage, table: str, since: datetime) -> set[str]:
 
 
 def _by_named_timelines(publisher: Publisher, table: str) -> set[str]:
-    """What kept timelines name, and what their other days read through to."""
+    """What kept timelines name, what their other days read through to, and what they were computed from.
+
+    Where the Delta log of such a version was cleaned up, the publications name the files.
+    """
     kept = kept_timelines(publisher.storage, publisher.now())
     paths = {f"{table}/{path}" for path in files_of_timelines(kept, table)}
-    for version in {each.base.versions[table] for each in kept if table in each.base.versions}:
-        with suppress(VersionGone):
-            paths |= {f"{table}/{path}" for path in files_at(publisher.storage, table, version).active}
+    bases = {each.versions[table]: each for timeline in kept for each in timeline.bases if table in each.versions}
+    for base in bases.values():
+        snapshot = Snapshot(publisher.storage, base.sequence, base.versions)
+        paths |= {f"{table}/{path}" for path in files_then(snapshot, table)}
     return paths
 
 

@@ -17,7 +17,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
 from backfill_assets.lakehouse.named_timelines import HeldDay
-from backfill_assets.lakehouse.records import DayState, Prepared
+from backfill_assets.lakehouse.records import DayState
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.log import PublicationLog, utc_now
@@ -108,6 +108,18 @@ def observe_at(snapshot: Snapshot, tables: Iterable[str]) -> LogView:
     )
 
 
+def files_then(snapshot: Snapshot, table: str) -> set[str]:
+    """The paths, below ``table``, of all files that it had in ``snapshot``."""
+    version = snapshot.versions.get(table)
+    if version is None:
+        return set()
+    try:
+        return set(read_log(snapshot.storage, table, version).active)
+    except VersionGone:
+        by_day = _files_as_published(snapshot.storage, _states(snapshot, [table]).get(table, {}))
+        return {file.path for files in by_day.values() for file in files}
+
+
 def _states(snapshot: Snapshot, tables: list[str]) -> dict[str, dict[date, DayState]]:
     """The last thing that the log said of each day by the snapshot's entry."""
     if not anything_published(snapshot.storage):
@@ -142,11 +154,9 @@ def _files_by_day(storage: Storage, table: str, version: int) -> dict[date, list
 
 def _files_as_published(storage: Storage, states: Mapping[date, DayState]) -> dict[date, list[AddedFile]]:
     """As the publications named them that brought the days."""
-    log = PublicationLog(storage, utc_now)
-    prepared: dict[str, Prepared] = {}
-    for publication in {state.publication for state in states.values()}:
-        if (entry := log.find_prepared(publication)) is not None:
-            prepared[publication] = entry[0]
+    named = {state.publication for state in states.values()}
+    # An id that was aborted may have been prepared again: the last one counts.
+    prepared = {each.publication.id: each for each in PublicationLog(storage, utc_now).prepared_of(named)}
     return {
         day: list(prepared[state.publication].target(state.table)[day].values())
         for day, state in states.items()

@@ -3,6 +3,8 @@
 Raw is read as it is now, so that rows which arrived since are taken once. A day whose inputs, version and content are
 as they were is kept; one that main has just so is taken over by name; the others are staged in the timeline's folders.
 Without a day to compute, no Spark is started.
+
+Without arrivals, everything is read as it was at the moment: what changes then is the work of the logic alone.
 """
 
 from __future__ import annotations
@@ -13,16 +15,21 @@ from datetime import date
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
+from backfill_assets.published.moments import held_days
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.overlay import DayBefore, Overlay
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import HeldBack, ShadowStep, shadow_step
+from backfill_assets.timeline.arrivals import NOTHING_ARRIVED, Arrived, arrived_since, days_read, held_at_moment
 from backfill_assets.timeline.built_days import built_days
+from backfill_assets.timeline.fields import OnlyFields
+from backfill_assets.timeline.rewind import require_files
 
 
 @dataclass(frozen=True)
@@ -45,16 +52,28 @@ class Forwarded:
 
     timeline: NamedTimeline
     steps: tuple[ForwardedStep, ...]
+    arrived: Arrived = NOTHING_ARRIVED
 
 
 def forward(
-    lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, version: str, run: RunInfo, progress: Progress
+    lake: Lake,
+    steps: Sequence[Step],
+    timeline: NamedTimeline,
+    version: str,
+    run: RunInfo,
+    progress: Progress,
+    *,
+    arrivals: bool = True,
+    only: OnlyFields | None = None,
 ) -> Forwarded:
     """Compute the days of ``timeline`` again; ``version`` is for the tables that it was rewound for.
 
     Without one, each step goes by its current version. A day that its gates hold back stays what it was on the
-    timeline, with all that reads it. Raises :class:`InvalidRequest` for a version that none of these tables has and
-    for a timeline without days, :class:`PublicationRefused` for a dirty tree if the settings refuse it.
+    timeline, with all that reads it. Without ``arrivals``, everything is read as it was at the moment of the timeline.
+    With ``only``, days go forward for the sake of fields, and nothing else may change.
+
+    Raises :class:`InvalidRequest` for a version that none of these tables has and for a timeline without days,
+    :class:`PublicationRefused` for a dirty tree if the settings refuse it, and for a moment whose files are gone.
     """
     if not timeline.days:
         raise InvalidRequest(
@@ -66,15 +85,20 @@ def forward(
     chosen = versions_to_use(steps, timeline, version)
     lake.publisher.recover({name for step in steps for name in step.table_names})
     base = Snapshot.newest(lake.storage)
-    way = _Way(lake, timeline, run, progress, overlay_of(timeline))
+    if arrivals:
+        arrived, inputs = arrived_since(base, steps, timeline), Overlay()
+    else:
+        arrived, inputs = NOTHING_ARRIVED, overlay_of_moment(lake.storage, base, steps, timeline)
+    way = _Way(lake, timeline, run, progress, overlay_of(timeline, inputs), only)
     done = [way.take(step, chosen[step.name]) for step in steps_of(steps, timeline.days)]
     held_back = tuple(f"{each.table} {each.day}: {each.why}" for one in done for each in one.held_back)
-    update = {
-        "base": TimelineBase(sequence=base.sequence, versions=base.versions),
-        "versions": {each.step: each.version for each in done},
-        "held_back": held_back,
-    }
-    return Forwarded(timeline.with_days(way.changed).model_copy(update=update), tuple(done))
+    versions = {each.step: each.version for each in done}
+    update = {"versions": versions, "held_back": held_back, "held_back_for_fields": only.refused if only else {}}
+    made = timeline.with_days(way.changed).model_copy(update=update)
+    if not arrivals:
+        return Forwarded(made.model_copy(update={"reads": timeline.moment_reads, "arrived": {}}), tuple(done), arrived)
+    through = TimelineBase(sequence=base.sequence, versions=base.versions)
+    return Forwarded(arrived.recorded_on(made).model_copy(update={"base": through}), tuple(done), arrived)
 
 
 def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str) -> dict[str, str]:
@@ -88,11 +112,27 @@ def versions_to_use(steps: Sequence[Step], timeline: NamedTimeline, version: str
     return {step.name: version if step.name in with_version else step.current for step in concerned}
 
 
-def overlay_of(timeline: NamedTimeline) -> Overlay:
-    """The days of ``timeline`` in place of main's."""
-    overlay = Overlay()
+def overlay_of(timeline: NamedTimeline, inputs: Overlay = NOTHING_STAGED) -> Overlay:
+    """The days of ``timeline`` in place of main's, and over those of ``inputs``."""
+    overlay = inputs
     for table, held in timeline.days.items():
         overlay = overlay.putting_back(table, ((each.day, day_before(each)) for each in held))
+    return overlay
+
+
+def overlay_of_moment(storage: Storage, now: Snapshot, steps: Sequence[Step], timeline: NamedTimeline) -> Overlay:
+    """Everything that the days of ``timeline`` are computed from as it was at its moment, in place of main's.
+
+    A day that came since has no rows, and counts as never published. Raises :class:`PublicationRefused` where files of
+    the moment are gone, with the earliest moment of each table that can be had.
+    """
+    then = held_at_moment(storage, steps, timeline)
+    require_files(storage, days_read(steps, timeline, then), timeline.moment)
+    since = held_days(now, then)
+    overlay = Overlay()
+    for table, held in then.items():
+        days = {day: held.get(day, HeldDay(day=day)) for day in {*held, *since[table]}}
+        overlay = overlay.putting_back(table, ((day, day_before(each)) for day, each in days.items()))
     return overlay
 
 
@@ -109,6 +149,7 @@ class _Way:
     run: RunInfo
     progress: Progress
     overlay: Overlay
+    only: OnlyFields | None = None
 
     def __post_init__(self) -> None:
         self.changed: dict[str, dict[date, HeldDay]] = {}
@@ -117,16 +158,21 @@ class _Way:
     def take(self, step: Step, version: str) -> ForwardedStep:
         days = sorted({day for name in step.table_names for day in self.timeline.held(name)})
         inputs = self.overlay.without(step.table_names)
-        kept = self.kept(step, version, days, inputs)
+        concerned = self.only.concerned(step, version, days) if self.only else days
+        kept = self.kept(step, version, concerned, inputs) | (set(days) - set(concerned))
         todo = tuple(day for day in days if day not in kept)
         wanted = ShadowStep(step, step.version(version), todo)
         done = shadow_step(self.lake, self.timeline.id, wanted, self.run, self.progress, inputs, self.out)
-        for table in done.build.tables:
-            found = built_days(done.build, table, self.timeline.name)
-            self.changed.setdefault(table, {}).update(found)
-            self.overlay = self.overlay.putting_back(table, ((day, day_before(held)) for day, held in found.items()))
-            self.out[table] = frozenset(held.day for held in done.held_back)
-        return ForwardedStep(step.name, version, tuple(sorted(kept)), done.staged, done.unchanged, done.held_back)
+        built = {table: built_days(done.build, table, self.timeline.name) for table in done.build.tables}
+        held_back = (*done.held_back, *(self.only.hold_back(built) if self.only else ()))
+        out = frozenset(held.day for held in held_back)
+        for table, found in built.items():
+            taken = {day: held for day, held in found.items() if day not in out}
+            self.changed.setdefault(table, {}).update(taken)
+            self.overlay = self.overlay.putting_back(table, ((day, day_before(held)) for day, held in taken.items()))
+            self.out[table] = out
+        staged, from_main = (tuple(day for day in days if day not in out) for days in (done.staged, done.unchanged))
+        return ForwardedStep(step.name, version, tuple(sorted(kept)), staged, from_main, held_back)
 
     def kept(self, step: Step, version: str, days: Sequence[date], inputs: Overlay) -> set[date]:
         """The days that the timeline has from just what would be read now, and that no input holds back."""

@@ -21,7 +21,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
-from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.delta_log import AddedFile, oldest_version
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, opened_folder
 from backfill_assets.lakehouse.storage import Storage
@@ -83,14 +83,22 @@ class OpenedTimeline:
         return self.storage.spark_uri(path)
 
     def view(self, table: str) -> str:
-        """Spark SQL of a view on ``table``: on its plain Delta table, or on main where the timeline has no days."""
-        if table in self.timeline.days:
+        """Spark SQL of a view on ``table``: on its plain Delta table, or on main at its base.
+
+        Main serves where the timeline has no days, while its Delta log still has that version.
+        """
+        if table in self.timeline.days or self._is_gone(table):
             options = {"path": self.plain_table(table)}
         else:
             version = self.timeline.base.versions[table]
             options = {"path": self.storage.spark_uri(table), "versionAsOf": str(version)}
         listed = ", ".join(f"{name} '{_escape(value)}'" for name, value in options.items())
         return f"CREATE OR REPLACE TEMPORARY VIEW {table} USING delta OPTIONS ({listed});"
+
+    def _is_gone(self, table: str) -> bool:
+        """Was the Delta log cleaned up of the version that the timeline reads through to?"""
+        oldest = oldest_version(self.storage, table)
+        return oldest is None or oldest > self.timeline.base.versions[table]
 
     def _add(self, table: str, file: AddedFile) -> AddAction:
         # Delta-rs writes what is given here as Delta has it: with the percent encoding of an address.

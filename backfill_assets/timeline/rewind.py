@@ -8,7 +8,14 @@ from datetime import date, datetime, timedelta
 
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase, new_timeline_id
+from backfill_assets.lakehouse.named_timelines import (
+    HeldDay,
+    NamedTimeline,
+    TimelineBase,
+    create_timeline,
+    kept_timelines,
+    new_timeline_id,
+)
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of, walk_downstream
@@ -18,6 +25,7 @@ from backfill_assets.published.moments import HeldDays, Moment, differing, held_
 from backfill_assets.published.positions import read_boundaries, snapshot_of
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.text import format_count
+from backfill_assets.timeline.arrivals import base_of, needed_tables, raw_reads
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,21 @@ def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) 
     """Another timeline of the same days: what is done on it leaves ``timeline`` as it is. No file is copied."""
     values = {"id": new_timeline_id(now), "name": name, "made_at": now, "changed_at": now, "by": by, "revision": 0}
     return timeline.model_copy(update={**values, "change": f"copied from {timeline.name}"})
+
+
+def copy_timeline(storage: Storage, timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:
+    """Write a copy of ``timeline`` under another name, or go on with the one that a dead process wrote.
+
+    Raises :class:`InvalidRequest` if the name belongs to something else.
+    """
+    copy = copied_timeline(timeline, name, by, now)
+    try:
+        return create_timeline(storage, copy)
+    except InvalidRequest:
+        there = next((each for each in kept_timelines(storage, now) if each.name == name), None)
+        if there is None or (there.revision, there.change, there.days) != (0, copy.change, timeline.days):
+            raise
+        return there
 
 
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:
@@ -83,13 +106,16 @@ def rewound_timeline(
     held = {
         table: {day: then.get(table, {}).get(day, HeldDay(day=day)) for day in found} for table, found in days.items()
     }
-    require_files(storage, held, moment)
+    require_files(storage, held, moment.text)
     reads = {table: found for table, found in days.items() if table in moment.snapshot.versions}
+    needed = needed_tables(steps, days)
     return timeline.with_days(held).model_copy(
         update={
             "change": f"rewound to {moment.text}",
             "moment": moment.text,
             "targets": tuple(asked.tables),
+            "moment_base": base_of(moment.snapshot, needed),
+            "moment_reads": raw_reads(moment.snapshot, steps, days),
             "read_up_to": tuple(map(boundary_line, read_boundaries(moment.snapshot, reads))),
         }
     )
@@ -135,8 +161,8 @@ def _refuse_raw(steps: Sequence[Step], tables: Collection[str]) -> None:
             )
 
 
-def require_files(storage: Storage, held: HeldDays, moment: Moment) -> None:
-    """Raise :class:`PublicationRefused` if files of ``held`` are gone, with the earliest moment that can be had."""
+def require_files(storage: Storage, held: HeldDays, moment: str) -> None:
+    """Raise :class:`PublicationRefused` for files that are gone, with the earliest moment of each table."""
     gone = {table: _missing(storage, table, days.values()) for table, days in held.items()}
     lost = {table: len(paths) for table, paths in gone.items() if paths}
     if not lost:
@@ -153,7 +179,7 @@ def require_files(storage: Storage, held: HeldDays, moment: Moment) -> None:
         for at in [earliest[table]]
     )
     raise PublicationRefused(
-        f"What was published at {moment.text} is not kept any more. {named}. Nothing was changed.",
+        f"What was published at {moment} is not kept any more. {named}. Nothing was changed.",
         hint="Choose a later moment: backfill rewind TABLES --list shows them. Or rebuild the days.",
     )
 
@@ -174,34 +200,6 @@ def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
         held = held_days(snapshot_of(storage, records[middle].publication), [table])
         low, high = (middle + 1, high) if _missing(storage, table, held[table].values()) else (low, middle)
     return records[low] if low < len(records) else None
-
-
-@dataclass(frozen=True)
-class MomentWorthGoingTo:
-    """A publication that changed what days hold, and what to type to get to the state before it."""
-
-    publication: str
-    at: datetime
-    by: str
-    changed: Mapping[str, int]
-    """Days, by table."""
-    versions: Mapping[str, tuple[str, ...]]
-    """The versions of the logic that the days came from, by table."""
-
-
-def moments_worth_going_to(storage: Storage, tables: Collection[str], most: int) -> list[MomentWorthGoingTo]:
-    """Publications of ``tables`` that were not mere maintenance, newest first."""
-    found: list[MomentWorthGoingTo] = []
-    for each in history(storage):
-        parts = {table: part for table, part in each.tables.items() if table in tables}
-        if each.outcome != "done" or each.kind == "compact" or not parts or each.closed_at is None:
-            continue
-        changed = {table: len(part.days) for table, part in parts.items()}
-        versions = {table: tuple(sorted(part.code_versions)) for table, part in parts.items()}
-        found.append(MomentWorthGoingTo(each.publication, each.closed_at, each.launched_by, changed, versions))
-        if len(found) == most:
-            break
-    return found
 
 
 def kept_for(days: int | None, now: datetime) -> datetime | None:

@@ -20,7 +20,6 @@ from backfill_assets.timeline.rewind import (
     days_to_rewind,
     differing_from_main,
     earliest_moment,
-    moments_worth_going_to,
     rewound_timeline,
 )
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -109,11 +108,3 @@ def test_raw_is_not_rewound_and_nothing_that_does_not_differ(lakehouse: SmallLak
         )
     with pytest.raises(InvalidRequest, match="there is nothing to rewind"):
         rewound_timeline(lakehouse.storage, registry.steps(), RewindRequest("x", (REVENUE,)), moment, lakehouse.now())
-
-
-def test_moments_worth_going_to_are_the_publications_of_the_tables(lakehouse: SmallLakehouse) -> None:
-    lakehouse.publish("three", {"others": {FIRST: [1]}})
-    found = moments_worth_going_to(lakehouse.storage, [REVENUE], 5)
-    assert [(each.publication, dict(each.changed)) for each in found] == [("two", {REVENUE: 1}), ("one", {REVENUE: 2})]
-    assert found[0].versions == {REVENUE: ("v2",)}
-    assert len(moments_worth_going_to(lakehouse.storage, [REVENUE], 1)) == 1

@@ -19,10 +19,12 @@ from backfill_assets.text import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from backfill_assets.lakehouse.named_timelines import Arrival
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.published.moments import Moment
+    from backfill_assets.timeline.fields import OnlyFields
     from backfill_assets.timeline.forward import ForwardedStep
-    from backfill_assets.timeline.rewind import MomentWorthGoingTo
+    from backfill_assets.timeline.moments_listed import MomentWorthGoingTo
 
 _EPILOG = """
 \b
@@ -36,6 +38,8 @@ _FORWARD_EPILOG = """
 Examples:
   backfill forward before-v1 --version v2
   backfill forward before-v1 --version v2 --as with-v2      a new timeline; before-v1 stays as it is
+  backfill forward before-v1 --version v2 --without-arrivals --as logic-alone
+  backfill forward before-salinity --field salinity
 """
 _MOST_MOMENTS = 20
 
@@ -66,7 +70,8 @@ def rewind(
     """
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
-    from backfill_assets.timeline.rewind import RewindRequest, kept_for, moments_worth_going_to, rewound_timeline
+    from backfill_assets.timeline.rewind import RewindRequest, kept_for, rewound_timeline
+    from backfill_assets.timeline.worth_going_to import moments_worth_going_to
 
     for table in tables:
         registry.table(table)
@@ -101,27 +106,36 @@ def _moment(storage: Storage, to: str | None, before: str | None, table: str) ->
 
 
 def _say_moments(found: Sequence[MomentWorthGoingTo], as_json: bool) -> None:
+    from backfill_assets.timeline.moments_listed import what_changed
+
     if as_json:
-        values = [
-            {
-                "publication": each.publication,
-                "at": each.at,
-                "by": each.by,
-                "days": each.changed,
-                "versions": each.versions,
-            }
-            for each in found
-        ]
-        say_json(values)
+        say_json([_moment_values(each) for each in found])
         return
-    rows = new_table("publication", "at", "by", "changed")
+    rows = new_table("publication", "at", "by", "kind", "changed")
     for each in found:
-        changed = "; ".join(
-            f"{table}: {format_count(count, 'day')} of {', '.join(each.versions[table]) or 'unknown'}"
-            for table, count in each.changed.items()
-        )
-        rows.add_row(each.publication, moment(each.at), each.by, changed)
+        rows.add_row(each.publication, moment(each.at), each.by, ", ".join(each.kinds), what_changed(each))
     say(rows, "--to goes to the state after a publication, --before to the one just before it.")
+    if any(each.failed for each in found):
+        say("Beside a failed gate is the publication that was the newest then: --to goes to that state.")
+
+
+def _moment_values(each: MomentWorthGoingTo) -> dict[str, object]:
+    gate = each.failed
+    return {
+        "publication": each.publication,
+        "at": each.at,
+        "by": each.by,
+        "kinds": list(each.kinds),
+        "days": each.changed,
+        "versions": each.versions,
+        "switched": {table: list(versions) for table, versions in each.switched.items()},
+        "columns": {
+            table: {"came": list(columns.came), "went": list(columns.went), "other_types": columns.other_types}
+            for table, columns in each.columns.items()
+        },
+        "failed": gate
+        and {"table": gate.table, "first_bad_day": gate.first_bad_day, "days": gate.days, "why": gate.why},
+    }
 
 
 @click.command(epilog=_FORWARD_EPILOG)
@@ -129,40 +143,72 @@ def _say_moments(found: Sequence[MomentWorthGoingTo], as_json: bool) -> None:
 @click.option(
     "--version", default="", metavar="V", help="The version of the rewound tables.  [default: the current one]"
 )
+@click.option(
+    "--field", "fields", multiple=True, metavar="FIELD", help="Fill this column, and change nothing else; repeatable."
+)
+@click.option("--without-arrivals", is_flag=True, help="Read raw and all else as of the timeline's moment.")
 @click.option("--as", "other", metavar="OTHER", help="Go forward on a new timeline; NAME stays as it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def forward(name: str, version: str, other: str | None, as_json: bool) -> None:
+def forward(
+    name: str, version: str, fields: tuple[str, ...], without_arrivals: bool, other: str | None, as_json: bool
+) -> None:
     """Compute the days of a timeline again, from the state that it was rewound to.
 
-    Raw is read as it is now. Days that are right already are kept; days that main or another timeline has computed from
-    the same inputs by the same version are used as they are. If nothing is left to compute, Spark is not started. Days
-    that fail their gates stay as they were, with all that reads them.
+    Raw is read as it is now: rows that arrived since the moment are taken once. Days that are right already are kept;
+    days that main or another timeline has computed from the same inputs by the same version are used as they are. If
+    nothing is left to compute, Spark is not started. Days that fail their gates stay as they were, with all that reads
+    them.
+
+    With --field, days go forward on which raw rows carry a field that was declared later. Everything is read as of the
+    moment, and a day on which another column would change is held back.
     """
     from backfill_assets.datasets import registry
-    from backfill_assets.lakehouse.named_timelines import change_timeline, create_timeline, find_timeline
+    from backfill_assets.lakehouse.named_timelines import change_timeline, find_timeline
+    from backfill_assets.timeline.arrivals import arrival_lines
+    from backfill_assets.timeline.fields import only_fields
     from backfill_assets.timeline.forward import forward as go_forward
-    from backfill_assets.timeline.rewind import copied_timeline
+    from backfill_assets.timeline.rewind import copy_timeline
 
+    if fields and version:
+        raise click.UsageError("--field goes forward by the current version of each table: leave out --version.")
     settings = current_settings()
     publisher = open_publisher(settings)
     found = find_timeline(publisher.storage, name, publisher.now())
+    only = only_fields(publisher.storage, registry.steps(), found, fields) if fields else None
+    if only is not None and not only.is_carried:
+        _say_not_carried(only, as_json)
+        return
     if other is not None:
-        copy = copied_timeline(found, other, getpass.getuser(), publisher.now())
-        found = create_timeline(publisher.storage, copy)
+        found = copy_timeline(publisher.storage, found, other, getpass.getuser(), publisher.now())
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
-        done = go_forward(lake, registry.steps(), found, version, run_info("backfill forward"), report_progress)
-    change = f"forward from {found.moment or 'its base'}" + (f" by {version}" if version else "")
+        run, arrivals = run_info("backfill forward"), not (without_arrivals or fields)
+        done = go_forward(lake, registry.steps(), found, version, run, report_progress, arrivals=arrivals, only=only)
+    change = _change(found.moment, version, fields, without_arrivals)
     made = change_timeline(publisher.storage, done.timeline, change, publisher.now())
     if as_json:
-        say_json({**summary_values(made), "steps": [step_values(each) for each in done.steps]})
+        since_last = {
+            table: [_arrival_values(each) for each in days] for table, days in done.arrived.since_last.items()
+        }
+        say_json(
+            {
+                **summary_values(made),
+                "fields": _field_values(only),
+                "arrived_since_last": since_last,
+                "waiting": {table: list(days) for table, days in done.arrived.waiting.items()},
+                "steps": [step_values(each) for each in done.steps],
+            }
+        )
         return
     numbers = ("kept", "from main", "staged", "held back")
     rows = new_table("table", "version", *numbers, numbers=numbers)
     for each in done.steps:
         counts = (len(each.kept), len(each.from_main), len(each.staged), len({held.day for held in each.held_back}))
         rows.add_row(each.step, each.version, *(f"{count:,}" for count in counts))
-    say(rows, *(f"held back: {line}" for line in made.held_back))
+    say(rows, *_field_lines(only), *(f"held back: {line}" for line in made.held_back))
+    say(*arrival_lines(made))
+    for table, days in done.arrived.waiting.items():
+        say(f"{table} has not taken in all of that: {ranges(days, most=3)} are as main has them.")
     say(f"{made.name} went forward. What is published has not changed. backfill timeline show {made.name}")
 
 
@@ -175,3 +221,43 @@ def step_values(each: ForwardedStep) -> dict[str, object]:
         "staged": list(each.staged),
         "held_back": {str(held.day): held.why for held in each.held_back},
     }
+
+
+def _change(moment: str, version: str, fields: Sequence[str], without_arrivals: bool) -> str:
+    """What the revision did, in a few words."""
+    by = f" by {version}" if version else f" for {', '.join(fields)}" if fields else ""
+    return f"forward from {moment or 'its base'}{by}" + (" without arrivals" if without_arrivals else "")
+
+
+def _field_lines(only: OnlyFields | None) -> list[str]:
+    return [
+        f"{each.name}: {format_count(sum(each.rows.values()), 'row')} of {each.raw} carry it on"
+        f" {format_count(len(each.rows), 'day')}, the first is {min(each.rows)}."
+        for each in (only.carried if only else ())
+        if each.rows
+    ]
+
+
+def _field_values(only: OnlyFields | None) -> list[dict[str, object]]:
+    return [
+        {
+            "field": each.name,
+            "raw": each.raw,
+            "first_day": min(each.rows, default=None),
+            "rows": sum(each.rows.values()),
+            "days": {str(day): count for day, count in each.rows.items()},
+        }
+        for each in (only.carried if only else ())
+    ]
+
+
+def _say_not_carried(only: OnlyFields, as_json: bool) -> None:
+    if as_json:
+        say_json({"fields": _field_values(only), "steps": []})
+        return
+    for each in only.carried:
+        say(f"No row of {each.raw} carries {each.name} on the days of {only.timeline.name}: nothing was done.")
+
+
+def _arrival_values(each: Arrival) -> dict[str, object]:
+    return {"day": each.day, "rows": each.rows, "checksum": each.checksum}

@@ -171,14 +171,19 @@ def summary_values(found: NamedTimeline) -> dict[str, Any]:
         "bytes": size_of(found),
         "versions": dict(found.versions),
         "read_up_to": list(found.read_up_to),
+        "moment_reads": [each.model_dump(mode="json") for each in found.moment_reads],
+        "reads": [each.model_dump(mode="json") for each in found.reads],
+        "arrived": {table: [each.model_dump(mode="json") for each in days] for table, days in found.arrived.items()},
         "keep_until": found.keep_until,
         "of_campaign": is_of_campaign(found.name),
     }
 
 
 def _say_summary(found: NamedTimeline) -> None:
+    from backfill_assets.timeline.arrivals import arrival_lines
+
     say(f"{found.name}: made {moment(found.made_at)} by {found.by or 'unknown'}, {found.change}.")
     say(f"Other days read through to entry {found.base.sequence} of the publication log.")
     if found.keep_until is not None:
         say(f"Kept until {moment(found.keep_until)}.")
-    say(*(f"read by then: {line}" for line in found.read_up_to))
+    say(*(f"read by then: {line}" for line in found.read_up_to), *arrival_lines(found))

@@ -124,7 +124,7 @@ def _look_on(name: str, table: str | None, days: DayRange | None) -> _Found:
     place = observe_timeline(settings, name)
     statuses = day_statuses(place.view.with_current(registry.steps()), place.view, days)
     chosen = {each: by_day for each, by_day in statuses.items() if table in (None, each)}
-    return _Found(str(settings.lakehouse), chosen, place.view, (), {}, place)
+    return _Found(str(settings.lakehouse), chosen, place.view, (), {}, place=place)
 
 
 def _campaign_days(storage: Storage, plan: str, table: str | None) -> list[CampaignDays]:

@@ -1,0 +1,254 @@
+"""What raw tables had been read of their sources at a state, and which rows arrived between two states.
+
+Only logs are read: what a day holds is known by count and checksum, and rows that arrive are added to both. So what a
+day held before, and what arrived on it since, are together what it holds now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import (
+    Arrival,
+    HeldDay,
+    NamedTimeline,
+    PartitionOffset,
+    RawRead,
+    TimelineBase,
+)
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Step
+from backfill_assets.model.graph import expand_tables, read_by, reading, steps_of
+from backfill_assets.published.moments import HeldDays, held_days
+from backfill_assets.published.positions import RawVersions
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.rebuild import decide
+from backfill_assets.text import format_count, format_ranges
+
+_MOST_RANGES = 6
+
+
+def needed_tables(steps: Sequence[Step], tables: Collection[str]) -> list[str]:
+    """``tables`` and all that they are computed from, in build order. Pure."""
+    return expand_tables(steps, tables, upstream=True)
+
+
+def base_of(snapshot: Snapshot, tables: Iterable[str]) -> TimelineBase:
+    """``snapshot`` as a timeline keeps it, of ``tables`` alone."""
+    versions = {name: snapshot.versions[name] for name in sorted(tables) if name in snapshot.versions}
+    return TimelineBase(sequence=snapshot.sequence, versions=versions)
+
+
+def snapshot_of_base(storage: Storage, base: TimelineBase) -> Snapshot:
+    return Snapshot(storage, base.sequence, base.versions)
+
+
+def raw_reads(snapshot: Snapshot, steps: Sequence[Step], tables: Collection[str]) -> tuple[RawRead, ...]:
+    """What every raw table that ``tables`` are computed from held in ``snapshot``, and how far it had been read."""
+    needed = set(needed_tables(steps, tables))
+    names = [
+        name
+        for step in steps
+        if step.source is not None
+        for name in step.table_names
+        if name in needed and name in snapshot.versions
+    ]
+    held, positions = held_days(snapshot, names), RawVersions(snapshot.storage)
+    return tuple(_raw_read(snapshot, name, held[name].values(), positions) for name in names)
+
+
+def _raw_read(snapshot: Snapshot, table: str, held: Iterable[HeldDay], positions: RawVersions) -> RawRead:
+    contents = [each.content for each in held if each.content is not None]
+    boundary = positions.at(table, snapshot.versions[table])
+    return RawRead(
+        table=table,
+        version=snapshot.versions[table],
+        sequence=snapshot.sequence,
+        rows=sum(each.rows for each in contents),
+        checksum=str(sum(int(each.checksum) for each in contents)),
+        offsets=tuple(
+            PartitionOffset(topic=each.topic, partition=each.partition, next_offset=each.next_offset)
+            for each in boundary.positions
+        ),
+        landed_files=boundary.landed_files,
+        newest_arrival=boundary.newest_arrival,
+    )
+
+
+def arrivals_between(storage: Storage, before: Iterable[RawRead], after: Iterable[RawRead]) -> dict[str, list[Arrival]]:
+    """What arrived on each day of each raw table after the one state and by the other, ascending."""
+    earlier = {each.table: each for each in before}
+    found = {
+        each.table: arrivals(_days_at(storage, earlier.get(each.table)), _days_at(storage, each)) for each in after
+    }
+    return {table: days for table, days in found.items() if days}
+
+
+def _days_at(storage: Storage, read: RawRead | None) -> Mapping[date, HeldDay]:
+    if read is None:
+        return {}
+    return held_days(Snapshot(storage, read.sequence, {read.table: read.version}), [read.table])[read.table]
+
+
+def arrivals(then: Mapping[date, HeldDay], now: Mapping[date, HeldDay]) -> list[Arrival]:
+    """The days that hold other rows now, with how many more, and the sum of their hashes. Pure.
+
+    Rows that were taken back count below zero. What came to a day with a foreign write is not known.
+    """
+    found = []
+    for day in sorted({*then, *now}):
+        before, after = then.get(day, HeldDay(day=day)), now.get(day, HeldDay(day=day))
+        if before.logical == after.logical:
+            continue
+        if before.foreign or after.foreign:
+            found.append(Arrival(day=day, rows=None))
+            continue
+        rows, checksum = (_sums(after)[n] - _sums(before)[n] for n in (0, 1))
+        if rows or checksum:
+            found.append(Arrival(day=day, rows=rows, checksum=str(checksum)))
+    return found
+
+
+def _sums(held: HeldDay) -> tuple[int, int]:
+    return (held.content.rows, int(held.content.checksum)) if held.content else (0, 0)
+
+
+def add_arrivals(
+    known: Mapping[str, Sequence[Arrival]], more: Mapping[str, Sequence[Arrival]]
+) -> dict[str, tuple[Arrival, ...]]:
+    """What arrived in two times one after the other, together. Pure."""
+    found: dict[str, dict[date, Arrival]] = {}
+    for table, days in (*known.items(), *more.items()):
+        for each in days:
+            before = found.setdefault(table, {}).get(each.day)
+            found[table][each.day] = each if before is None else _both(before, each)
+    kept = {
+        table: tuple(days[day] for day in sorted(days) if not days[day].is_nothing) for table, days in found.items()
+    }
+    return {table: days for table, days in kept.items() if days}
+
+
+def _both(one: Arrival, other: Arrival) -> Arrival:
+    if one.rows is None or other.rows is None:
+        return Arrival(day=one.day, rows=None)
+    return Arrival(day=one.day, rows=one.rows + other.rows, checksum=str(int(one.checksum) + int(other.checksum)))
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What a forward found at its sources: the state that it read, and what arrived since the one before it."""
+
+    reads: tuple[RawRead, ...]
+    since_last: Mapping[str, Sequence[Arrival]]
+    waiting: Mapping[str, Sequence[date]]
+    """Days of tables that main has not taken these rows into yet, and that the timeline reads through to."""
+
+    def recorded_on(self, timeline: NamedTimeline) -> NamedTimeline:
+        """``timeline`` with what was read, and what arrived since its moment."""
+        arrived = add_arrivals(timeline.arrived, self.since_last) if timeline.moment_reads else {}
+        return timeline.model_copy(update={"reads": self.reads, "arrived": arrived})
+
+
+NOTHING_ARRIVED = Arrived((), {}, {})
+
+
+def held_at_moment(storage: Storage, steps: Sequence[Step], timeline: NamedTimeline) -> HeldDays:
+    """What the tables held at the moment of ``timeline`` that its days are computed from, and its own tables.
+
+    Raises :class:`InvalidRequest` for a timeline that does not keep which state that was.
+    """
+    if timeline.moment_base is None:
+        raise InvalidRequest(
+            f"The timeline {timeline.name} does not keep what its days were computed from.",
+            hint="It was not rewound, or by earlier code. backfill rewind TABLES makes one that does.",
+        )
+    return held_days(snapshot_of_base(storage, timeline.moment_base), needed_tables(steps, timeline.days))
+
+
+def days_read(steps: Sequence[Step], timeline: NamedTimeline, held: HeldDays) -> HeldDays:
+    """Those of the ``held`` days that the days of ``timeline`` are computed from, by any version. Pure."""
+    read: dict[str, set[date]] = {}
+    for step in steps_of(steps, timeline.days):
+        own = {day for name in step.table_names for day in timeline.held(name)}
+        for version in step.versions:
+            for table, days in read_by(step, own, version).items():
+                read.setdefault(table, set()).update(days)
+    return {
+        table: {day: each for day, each in held.get(table, {}).items() if day in days} for table, days in read.items()
+    }
+
+
+def arrived_since(snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTimeline) -> Arrived:
+    """What raw holds in ``snapshot``, and what of it arrived since ``timeline`` was made or last went forward."""
+    reads = raw_reads(snapshot, steps, timeline.days)
+    known = timeline.reads or timeline.moment_reads
+    since = arrivals_between(snapshot.storage, known, reads) if known else {}
+    return Arrived(reads, since, waiting_days(snapshot, steps, timeline, since) if since else {})
+
+
+def waiting_days(
+    snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[Arrival]]
+) -> dict[str, list[date]]:
+    """The days between raw and ``timeline`` that main has not computed from the rows that ``arrived``, by table."""
+    needed = needed_tables(steps, timeline.days)
+    held = held_days(snapshot, needed)
+    logicals = {table: {day: each.logical for day, each in days.items()} for table, days in held.items()}
+    moved: dict[str, set[date]] = {table: {each.day for each in days} for table, days in arrived.items()}
+    found: dict[str, list[date]] = {}
+    for step in steps_of(steps, needed):
+        if step.source is not None:
+            continue
+        own = {day for name in step.table_names for day in timeline.held(name)}
+        behind = [day for day in sorted(reading(step, moved) - own) if _is_behind(step, day, held, logicals, found)]
+        found |= dict.fromkeys([name for name in step.table_names if behind], behind)
+        moved |= {name: reading(step, moved) for name in step.table_names}
+    return found
+
+
+def _is_behind(
+    step: Step,
+    day: date,
+    held: Mapping[str, Mapping[date, HeldDay]],
+    logicals: Mapping[str, Mapping[date, str]],
+    behind: Mapping[str, Sequence[date]],
+) -> bool:
+    """Was the day computed from something else than what its inputs hold now, or from days that were?"""
+    day_held = held.get(step.table_names[0], {}).get(day)
+    if day_held is None or day_held.content is None:
+        return True
+    version = next((each for each in step.versions if each.name == day_held.content.code_version), None)
+    if version is None or decide.days_reading(step, version, [day], {t: frozenset(d) for t, d in behind.items()}):
+        return True
+    reads = decide.read_days(step, version, [day])
+    known = {
+        table: {each: logicals.get(table, {}).get(each, HeldDay(day=each).logical) for each in days}
+        for table, days in reads.items()
+    }
+    return decide.wanted(step, version, [day], known)[day].inputs != day_held.content.inputs
+
+
+# ------------------------------------------------------------------- in words
+
+
+def arrival_lines(timeline: NamedTimeline) -> list[str]:
+    """What raw held at the moment of ``timeline``, what arrived since and was read, and what it held then. Pure."""
+    now = {each.table: each for each in timeline.reads}
+    return [
+        _arrival_line(each, timeline.arrived.get(each.table, ()), now.get(each.table)) for each in timeline.moment_reads
+    ]
+
+
+def _arrival_line(then: RawRead, arrived: Sequence[Arrival], now: RawRead | None) -> str:
+    line = f"{then.table}: {format_count(then.rows, 'row')} at its moment, version {then.version}"
+    if now is None or now.version == then.version:
+        return line
+    rows = sum(each.rows for each in arrived if each.rows is not None)
+    unknown = [each.day for each in arrived if each.rows is None]
+    on = f" on {format_ranges([each.day for each in arrived], _MOST_RANGES)}" if arrived else ""
+    foreign = (
+        f"; of {format_ranges(unknown, _MOST_RANGES)} it is not known, they have a foreign write" if unknown else ""
+    )
+    return f"{line}; {format_count(rows, 'row')} since{on}{foreign}; {now.rows:,} in version {now.version}"

@@ -1,0 +1,94 @@
+"""Rows that arrive after the moment of a timeline are taken once, however often it goes forward, or left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.cli import foreground, main
+from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
+from backfill_assets_tests.stories.test_shadow import LATE_DAY
+from backfill_assets_tests.workshop import Workshop
+
+RAW, BRONZE = "raw_sales", "bronze_sales"
+
+
+def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    (newest, *_) = types("history", "--limit", "1")
+    then = len(wrong.read(RAW))
+    made = types("rewind", BRONZE, "--to", newest["publication"], "--days", str(DAYS), "--on", "again")
+    (sales,) = [each for each in made["moment_reads"] if each["table"] == RAW]
+    assert (sales["rows"], sales["landed_files"], sales["newest_arrival"]) == (then, len(DAYS), str(DAYS.last))
+
+    arrive(wrong, "late", 3)
+    done = types("forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic")
+    assert step(done, BRONZE)["staged"] == [] == step(done, BRONZE)["from_main"]
+    assert step(done, FACT)["staged"] == [str(day) for day in DAYS], "its current version is another one"
+    assert done["arrived_since_last"] == done["arrived"] == {} and done["reads"] == made["moment_reads"]
+
+    done = types("forward", "again", "--version", "v1")
+    assert step(done, BRONZE)["staged"] == [str(LATE_DAY)]
+    assert rows_by_day(done["arrived_since_last"]) == rows_by_day(done["arrived"]) == {str(LATE_DAY): 3}
+    assert now(done)["rows"] == len(wrong.read(RAW)) == then + 3
+    assert now(done)["landed_files"] == len(DAYS) + 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(foreground, "foreground_spark", refuse)
+        done = types("forward", "again", "--version", "v1")
+    assert done["arrived_since_last"] == {} and rows_by_day(done["arrived"]) == {str(LATE_DAY): 3}
+
+    arrive(wrong, "later", 2)
+    done = types("forward", "again", "--version", "v1")
+    assert rows_by_day(done["arrived_since_last"]) == {str(LATE_DAY): 2}
+    assert rows_by_day(types("timeline", "show", "again")["arrived"]) == {str(LATE_DAY): 5}
+    assert len(wrong.read(RAW)) == then + 5 == now(done)["rows"]
+    shown = CliRunner().invoke(main, ["timeline", "show", "again"]).output
+    assert f"raw_sales: {then} rows at its moment" in shown and f"5 rows since on {LATE_DAY}" in shown
+
+
+def test_rows_that_main_has_not_taken_in_are_named(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fact reads bronze as main has it."""
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    before = types("history", FACT)[0]["publication"]
+    types("rewind", FACT, "--to", before, "--days", str(DAYS), "--on", "again")
+    arrive(wrong, "late", 3)
+    done = types("forward", "again", "--version", "v1")
+    assert rows_by_day(done["arrived_since_last"]) == {str(LATE_DAY): 3}
+    assert done["waiting"] == {BRONZE: [str(LATE_DAY)], "quarantine_sales": [str(LATE_DAY)]}
+    wrong.build(BRONZE, DAYS)
+    done = types("forward", "again", "--version", "v1")
+    assert step(done, FACT)["staged"] == [str(LATE_DAY)] and done["waiting"] == {}
+
+
+def arrive(workshop: Workshop, name: str, count: int) -> None:
+    """Late rows, taken into raw alone."""
+    values = {"transaction_timestamp": f"{LATE_DAY}T10:00:00Z"}
+    land_lines(workshop.settings.landing, DAYS.last, name, count, values, first_basket=len(name) * 1000)
+    workshop.build(RAW, DAYS)
+
+
+def step(done: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in done["steps"] if each["step"] == name)
+
+
+def now(done: dict[str, Any]) -> dict[str, Any]:
+    return next(each for each in done["reads"] if each["table"] == RAW)
+
+
+def rows_by_day(arrived: dict[str, Any]) -> dict[str, int]:
+    return {each["day"]: each["rows"] for each in arrived.get(RAW, ())}
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("Spark is started")
+
+
+def types(*words: str) -> Any:
+    result = CliRunner().invoke(main, [*words, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)

@@ -1,0 +1,160 @@
+"""Rows at a moment and rows that arrived since are together the rows that there are now, and each is counted once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.datasets import registry
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import Arrival, HeldDay, NamedTimeline, create_timeline
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.publication.compact import compact
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.published.moments import find_moment
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.timeline.arrivals import add_arrivals, arrival_lines, arrivals, arrived_since, held_at_moment
+from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
+from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, RAW, StreamedLakehouse
+
+pytestmark = pytest.mark.protocol
+FIRST, SECOND, THIRD = DAYS = tuple(date(2017, 3, day) for day in (1, 2, 3))
+
+
+def held(day: date, rows: int, checksum: int) -> dict[date, HeldDay]:
+    return {day: HeldDay(day=day, content=DayContent(rows=rows, checksum=str(checksum)))}
+
+
+def test_what_arrived_on_a_day_is_what_it_holds_more() -> None:
+    then = {**held(FIRST, 2, 10), **held(SECOND, 5, 9), THIRD: HeldDay(day=THIRD, foreign="x")}
+    now = {**held(FIRST, 3, 30), **held(SECOND, 4, 7), **held(THIRD, 1, 1)}
+    found = arrivals(then, now)
+    assert found == [
+        Arrival(day=FIRST, rows=1, checksum="20"),
+        Arrival(day=SECOND, rows=-1, checksum="-2"),
+        Arrival(day=THIRD, rows=None),
+    ]
+    assert arrivals(now, now) == []
+    back = [Arrival(day=FIRST, rows=-1, checksum="-20"), Arrival(day=SECOND, rows=3, checksum="5")]
+    assert add_arrivals({RAW: found}, {RAW: back}) == {
+        RAW: (Arrival(day=SECOND, rows=2, checksum="3"), Arrival(day=THIRD, rows=None))
+    }
+
+
+def rewound(lakehouse: StreamedLakehouse) -> NamedTimeline:
+    """The first day of bronze is what it was before it was built again."""
+    lakehouse.build_bronze("bronze-1", {FIRST: [1, 2]})
+    lakehouse.build_bronze("bronze-2", {FIRST: [1, 2, 3]})
+    asked = RewindRequest("back", (BRONZE,))
+    moment = find_moment(lakehouse.storage, "bronze-1", BRONZE)
+    made = rewound_timeline(lakehouse.storage, registry.steps(), asked, moment, lakehouse.now())
+    return create_timeline(lakehouse.storage, made)
+
+
+def test_a_rewound_timeline_keeps_the_positions_of_its_moment(tmp_path: Path) -> None:
+    lakehouse = StreamedLakehouse(tmp_path)
+    lakehouse.begin({0: 10}, FIRST)
+    lakehouse.stream("history", {FIRST: [1, 2], SECOND: [3]}, {0: (0, 10)})
+    lakehouse.land("landed", {FIRST: [4]}, "sales/2017-03-02/a.jsonl.gz")
+    made = rewound(lakehouse)
+    (read,) = made.moment_reads
+    assert (read.table, read.rows, read.checksum, read.landed_files) == (RAW, 5, "10", 1)
+    assert [(each.partition, each.next_offset) for each in read.offsets] == [(0, 10)]
+    assert read.newest_arrival == SECOND and made.moment_base is not None
+    assert made.moment_base.versions[RAW] == read.version
+    lakehouse.stream("batch", {FIRST: [5]}, {0: (10, 11)})
+    found = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), made)
+    after = found.recorded_on(made)
+    assert [each.next_offset for each in after.reads[0].offsets] == [11]
+    assert after.arrived == {RAW: (Arrival(day=FIRST, rows=1, checksum="5"),)}
+    (line,) = arrival_lines(after)
+    then, now = f"5 rows at its moment, version {read.version}", f"6 in version {after.reads[0].version}"
+    assert line == f"raw_sales: {then}; 1 row since on 2017-03-01; {now}"
+    again = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), after)
+    assert again.since_last == {} and again.recorded_on(after) == after
+
+
+def test_a_timeline_that_was_not_rewound_has_no_moment(tmp_path: Path) -> None:
+    lakehouse = StreamedLakehouse(tmp_path)
+    lakehouse.land("landed", {FIRST: [4]}, "sales/2017-03-02/a.jsonl.gz")
+    made = new_timeline(lakehouse.storage, "plain", "ana", lakehouse.now(), None)
+    with pytest.raises(InvalidRequest, match="does not keep what its days were computed from"):
+        held_at_moment(lakehouse.storage, registry.steps(), made)
+
+
+def test_what_main_has_not_taken_in_is_named(tmp_path: Path) -> None:
+    """Bronze of the second day is read through to, and was computed before the row arrived; then facts are behind."""
+    lakehouse = StreamedLakehouse(tmp_path)
+    lakehouse.land("landed", {FIRST: [1], SECOND: [2]}, "sales/2017-03-02/a.jsonl.gz")
+    lakehouse.build_bronze("bronze-0", {SECOND: [2]})
+    lakehouse.build_fact("fact-0", {SECOND: [2]})
+    made = rewound(lakehouse).model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
+    lakehouse.land("late", {SECOND: [3]}, "sales/2017-03-03/a.jsonl.gz")
+    found = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), made)
+    assert found.waiting[BRONZE] == [SECOND] and SECOND in found.waiting[FACT]
+    lakehouse.build_bronze("bronze-3", {SECOND: [2, 3]})
+    found = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), made)
+    assert BRONZE not in found.waiting and SECOND in found.waiting[FACT]
+
+
+def rows_of_raw(lakehouse: StreamedLakehouse) -> Counter[tuple[date, int]]:
+    """As they are in the files."""
+    table = DeltaTable(lakehouse.storage.uri(RAW)).to_pyarrow_table()
+    return Counter(zip(table.column("day").to_pylist(), table.column("id").to_pylist(), strict=True))
+
+
+HAPPENINGS = st.lists(
+    st.tuples(
+        st.sampled_from(["stream", "land", "compact", "take back", "forward"]),
+        st.sets(st.sampled_from(DAYS), min_size=1),
+    ),
+    max_size=7,
+)
+
+
+@given(HAPPENINGS)
+@settings(max_examples=12, deadline=None)
+def test_each_row_is_counted_once_whatever_happens(happenings: list[tuple[str, set[date]]]) -> None:
+    """By count and checksum, for a stream and landed files, over compactions and what is taken back."""
+    with TemporaryDirectory() as folder:
+        lakehouse = StreamedLakehouse(Path(folder))
+        lakehouse.begin({0: 1}, FIRST)
+        lakehouse.stream("history", {FIRST: [1, 2], SECOND: [3]}, {0: (0, 10)})
+        timeline, then, offset = rewound(lakehouse), rows_of_raw(lakehouse), 10
+        landed: list[str] = []
+        for number, (what, days) in enumerate([*happenings, ("forward", set(DAYS))]):
+            rows = {day: [100 * number + 10 + day.day] for day in sorted(days)}
+            if what == "stream":
+                lakehouse.stream(f"batch-{number}", rows, {0: (offset, offset + 1)})
+                offset += 1
+            elif what == "land":
+                lakehouse.land(f"landed-{number}", rows, f"sales/2017-03-04/{number}.jsonl.gz")
+                landed.append(f"landed-{number}")
+            elif what == "compact":
+                compact(lakehouse.publisher, RAW, sorted(days), id=f"compact-{number}")
+            elif what == "take back" and landed and landed[-1] == f"landed-{number - 1}":
+                roll_back(lakehouse.publisher, landed.pop(), id=f"undo-{number}")
+            elif what == "forward":
+                timeline = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), timeline).recorded_on(
+                    timeline
+                )
+                assert_all_counted(timeline, then, rows_of_raw(lakehouse))
+
+
+def assert_all_counted(
+    timeline: NamedTimeline, then: Counter[tuple[date, int]], now: Counter[tuple[date, int]]
+) -> None:
+    found = {each.day: (each.rows, int(each.checksum)) for each in timeline.arrived.get(RAW, ())}
+    gained = {day: [id for (at, id), count in now.items() for _ in range(count) if at == day] for day in DAYS}
+    had = {day: [id for (at, id), count in then.items() for _ in range(count) if at == day] for day in DAYS}
+    expected = {day: (len(gained[day]) - len(had[day]), sum(gained[day]) - sum(had[day])) for day in DAYS}
+    assert found == {day: sums for day, sums in expected.items() if sums != (0, 0)}
+    (read,) = timeline.reads
+    assert (read.rows, int(read.checksum)) == (now.total(), sum(id for _, id in now.elements()))
