@@ -113,6 +113,15 @@ def approver_of(entry: JournalEntry) -> str:
     return Person.of(entry.report).name.casefold() or entry.by
 
 
+def approved_by(now: CampaignState) -> str:
+    """Who approved it, and how that is known; empty as long as an approval is missing."""
+    return _names(now.given) if now.approved else ""
+
+
+def _names(given: Iterable[JournalEntry]) -> str:
+    return ", ".join(str(Person.of(each.report) or each.by) for each in given)
+
+
 def approvals_needed(entry: JournalEntry) -> int:
     return int(entry.report.get("needed", 1))
 
@@ -187,6 +196,6 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
 
 def _why_waiting_for_approval(now: CampaignState) -> str:
     if now.given:
-        names = ", ".join(str(Person.of(each.report) or each.by) for each in now.given)
-        return f"it waits for approval: {len(now.given)} of {approvals_needed(now.given[-1])} given, by {names}"
+        given = f"{len(now.given)} of {approvals_needed(now.given[-1])} given, by {_names(now.given)}"
+        return f"it waits for approval: {given}"
     return f"it waits for approval again: {now.withdrawn.reason}" if now.withdrawn else "it waits for approval"

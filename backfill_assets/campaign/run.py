@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.campaign.approvers import approvers_hint, may_approve
 from backfill_assets.campaign.breaker import Exceeded, Limits, judge
 from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
-from backfill_assets.campaign.course import CampaignState, Move, next_move, require_beginning, state_of
+from backfill_assets.campaign.course import CampaignState, Move, approved_by, next_move, require_beginning, state_of
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
@@ -37,7 +37,6 @@ from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
-from backfill_assets.rebuild.person import Person
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, shadow, staged_by
 from backfill_assets.settings import ApprovalRule
 
@@ -219,9 +218,8 @@ class CampaignRun:
 
     @property
     def approved_by(self) -> str:
-        """Who approved what is published, and how that is known; empty as long as an approval is missing."""
-        given = self.state.given if self.state.approved else ()
-        return ", ".join(str(Person.of(each.report) or each.by) for each in given)
+        """Who approved it, and how that is known; empty as long as an approval is missing."""
+        return approved_by(self.state)
 
     @property
     def _validation(self) -> Mapping[str, Any]:

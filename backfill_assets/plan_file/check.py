@@ -20,7 +20,7 @@ _ENDINGS = {".yaml", ".yml"}
 
 
 @dataclass(frozen=True)
-class CheckedFile:
+class CheckedPlanFile:
     """A plan file and what would come of it. ``plan`` is None if it cannot even be planned."""
 
     path: str
@@ -47,24 +47,24 @@ def plan_files(place: Path) -> list[Path]:
     return found
 
 
-def check_file(settings: Settings, path: Path, by: Person) -> CheckedFile:
+def check_file(settings: Settings, path: Path, by: Person) -> CheckedPlanFile:
     """Plan ``path`` as ``by`` would, and write nothing. What is found wrong is in the result; nothing is raised."""
     try:
         asked = read_plan_file(path)
     except InvalidPlanFile as error:
-        return CheckedFile(str(path), problems=error.problems, valid=False)
+        return CheckedPlanFile(str(path), problems=error.problems, valid=False)
     try:
         plan, now = plan_as_of_now(settings, asked.request, asked.expectations, asked.terms)
     except BackfillError as error:
-        return CheckedFile(str(path), problems=(FileProblem(error.message, error.hint or ""),))
-    return CheckedFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
+        return CheckedPlanFile(str(path), problems=(FileProblem(error.message, error.hint or ""),))
+    return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
 
 
-def plan_file_and_keep(settings: Settings, path: Path, by: Person) -> CheckedFile:
+def plan_file_and_keep(settings: Settings, path: Path, by: Person) -> CheckedPlanFile:
     """Plan ``path`` and keep the plan. Raises :class:`InvalidPlanFile`, and what planning raises."""
     asked = read_plan_file(path)
     plan, now = plan_and_keep(settings, asked.request, asked.expectations, terms=asked.terms, by=by)
-    return CheckedFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
+    return CheckedPlanFile(str(path), plan, now, tuple(problems_of(settings, plan, by)))
 
 
 def problems_of(settings: Settings, plan: Plan, by: Person) -> list[FileProblem]:

@@ -5,7 +5,7 @@ Every value is text: no word becomes a date, a number or a truth value by itself
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import yaml
@@ -13,6 +13,7 @@ import yaml
 Value = str | list["Value"] | dict[str, "Value"]
 Place = tuple[str | int, ...]
 """Keys, and numbers of items, from the top of the file down."""
+_DEEPEST = 3
 _PLAIN_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
 
 
@@ -48,14 +49,14 @@ def read_document(text: str) -> Document:
     """What ``text`` holds. Its ``problems`` are what a plan file cannot have, also where YAML allows it."""
     found = Document()
     try:
-        reused = [event for event in yaml.parse(text, yaml.BaseLoader) if isinstance(event, yaml.AliasEvent)]
-        node = None if reused else yaml.compose(text, yaml.BaseLoader)
-    except (yaml.YAMLError, RecursionError) as error:
+        events = list(yaml.parse(text, yaml.BaseLoader))
+        refused = list(_refused_shapes(events))
+        node = None if refused else yaml.compose(text, yaml.BaseLoader)
+    except yaml.YAMLError as error:
         found.problems.append(_broken(error))
         return found
-    if reused:
-        line = reused[0].start_mark.line + 1
-        found.problems.append(FileProblem("Values are not reused in a plan file.", "Write the value out.", line))
+    if refused:
+        found.problems.append(refused[0])
     elif not isinstance(node, yaml.MappingNode):
         hint = "Begin with `target: TABLE` and `days: A..B`."
         found.problems.append(FileProblem("The file is no list of `key: value` lines.", hint, 1))
@@ -64,7 +65,18 @@ def read_document(text: str) -> Document:
     return found
 
 
-def _broken(error: Exception) -> FileProblem:
+def _refused_shapes(events: Iterable[yaml.Event]) -> Iterator[FileProblem]:
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            yield FileProblem("Values are not reused in a plan file.", "Write the value out.", line)
+        elif depth > _DEEPEST:
+            yield FileProblem("A plan file has no lists in lists of lists.", "", line)
+
+
+def _broken(error: yaml.YAMLError) -> FileProblem:
     mark = getattr(error, "problem_mark", None)
     what = getattr(error, "problem", None) or str(error).splitlines()[0]
     return FileProblem(f"It is not YAML: {what}.", "Quote a text with : or #.", mark.line + 1 if mark else None)

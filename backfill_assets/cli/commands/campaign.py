@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from backfill_assets.difference.kept import Difference
     from backfill_assets.difference.records import TableDifference
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
+    from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.records import Plan
     from backfill_assets.published.boundaries import DaysBoundary
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
@@ -144,7 +145,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
         days, times = campaign_json(campaign_days(storage, kept)), _times(kept, entries).json
         boundaries = [boundary_values(each) for each in _boundaries_read(_published_as(kept, entries))]
         values = {"plan": plan, "entries": entry_values, "days": days, "times": times, "boundaries": boundaries}
-        say_json(values)
+        say_json({**values, **_people(storage, kept, entries)})
         return
     with ExitStack() as stack:
         _say_campaign(_campaign_run(plan, "backfill campaign", stack), entries)
@@ -155,6 +156,17 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     elif planned := boundary_lines(kept):
         say(*planned)
     say(_times(kept, entries).shown)
+
+
+def _people(storage: Storage, plan: Plan, entries: Sequence[JournalEntry]) -> Mapping[str, object]:
+    from backfill_assets.campaign.course import approved_by, state_of
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+    from backfill_assets.plan.keep import planned_by
+
+    now, planner = state_of(campaign_of(plan.id), entries), planned_by(storage, plan.id)
+    known = {"planned_by": planner, "started_by": now.started_by}
+    names = {name: str(person) if person else "" for name, person in known.items()}
+    return {**names, "approved_by": approved_by(now), "approvers": list(plan.terms.approvers)}
 
 
 def _abandon(plan: str) -> None:

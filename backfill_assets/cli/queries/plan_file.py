@@ -13,7 +13,7 @@ from backfill_assets.cli.queries.plan import say_plan
 from backfill_assets.cli.wiring import current_settings
 
 if TYPE_CHECKING:
-    from backfill_assets.plan_file.check import CheckedFile
+    from backfill_assets.plan_file.check import CheckedPlanFile
 
 _COLOURS = {0: "green", 1: "bold red", 2: "bold red"}
 
@@ -39,7 +39,7 @@ def plan_from_file(place: Path, *, check: bool, as_json: bool, as_markdown: bool
     return max(each.exit_code for each in found)
 
 
-def _check(place: Path) -> list[CheckedFile]:
+def _check(place: Path) -> list[CheckedPlanFile]:
     from backfill_assets.plan_file.check import check_file, plan_files
     from backfill_assets.rebuild.person import os_person
 
@@ -47,18 +47,18 @@ def _check(place: Path) -> list[CheckedFile]:
     return [check_file(settings, path, person) for path in plan_files(place)]
 
 
-def _plan(path: Path) -> CheckedFile:
-    from backfill_assets.plan_file.check import CheckedFile, plan_file_and_keep
+def _plan(path: Path) -> CheckedPlanFile:
+    from backfill_assets.plan_file.check import CheckedPlanFile, plan_file_and_keep
     from backfill_assets.plan_file.read import InvalidPlanFile
     from backfill_assets.rebuild.person import os_person
 
     try:
         return plan_file_and_keep(current_settings(), path, os_person())
     except InvalidPlanFile as error:
-        return CheckedFile(str(path), problems=error.problems, valid=False)
+        return CheckedPlanFile(str(path), problems=error.problems, valid=False)
 
 
-def _say(found: CheckedFile, *, check: bool) -> None:
+def _say(found: CheckedPlanFile, *, check: bool) -> None:
     from backfill_assets.plan_file.text import verdict
 
     if found.plan is not None and found.planned_at is not None:
@@ -75,13 +75,13 @@ def _say(found: CheckedFile, *, check: bool) -> None:
         )
 
 
-def _as_json(found: CheckedFile) -> dict[str, object]:
+def _as_json(found: CheckedPlanFile) -> dict[str, object]:
     from backfill_assets.plan_file.text import file_json
 
     return file_json(found.path, found.plan, found.problems, valid=found.valid)
 
 
-def _as_markdown(found: CheckedFile) -> str:
+def _as_markdown(found: CheckedPlanFile) -> str:
     from backfill_assets.plan_file.text import file_markdown
 
     return file_markdown(found.path, found.plan, found.planned_at, found.problems, valid=found.valid)
