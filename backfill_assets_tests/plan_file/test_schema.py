@@ -21,7 +21,14 @@ from backfill_assets_tests.plan_file.test_declared import WHOLE
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "backfills").glob("*.yaml"))
 TABLES = [table.name for table in registry.tables()]
-_TYPES = {"string": str, "number": (int, float), "integer": int, "boolean": bool, "array": list, "object": dict}
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
 
 
 def test_the_schema_beside_the_docs_is_that_of_the_model() -> None:

@@ -161,7 +161,7 @@ def test_too_few_approvers_are_found_before_anything_is_staged(
     monkeypatch.setenv("BACKFILL_APPROVAL_BY", "listed")
     backfill("plan", "-f", alone, "--check")
     assert "The plan lists no approvers" in backfill("plan", "-f", none, "--check", exit_code=1).stderr
-    monkeypatch.setenv("BACKFILL_APPROVAL_BY", "whoever")
+    monkeypatch.setenv("BACKFILL_APPROVAL_BY", "the boss")
     assert "It takes anyone, another-person, listed." in backfill("plan", "-f", none, exit_code=1).stderr
 
 
@@ -310,7 +310,7 @@ def test_only_those_whom_the_plan_lists_approve_it(
 def test_another_person_has_to_approve_where_that_is_set(
     backfill: Backfill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither who planned it nor who started it; whoever planned it first stays the planner."""
+    """Neither who planned it nor who started it; the first one to plan it stays the planner."""
     monkeypatch.setenv("BACKFILL_APPROVAL_BY", "another-person")
     path = file(tmp_path, *LINES[1:4])
     planned(backfill, path)
