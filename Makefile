@@ -84,8 +84,9 @@ tally: setup setup-broker ## a stream, backfills, Dagster's daemon and a campaig
 mutants: setup ## break each invariant once: every break must make a test fail
 	@$(BIN)/python -m backfill_assets_tests.mutants
 
-pins: setup ## pin the logic of new versions and write the rules of docs/quality.md; RENEW="bronze_sales@v1" renews a pin
+pins: setup ## pin the logic of new versions, write the rules of docs/quality.md and the schema of plan files; RENEW="bronze_sales@v1" renews a pin
 	@$(BIN)/python -m backfill_assets_tests.quality.quality_page
+	@$(BIN)/python -m backfill_assets_tests.plan_file.schema_page
 	@$(BIN)/python -m backfill_assets_tests.datasets.source_pins --renew $(RENEW)
 
 picture: setup ## draw the layers in docs/architecture.md again, from the imports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,16 @@ from urllib.parse import urlsplit
 from backfill_assets.errors import InvalidRequest
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+class ApprovalRule(enum.StrEnum):
+    """Who may approve a campaign. A plan that lists approvers may be approved by these alone, by any rule."""
+
+    ANYONE = "anyone"
+    ANOTHER_PERSON = "another-person"
+    """Someone else than the one who planned it and the one who started it last."""
+    LISTED = "listed"
+    """Only those whom the plan lists; a plan that lists none cannot be approved."""
 
 
 class BucketPath(PosixPath):
@@ -58,6 +69,7 @@ class Settings:
     """Timelines that are no longer wanted are closed after so many days."""
     stream_source: str = "landing"
     """Where streams that Dagster starts read from: ``landing``, or ``kafka://host:port/topic``."""
+    approval_by: ApprovalRule = ApprovalRule.ANYONE
     refuse_dirty_tree: bool = False
     """Days are neither computed nor published by code that the checked out commit does not contain."""
 
@@ -84,6 +96,7 @@ class Settings:
             notices=_notices(env.get("BACKFILL_NOTICES", "log").strip()),
             timeline_days=_positive(env.get("BACKFILL_TIMELINE_DAYS", "14"), "BACKFILL_TIMELINE_DAYS"),
             stream_source=_stream_source(env.get("BACKFILL_STREAM_SOURCE", "landing").strip()),
+            approval_by=_approval_by(env.get("BACKFILL_APPROVAL_BY", "anyone").strip()),
             refuse_dirty_tree=_refuses(env.get("BACKFILL_DIRTY_TREE", "allow"), "BACKFILL_DIRTY_TREE"),
         )
 
@@ -125,6 +138,13 @@ def _refuses(text: str, variable: str) -> bool:
     if text not in ("allow", "refuse"):
         raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes allow or refuse.")
     return text == "refuse"
+
+
+def _approval_by(text: str) -> ApprovalRule:
+    if text not in list(ApprovalRule):
+        hint = f"It takes {', '.join(ApprovalRule)}."
+        raise InvalidRequest(f"BACKFILL_APPROVAL_BY is {text!r}.", hint=hint)
+    return ApprovalRule(text)
 
 
 def _price(text: str | None, variable: str) -> Decimal | None:

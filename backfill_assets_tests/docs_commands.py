@@ -121,6 +121,8 @@ _REWIND = "backfill_assets_tests/stories/test_rewind.py"
 _TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
 _SWITCH = "backfill_assets_tests/cli/commands/test_switch.py"
 _RUN_ON = "backfill_assets_tests/stories/test_run_on_timeline.py"
+_PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_is_carried_out_as_its_file_says"
+_PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
 _POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
@@ -140,6 +142,10 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "fact_sales_transactions,fact_daily_revenue,report_department_revenue "
     "--partition-range 2017-03-01...2017-05-29": f"{_CI}::"
     "test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build",
+    "backfill plan -f backfills/2017-fx.yaml": _PLAN_FILE,
+    "backfill plan -f backfills --check": f"{_PLAN_FILES}::test_a_folder_is_checked_file_by_file_and_the_worst_counts",
+    "backfill plan -f backfills/2017-fx.yaml --check --markdown": f"{_PLAN_FILES}::"
+    "test_a_check_says_what_would_happen_and_leaves_no_trace",
     f"backfill abort {PUBLICATION}": "backfill_assets_tests/cli/commands/test_abort.py::"
     "test_an_entry_that_cannot_be_finished_is_given_up",
     "backfill rewind fact_sales_transactions --list": f"{_REWIND}::"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.settings import Settings
+from backfill_assets.settings import ApprovalRule, Settings
 
 
 def test_everything_that_is_written_is_below_home() -> None:
@@ -58,6 +58,8 @@ def test_multi_run_says_how_many_days_a_run_carries() -> None:
         ("BACKFILL_STREAM_SOURCE", "sales"),
         ("BACKFILL_STREAM_SOURCE", "kafka://localhost:9092"),
         ("BACKFILL_DIRTY_TREE", "no"),
+        ("BACKFILL_APPROVAL_BY", "another"),
+        ("BACKFILL_APPROVAL_BY", "Listed"),
     ],
 )
 def test_an_invalid_value_is_refused_by_name(variable: str, text: str) -> None:
@@ -88,3 +90,10 @@ def test_the_secret_of_a_webhook_is_not_shown() -> None:
     with pytest.raises(InvalidRequest) as refused:
         Settings.from_environment({"BACKFILL_NOTICES": "webhook:htps://host/secret"})
     assert "secret" not in str(refused.value)
+
+
+def test_who_may_approve_is_one_of_three_rules() -> None:
+    """By default anyone: that is how it was."""
+    assert Settings.from_environment({}).approval_by is ApprovalRule.ANYONE
+    found = [Settings.from_environment({"BACKFILL_APPROVAL_BY": rule}).approval_by for rule in ApprovalRule]
+    assert found == list(ApprovalRule)

@@ -163,7 +163,7 @@ def _limit_text(limit: str, value: Decimal | None) -> str:
     """As :meth:`Limits.parse` reads it."""
     if value is None:
         return "none"
-    return f"{value:f}" if limit in _BUDGETS else f"{value * 100:f}%"
+    return f"{value.normalize():f}" if limit in _BUDGETS else f"{(value * 100).normalize():f}%"
 
 
 def _amount(limit: str, value: Decimal) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+from backfill_assets.rebuild.person import UNKNOWN, Person
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,12 @@ class CampaignState:
     done: Mapping[CampaignStep, JournalEntry] = field(default_factory=dict)
     waves_done: int = 0
     stopped: JournalEntry | None = None
+    started_by: Person = UNKNOWN
+    """Who started it, or resumed it last; the options are theirs."""
     approved: JournalEntry | None = None
+    """The approval that was still needed; None while one is missing."""
+    given: tuple[JournalEntry, ...] = ()
+    """The approvals of the same difference, each by another person."""
     withdrawn: JournalEntry | None = None
     """Why there has to be another approval, if there was one that does not count any more."""
     rolled_back: JournalEntry | None = None
@@ -65,7 +71,11 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
     match entry.kind:
         case "started":
             found = CampaignState(
-                now.campaign, started=True, daemon=bool(entry.report.get("daemon")), options=entry.report
+                now.campaign,
+                started=True,
+                daemon=bool(entry.report.get("daemon")),
+                options=entry.report,
+                started_by=Person.of(entry.report),
             )
         case "resumed":
             found = _resume(now, entry)
@@ -83,15 +93,44 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
 
 
 def _approve(now: CampaignState, entry: JournalEntry) -> CampaignState:
+    """A campaign may need several people: it is approved when so many have approved the same difference."""
     options = {**now.options, "without_held_back": bool(entry.report.get("without_held_back"))}
-    return replace(now, approved=entry, approvals=now.approvals + 1, options=options, withdrawn=None)
+    others = (
+        each for each in now.given if _is_same_difference(each, entry) and approver_of(each) != approver_of(entry)
+    )
+    given = (*others, entry)
+    approved = entry if len(given) >= approvals_needed(entry) else None
+    found = replace(now, approved=approved, given=given, approvals=now.approvals + 1)
+    return replace(found, options=options, withdrawn=None)
+
+
+def _is_same_difference(one: JournalEntry, other: JournalEntry) -> bool:
+    return bool(one.report.get("fingerprint") == other.report.get("fingerprint"))
+
+
+def approver_of(entry: JournalEntry) -> str:
+    """The name of the person, or what an entry says that has none."""
+    return Person.of(entry.report).name.casefold() or entry.by
+
+
+def approved_by(now: CampaignState) -> str:
+    """Who approved it, and how that is known; empty as long as an approval is missing."""
+    return _names(now.given) if now.approved else ""
+
+
+def _names(given: Iterable[JournalEntry]) -> str:
+    return ", ".join(str(Person.of(each.report) or each.by) for each in given)
+
+
+def approvals_needed(entry: JournalEntry) -> int:
+    return int(entry.report.get("needed", 1))
 
 
 def _withdraw(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """The campaign is validated as the entry says, and waits for approval. A publication made meanwhile stays."""
     if is_published(now):
         return now
-    return replace(now, approved=None, withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
+    return replace(now, approved=None, given=(), withdrawn=entry, done={**now.done, CampaignStep.VALIDATE: entry})
 
 
 def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
@@ -101,11 +140,12 @@ def _resume(now: CampaignState, entry: JournalEntry) -> CampaignState:
     """
     options = {**now.options, **entry.report}
     again = replace(now, options=options, daemon=bool(options.get("daemon")), stopped=None, resumes=now.resumes + 1)
+    again = replace(again, started_by=Person.of(entry.report))
     if is_published(now):
         return replace(again, done=_before(CampaignStep(entry.step), now)) if entry.step else again
     first = CampaignStep(entry.step) if entry.step else CampaignStep.SHADOW
     waves = now.waves_done if CampaignStep.SHADOW in (kept := _before(first, now)) else 0
-    return replace(again, done=kept, waves_done=waves, approved=None, withdrawn=None, rolled_back=None)
+    return replace(again, done=kept, waves_done=waves, approved=None, given=(), withdrawn=None, rolled_back=None)
 
 
 def is_published(now: CampaignState) -> bool:
@@ -155,4 +195,7 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
 
 
 def _why_waiting_for_approval(now: CampaignState) -> str:
+    if now.given:
+        given = f"{len(now.given)} of {approvals_needed(now.given[-1])} given, by {_names(now.given)}"
+        return f"it waits for approval: {given}"
     return f"it waits for approval again: {now.withdrawn.reason}" if now.withdrawn else "it waits for approval"

@@ -18,6 +18,7 @@ def begins(plan: Plan, reports: Sequence[str]) -> Notice:
     return Notice(
         title=f"{plan.asked.target} of {days} is going to be rebuilt ({plan.id})",
         lines=(
+            *_purpose(plan),
             *(f"{step.name}: {format_count(len(step.days), 'period')}" for step in plan.steps if step.days),
             "Until it is approved, every table and report stays as it is.",
         ),
@@ -40,8 +41,14 @@ def completion(
     again = [f"{moved_sentence(moved)} It was compared and judged again before it was published."] if moved else []
     return Notice(
         title=f"{plan.asked.target} of {plan.asked.days} was rebuilt ({plan.id})",
-        lines=(*(change_sentence(change) for change in changes), *again),
+        lines=(*_purpose(plan), *(change_sentence(change) for change in changes), *again),
         reports=tuple(reports),
         approved_by=approved_by,
         undo=f"backfill rollback {plan.id}",
     )
+
+
+def _purpose(plan: Plan) -> list[str]:
+    """What it is for, as the file of the plan says."""
+    said = ": ".join(filter(None, (plan.terms.title, plan.terms.reason)))
+    return [said] if said else []

@@ -13,9 +13,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.campaign.approvers import approvers_hint, may_approve
 from backfill_assets.campaign.breaker import Exceeded, Limits, judge
 from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
-from backfill_assets.campaign.course import CampaignState, Move, next_move, require_beginning, state_of
+from backfill_assets.campaign.course import CampaignState, Move, approved_by, next_move, require_beginning, state_of
 from backfill_assets.campaign.day_outcomes import held_back_days
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
@@ -28,6 +29,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.plan.durations import sizes, step_line
+from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.plan.shadow_steps import rebuilt_steps, shadow_steps
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
@@ -36,6 +38,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, shadow, staged_by
+from backfill_assets.settings import ApprovalRule
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +73,36 @@ class Options:
             **{name: bool(values.get(name)) for name in _FLAGS},
         )
 
+    @classmethod
+    def of_plan(cls, plan: Plan, waves: str = "", limits: str = "", **flags: bool) -> Options:
+        """Those of the plan itself, with ``waves`` and ``limits`` where it has none.
+
+        Raises :class:`InvalidRequest` where they are given and the plan has others.
+        """
+        own = plan.terms
+        shares = waves or own.waves
+        found = cls(Shares.parse(shares) if shares else Shares(), _limits_over(own.limits, limits), **flags)
+        found.require_as_planned(plan)
+        return found
+
+    def require_as_planned(self, plan: Plan) -> None:
+        """Raise :class:`InvalidRequest` where the plan has other waves or limits."""
+        own = plan.terms
+        others = {
+            "waves": (own.waves, bool(own.waves) and Shares.parse(own.waves) != self.shares),
+            "limits": (own.limits, bool(own.limits) and Limits.parse(own.limits) != self.limits),
+        }
+        for name, (planned, differ) in others.items():
+            if differ:
+                raise InvalidRequest(
+                    f"{plan.id} has {name} of its own, {planned}, and a kept plan does not change.",
+                    hint=f"Leave the {name} out; or change them in the file of the plan, and plan again.",
+                )
+
+
+def _limits_over(own: str, given: str) -> Limits:
+    return Limits.parse(given, Limits.parse(own))
+
 
 @dataclass
 class CampaignRun:
@@ -80,6 +113,7 @@ class CampaignRun:
     run: RunInfo
     progress: Progress
     price_per_core_second: Decimal | None = None
+    approval_by: ApprovalRule = ApprovalRule.ANYONE
     shadowed: list[ShadowedStep] = field(default_factory=list)
     """What the last wave or shadow step of this process found."""
     read: FiguresRead = field(default_factory=dict)
@@ -129,12 +163,14 @@ class CampaignRun:
     def start(self, options: Options, first: CampaignStep | None = None) -> None:
         """Begin, or take up again what was stopped or rolled back; at ``first`` if that is given.
 
-        Raises :class:`InvalidRequest` for a limit on money without a price, and where ``first`` cannot be the next.
+        Raises :class:`InvalidRequest` for a limit on money without a price, where ``first`` cannot be the next, and
+        for waves or limits that are not those of the plan.
         """
+        options.require_as_planned(self.plan)
         if options.limits.money is not None and self.price_per_core_second is None:
             hint = "Set BACKFILL_CORE_HOUR_PRICE, or limit seconds instead."
             raise InvalidRequest("Money cannot be limited: the price of a core hour is not set.", hint=hint)
-        found, report = self.state, options.to_report()
+        found, report = self.state, {**options.to_report(), **self.run.person.to_report()}
         if first is not None:
             require_beginning(found, first)
         kind: journal.Kind = "resumed" if found.started else "started"
@@ -147,15 +183,19 @@ class CampaignRun:
         """
         self.require_approvable(without_held_back=without_held_back, seen=seen)
         report: StepReport = {"fingerprint": seen.fingerprint if seen else self._validation.get("fingerprint", "")}
+        report |= self.run.person.to_report()
+        if self.plan.terms.approvals > 1:
+            report["needed"] = self.plan.terms.approvals
         if without_held_back:
             report["without_held_back"] = True
         self.write(JournalEntry(kind="approved", at=now(), reason=self.plan.id, report=report))
 
     def require_approvable(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
-        """Raise :class:`InvalidRequest` for a campaign that was stopped and for a difference that is not as expected.
+        """Raise :class:`InvalidRequest` if this person may not approve it, it was stopped or is not as expected.
 
         Also if days are held back, unless it is meant to be published without them.
         """
+        self._require_approver()
         if stopped := self.state.stopped:
             hint = f"backfill run {self.plan.id} takes it up again, and compares it anew."
             raise InvalidRequest(f"{self.plan.id} was stopped: {stopped.reason}", hint=hint)
@@ -167,6 +207,19 @@ class CampaignRun:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
             hint = f"Fix them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
             raise InvalidRequest(f"Days of {self.plan.id} are held back: {held[0]}{more}.", hint=hint)
+
+    def _require_approver(self) -> None:
+        planner, starter = planned_by(self.builder.lake.storage, self.plan.id), self.state.started_by
+        rule, listed, person = self.approval_by, self.plan.terms.approvers, self.run.person
+        if reason := may_approve(rule, planner, starter, person, listed):
+            who = str(person) if person else self.run.launched_by or "an unknown person"
+            hint = approvers_hint(rule, planner, starter, listed)
+            raise InvalidRequest(f"{self.plan.id} cannot be approved by {who}: {reason}.", hint=hint)
+
+    @property
+    def approved_by(self) -> str:
+        """Who approved it, and how that is known; empty as long as an approval is missing."""
+        return approved_by(self.state)
 
     @property
     def _validation(self) -> Mapping[str, Any]:
@@ -222,6 +275,8 @@ class CampaignRun:
         found = self.judge_limits(done, self.options.limits)
         if stops := [each for each in found if each.stops]:
             more = f"Or allow more: backfill run {self.plan.id} --limits {stops[0].limit}=VALUE"
+            if self.plan.terms.limits:
+                more = "Or allow more in the file of the plan, and plan again."
             hint = f"Fix the cause, then: backfill run {self.plan.id}. {more}"
             raise self.stop(step, f"{where}{stops[0].sentence}", hint)
         return found

@@ -24,7 +24,7 @@ from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, Scope, as_ranges, days_of
 from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.publication.outbox import Sender, announce, deliver
+from backfill_assets.publication.outbox import Sender, announce, begins_key, deliver
 from backfill_assets.published.boundaries import DaysBoundary, boundary_line
 from backfill_assets.published.history import history
 from backfill_assets.published.positions import publication_boundaries, read_boundaries
@@ -85,7 +85,7 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
     storage = at.builder.lake.storage
     open_plan(storage, at.plan.id)
     notice = begins(at.plan, _reports(table for step in at.plan.steps if step.days for table in step.tables))
-    announce(storage, f"{at.campaign}-begins", notice)
+    announce(storage, begins_key(at.campaign), notice)
     delivery = deliver(at.builder.lake.publisher, sender)
     return {"notice": notice.title, "reports": list(notice.reports), "delivered": list(delivery.sent)}
 
@@ -166,7 +166,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
     def notice(publication: Publication) -> Notice:
         changed = changes(publication, at.published_contents())
         reports = _reports(change.table for change in changed if change.changed)
-        return completion(at.plan, changed, reports, _approved_by(at), review.moved)
+        return completion(at.plan, changed, reports, at.approved_by, review.moved)
 
     done = cut_over(
         lake,
@@ -304,8 +304,3 @@ def _unrecorded_publication(at: CampaignRun) -> str | None:
         if each.kind == "replace" and each.outcome == "done":
             return None if each.publication in recorded else each.publication
     return None
-
-
-def _approved_by(at: CampaignRun) -> str:
-    approved = at.state.approved
-    return approved.by if approved else ""

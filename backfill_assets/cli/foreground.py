@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
 import os
 import signal
@@ -55,11 +54,13 @@ def foreground_spark(settings: Settings, stack: ExitStack, options: Mapping[str,
 
 
 def run_info(command: str) -> RunInfo:
-    """Who builds: the person, the command and the commit. The run gets an id of its own."""
+    """Who builds: the user of the operating system, the command and the commit. The run gets an id of its own."""
     from backfill_assets.rebuild.environment import git_commit
     from backfill_assets.rebuild.outcome import RunInfo
+    from backfill_assets.rebuild.person import os_person
 
-    return RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: {command}")
+    person = os_person()
+    return RunInfo(str(uuid4()), git_commit(), f"{person.name}: {command}", person)
 
 
 def report_progress(message: str) -> None:

@@ -114,6 +114,7 @@ Settings come from the environment:
   BACKFILL_LANDING    the landing zone            [default: <home>/landing]
   BACKFILL_CORE_HOUR_PRICE   price of a core for an hour, for plans    [default: no price]
   BACKFILL_TIMELINE_DAYS     days until an abandoned timeline is closed    [default: 14]
+  BACKFILL_APPROVAL_BY       who may approve: anyone, another-person or listed    [default: anyone]
   BACKFILL_DIRTY_TREE  refuse: publish only with committed code    [default: allow]
   BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
   SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]

@@ -21,6 +21,7 @@ from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import RESTART_SECONDS, answers_within, end_session, keeper, open_session
 from backfill_assets.upkeep.maintenance import Maintenance
@@ -143,12 +144,35 @@ class Backfill(dg.ConfigurableResource[Any]):
         price = self.settings.core_hour_price
         kept = plan_as_kept(self.settings, plan_of(campaign))
         info = run_info(run) if run else RunInfo("")
-        return CampaignRun(self.builder(), kept, info, progress, None if price is None else price / 3600)
+        return CampaignRun(
+            self.builder(),
+            kept,
+            info,
+            progress,
+            None if price is None else price / 3600,
+            approval_by=self.settings.approval_by,
+        )
 
 
 def run_info(run: dg.DagsterRun) -> RunInfo:
     """Who launched ``run``, and from which code: recorded with each of its publications."""
-    return RunInfo(run_id=run.run_id, git_commit=git_commit(), launched_by=launched_by(run.tags))
+    return RunInfo(
+        run_id=run.run_id,
+        git_commit=git_commit(),
+        launched_by=launched_by(run.tags),
+        person=person_behind(run.tags),
+    )
+
+
+def person_behind(tags: Mapping[str, str]) -> Person:
+    """Whom the run's tag ``user`` names; unknown without it, and of runs that a schedule or a sensor launched.
+
+    Dagster+ sets the tag to the user who is logged in. Open-source Dagster has no login: who launches a run writes it.
+    The user of the operating system is that of Dagster's process, and says nothing about the person.
+    """
+    name = tags.get(USER_TAG, "").strip()
+    by_itself = SCHEDULE_NAME_TAG in tags or SENSOR_NAME_TAG in tags
+    return Person(name, f"tag {USER_TAG} of the Dagster run") if name and not by_itself else Person()
 
 
 def launched_by(tags: Mapping[str, str]) -> str:

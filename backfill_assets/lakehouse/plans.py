@@ -13,7 +13,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.text import suggest_name
 
-_PLANS, _OPEN = "_plans", "_plans/_open"
+_PLANS, _OPEN, _PLANNERS = "_plans", "_plans/_open", "_plans/_by"
 _ID = re.compile(r"plan-[0-9a-f]{16}")
 
 
@@ -32,6 +32,24 @@ def kept_plan(storage: Storage, id: str) -> bytes:
         hint = suggest_name(id, plan_ids(storage), "backfill plan TARGET --days A..B makes one.")
         raise InvalidRequest(f"There is no plan {id!r} in {storage.root}.", hint=hint)
     return storage.read_bytes(_path(id))
+
+
+def keep_planner(storage: Storage, id: str, report: Mapping[str, str]) -> None:
+    """Record who made the plan, beside it. The first one stays: the same id is the same content."""
+    storage.put_if_absent(f"{_PLANNERS}/{id}", json.dumps(report).encode())
+
+
+def kept_planner(storage: Storage, id: str) -> Mapping[str, str]:
+    """Who made the plan first; empty if that is not recorded."""
+    path = f"{_PLANNERS}/{id}"
+    found: Mapping[str, str] = json.loads(storage.read_bytes(path)) if storage.exists(path) else {}
+    return found
+
+
+def recipients(storage: Storage, plan: str) -> tuple[str, ...]:
+    """For whom the notices about ``plan`` are, as it was kept; empty if it does not say so."""
+    kept = _kept_json(storage, plan) if is_plan_id(plan) else {}
+    return tuple(kept.get("terms", {}).get("notices", ()))
 
 
 def plan_ids(storage: Storage) -> list[str]:

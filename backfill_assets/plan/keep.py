@@ -8,14 +8,14 @@ from datetime import datetime
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.plans import keep_plan, kept_plan
+from backfill_assets.lakehouse.plans import keep_plan, keep_planner, kept_plan, kept_planner
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.basis import PlanDrift, drift_since
 from backfill_assets.plan.boundaries import planned_boundaries
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.observe import observe_context, observe_context_of
-from backfill_assets.plan.records import Plan, PlanRequest, days_of
+from backfill_assets.plan.records import NO_TERMS, Plan, PlanRequest, PlanTerms, days_of
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.published.boundaries import merge_tables
 from backfill_assets.published.observed import LogView
@@ -23,11 +23,36 @@ from backfill_assets.published.of_streams import moved_by_streams
 from backfill_assets.published.positions import read_boundaries
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.published.standing import gc_paused
+from backfill_assets.rebuild.person import UNKNOWN, Person
 from backfill_assets.settings import Settings
 
 
-def plan_and_keep(settings: Settings, asked: PlanRequest, expected: Sequence[str] = ()) -> tuple[Plan, datetime]:
-    """Plan what is asked for as of now, and keep it under its id; with the moment it was computed at.
+def plan_and_keep(
+    settings: Settings,
+    asked: PlanRequest,
+    expected: Sequence[str] = (),
+    *,
+    terms: PlanTerms = NO_TERMS,
+    by: Person = UNKNOWN,
+) -> tuple[Plan, datetime]:
+    """Plan as :func:`plan_as_of_now`, and keep the plan under its id; ``by`` is kept beside it, if it is known."""
+    made, now = plan_as_of_now(settings, asked, expected, terms)
+    storage = Storage(str(settings.lakehouse))
+    if by:
+        keep_planner(storage, made.id, by.to_report())
+    keep_plan(storage, made.id, made.to_json())
+    return made, now
+
+
+def planned_by(storage: Storage, id: str) -> Person:
+    """The person who made the plan ``id`` first; unknown if that was not recorded."""
+    return Person.of(kept_planner(storage, id))
+
+
+def plan_as_of_now(
+    settings: Settings, asked: PlanRequest, expected: Sequence[str] = (), terms: PlanTerms = NO_TERMS
+) -> tuple[Plan, datetime]:
+    """The plan of what is asked for, with the moment it was computed at. Nothing is written.
 
     ``expected`` are expectations as people write them. Raises :class:`InvalidRequest` for an unknown table, days that
     are none, and expectations that cannot be read. Starts no Spark.
@@ -37,8 +62,7 @@ def plan_and_keep(settings: Settings, asked: PlanRequest, expected: Sequence[str
     expectations, days = [Expectation.parse(text) for text in expected], DayRange.parse(asked.days)
     with gc_paused():
         situation = observe_context(settings, asked.target, days)
-        made = with_boundaries(storage, make_plan(asked, situation, expectations), situation.observed)
-    keep_plan(storage, made.id, made.to_json())
+        made = with_boundaries(storage, make_plan(asked, situation, expectations, terms), situation.observed)
     return made, situation.now
 
 

@@ -12,12 +12,14 @@ from backfill_assets.plan.durations import estimate_times
 from backfill_assets.plan.expectations import Expectation, require_known
 from backfill_assets.plan.inputs import inputs_of
 from backfill_assets.plan.preflight import Preflight
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest
+from backfill_assets.plan.records import NO_TERMS, Plan, PlannedStep, PlanRequest, PlanTerms
 from backfill_assets.plan.scope import choose, planned_step, recommend
 from backfill_assets.plan.situation import PlanContext
 
 
-def make_plan(asked: PlanRequest, situation: PlanContext, expectations: Sequence[Expectation] = ()) -> Plan:
+def make_plan(
+    asked: PlanRequest, situation: PlanContext, expectations: Sequence[Expectation] = (), terms: PlanTerms = NO_TERMS
+) -> Plan:
     """The plan that answers ``asked``; its findings say what blocks it or what to watch.
 
     Raises :class:`InvalidRequest` for a table that is not there, for days that cannot be read, and for an expectation
@@ -41,6 +43,7 @@ def make_plan(asked: PlanRequest, situation: PlanContext, expectations: Sequence
         pinned=inputs.pinned,
         as_of=inputs.as_of,
         expectations=tuple(expectations),
+        terms=terms,
         findings=Preflight(asked, chosen, steps, inputs, ordered).findings(),
         recommended=recommend(chosen, ordered),
         cost=costs,
@@ -52,5 +55,7 @@ def make_plan(asked: PlanRequest, situation: PlanContext, expectations: Sequence
 
 
 def _require_rebuilt(expectations: Sequence[Expectation], steps: Sequence[PlannedStep], situation: PlanContext) -> None:
-    rebuilt = {name for step in steps if step.rebuild and step.kind == "rebuild" for name in step.tables}
+    planned = [step for step in steps if step.kind == "rebuild"]
+    # Where nothing is left to rebuild, as after the plan was carried out, an expectation is about what it could be.
+    rebuilt = {name for step in [each for each in planned if each.rebuild] or planned for name in step.tables}
     require_known(expectations, [table for step in situation.steps for table in step.tables if table.name in rebuilt])

@@ -229,6 +229,30 @@ class PlanFingerprint(Record):
     """Files that were not taken in, by raw table and arrival day."""
 
 
+class PlanTerms(Record):
+    """How a plan is to be carried out, as its file says: part of the plan, and so of its id. Empty means not said."""
+
+    title: str = Field(default="", exclude_if=not_)
+    reason: str = Field(default="", exclude_if=not_)
+    waves: str = Field(default="", exclude_if=not_)
+    """As :class:`~backfill_assets.plan.waves.Shares` writes them."""
+    limits: str = Field(default="", exclude_if=not_)
+    """All of them, those that have their defaults as well: a later default changes no plan."""
+    approvers: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """Only they may approve."""
+    approvals: int = Field(default=1, exclude_if=lambda number: number == 1)
+    """How many people have to approve the same difference."""
+    notices: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """For whom the notices are: names of people, teams or channels that their receiver knows."""
+
+    @property
+    def empty(self) -> bool:
+        return self == NO_TERMS
+
+
+NO_TERMS = PlanTerms()
+
+
 class Plan(Record):
     """``steps`` are in build order; tables and days are named as they are everywhere."""
 
@@ -241,6 +265,7 @@ class Plan(Record):
     findings: tuple[PlanFinding, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     """What is expected of the difference; it is judged before the approval."""
+    terms: PlanTerms = Field(default=NO_TERMS, exclude_if=lambda terms: terms.empty)
     recommended: Recommended | None = None
     """None when nothing has changed."""
     cost: Cost = Cost()

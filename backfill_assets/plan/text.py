@@ -83,6 +83,26 @@ def expectation_lines(plan: Plan) -> list[str]:
     return [f"Expected: {each}" for each in plan.expectations]
 
 
+def terms_lines(plan: Plan) -> list[str]:
+    """How it is to be carried out, as its file says; nothing of a plan that was made without one."""
+    terms = plan.terms
+    named = (
+        ("", ": ".join(filter(None, (terms.title, terms.reason)))),
+        ("Staged in waves: ", terms.waves),
+        ("Stops beyond: ", terms.limits),
+        ("To be approved by ", _approvers(plan)),
+        ("Notices are for: ", ", ".join(terms.notices)),
+    )
+    return [f"{words}{value}" for words, value in named if value]
+
+
+def _approvers(plan: Plan) -> str:
+    names, needed = plan.terms.approvers, plan.terms.approvals
+    if not names:
+        return f"{needed} people" if needed > 1 else ""
+    return f"{needed} of {', '.join(names)}" if len(names) > needed else " and ".join(names)
+
+
 def scope_line(plan: Plan) -> str:
     """Which scope fits, and whether it is the one that the plan has."""
     if plan.recommended is None:
@@ -112,8 +132,8 @@ def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
         parts.append(markdown_table(PINNED_COLUMNS, pinned_rows(plan, now)))
     if lines := [*boundary_lines(plan), *as_of_lines(plan)]:
         parts.append(bullets(lines))
-    if plan.expectations:
-        parts.append(bullets(expectation_lines(plan)))
+    if said := [*expectation_lines(plan), *terms_lines(plan)]:
+        parts.append(bullets(said))
     if plan.findings:
         rows = [(each.severity, each.message, each.next_step) for each in plan.findings]
         parts.append(markdown_table(("finding", "what", "what to do"), rows))

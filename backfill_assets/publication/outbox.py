@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from backfill_assets.errors import InvalidRequest, NotDelivered
+from backfill_assets.lakehouse.campaign_journal import plan_of
+from backfill_assets.lakehouse.plans import recipients
 from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
@@ -25,6 +27,7 @@ from backfill_assets.publication_log.log import Head, HeadState
 from backfill_assets.published.reading import anything_published
 
 _DUE, _DELIVERED = "_outbox/due", "_outbox/told"
+_BEGINS = "-begins"
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,150}")
 
 
@@ -36,6 +39,8 @@ class DueNotice:
     notice: Notice
     with_publication: bool = True
     """False for one that was announced on its own; ``key`` is then not the name of a publication."""
+    recipients: tuple[str, ...] = ()
+    """For whom it is, as the plan of its campaign says."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,11 @@ class Sender(Protocol):
     """Hands a notice over; raises :class:`NotDelivered` when it is not certain that it arrived."""
 
     def send(self, due: DueNotice) -> None: ...
+
+
+def begins_key(campaign: str) -> str:
+    """The key of the notice that ``campaign`` begins."""
+    return f"{campaign}{_BEGINS}"
 
 
 def announce(storage: Storage, key: str, notice: Notice) -> bool:
@@ -103,15 +113,21 @@ def _announcements(storage: Storage) -> Iterable[DueNotice]:
         if storage.exists(f"{_DELIVERED}/{key}.json"):
             storage.delete(file.path)  # its deliverer died after marking it
         else:
-            yield DueNotice(key, Notice.model_validate_json(storage.read_bytes(file.path)), with_publication=False)
+            notice = Notice.model_validate_json(storage.read_bytes(file.path))
+            found = recipients(storage, plan_of(key.removesuffix(_BEGINS)))
+            yield DueNotice(key, notice, with_publication=False, recipients=found)
 
 
 def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:
     if not anything_published(publisher.storage):
         return []
     due = publisher.log.head().state.due
-    entries = ((publication, publisher.log.prepared_in(file)) for publication, file in due.items())
-    return [DueNotice(id, held.publication.notice) for id, held in entries if held.publication.notice is not None]
+    entries = ((id, publisher.log.prepared_in(file).publication) for id, file in due.items())
+    return [
+        DueNotice(id, held.notice, recipients=recipients(publisher.storage, plan_of(held.provenance.campaign)))
+        for id, held in entries
+        if held.notice is not None
+    ]
 
 
 def _mark(publisher: Publisher, due: DueNotice) -> None:

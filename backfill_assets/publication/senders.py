@@ -60,7 +60,8 @@ def _is_written(logger: logging.Logger, level: int) -> bool:
 
 def as_json(due: DueNotice) -> dict[str, Any]:
     """The notice with its deduplication key, as files and web servers get it."""
-    return {"key": due.key, **due.notice.model_dump(mode="json")}
+    recipients = {"recipients": list(due.recipients)} if due.recipients else {}
+    return {"key": due.key, **due.notice.model_dump(mode="json"), **recipients}
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class LogSender:
     def send(self, due: DueNotice) -> None:
         notice = due.notice
         parts = [f"[{due.key}] {notice.title}", *notice.lines]
+        parts += [f"For {', '.join(due.recipients)}"] if due.recipients else []
         parts += [f"Reports: {', '.join(notice.reports)}"] if notice.reports else []
         parts += [f"Approved by {notice.approved_by}"] if notice.approved_by else []
         parts += [f"To undo: {notice.undo}"] if notice.undo else []

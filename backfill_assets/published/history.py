@@ -55,6 +55,8 @@ class InputSummary:
     """The days that the publication brought itself and made others from, by table."""
     environments: tuple[Environment, ...] = ()
     """What computed its days; empty if nothing was computed, or if that was not recorded."""
+    approved_by: str = ""
+    """Of the publication of a campaign: who approved it, and how that is known."""
 
 
 @dataclass
@@ -185,7 +187,14 @@ def _inputs(
         boundaries=tuple(boundaries),
         staged={table: sorted(days) for table, days in sorted(staged.items())},
         environments=tuple(environments),
+        approved_by=_approved_by(publication),
     )
+
+
+def _approved_by(publication: Mapping[str, Any]) -> str:
+    """The notice of an undo names who undid it: that is no approval."""
+    notice = publication.get("notice") or {}
+    return str(notice.get("approved_by", "")) if publication["kind"] == "replace" else ""
 
 
 def _records_of(rows: Iterable[Mapping[str, Any]]) -> list[PublicationRecord]:

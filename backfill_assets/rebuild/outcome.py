@@ -8,6 +8,7 @@ from datetime import date
 
 from backfill_assets.errors import GateFailed
 from backfill_assets.model.declaration import Metric, RuleOutcome
+from backfill_assets.rebuild.person import UNKNOWN, Person
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,8 @@ class RunInfo:
     run_id: str
     git_commit: str = ""
     launched_by: str = ""
+    person: Person = UNKNOWN
+    """Unknown if a schedule, a sensor or a run without a user launched it."""
 
 
 @dataclass(frozen=True)

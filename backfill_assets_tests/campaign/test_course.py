@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backfill_assets.campaign.course import CampaignState, Move, next_move, require_beginning, state_of
+from backfill_assets.campaign.course import CampaignState, Move, approved_by, next_move, require_beginning, state_of
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry, Kind
 
@@ -167,3 +167,33 @@ def test_a_withdrawal_does_not_undo_what_another_process_has_published() -> None
 def test_approvals_are_counted() -> None:
     """A run that failed for want of the right approval is asked for again after the next one."""
     assert state_of("campaign-x", [*until(CampaignStep.VALIDATE), entry("approved"), entry("approved")]).approvals == 2
+
+
+def test_several_people_approve_the_same_difference() -> None:
+    """One who approves twice is one; an approval of an older difference does not count."""
+    entries = until(CampaignStep.VALIDATE)
+    for who, fingerprint, waits in (
+        ("ana", "old", "1 of 2 given, by ana (OS user)"),
+        ("bela", "new", "1 of 2 given, by bela (OS user)"),
+        ("Bela", "new", "1 of 2 given, by Bela (OS user)"),
+        ("ana", "new", ""),
+    ):
+        report = {"who": who, "known by": "OS user", "fingerprint": fingerprint, "needed": 2}
+        entries.append(JournalEntry(kind="approved", at=NOW, by=who, report=report))
+        assert after(entries).reason == (f"it waits for approval: {waits}" if waits else "step 6 of 9: cut over")
+    assert approved_by(state_of("campaign-x", entries)) == "Bela (OS user), ana (OS user)"
+    withdrawn = state_of("campaign-x", [*entries, entry("withdrawn", CampaignStep.CUT_OVER)])
+    assert (withdrawn.given, withdrawn.approved, approved_by(withdrawn)) == ((), None, "")
+    assert state_of("campaign-x", [*entries, entry("resumed")]).given == ()
+
+
+def test_the_one_who_started_it_last_is_known() -> None:
+    """The options are theirs; entries of before people were recorded name no one."""
+    ana, bela = ({"who": name, "known by": "OS user"} for name in ("ana", "bela"))
+    started = JournalEntry(kind="started", at=NOW, report=ana)
+    assert str(state_of("campaign-x", [started]).started_by) == "ana (OS user)"
+    resumed = JournalEntry(kind="resumed", at=NOW, report=bela)
+    assert state_of("campaign-x", [started, resumed]).started_by.name == "bela"
+    assert not state_of("campaign-x", [started, entry("resumed")]).started_by
+    by_name = [*until(CampaignStep.VALIDATE), JournalEntry(kind="approved", at=NOW, by="ana: backfill approve")]
+    assert approved_by(state_of("campaign-x", by_name)) == "ana: backfill approve"

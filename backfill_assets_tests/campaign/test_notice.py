@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from backfill_assets.campaign.notice import begins, completion
 from backfill_assets.difference.metadata import table_difference
 from backfill_assets.lakehouse.records import DayContent
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
 
 DAY = date(2017, 3, 1)
 REPORT = "report_store_ranking"
@@ -37,3 +37,9 @@ def test_with_the_publication_they_learn_what_changed_who_approved_and_how_to_un
     assert (notice.reports, notice.approved_by) == ((REPORT,), "ana")
     assert notice.undo == f"backfill rollback {PLAN.id}"
     assert len(completion(PLAN, [change], [REPORT], "ana").lines) == 1
+
+
+def test_what_it_is_for_comes_first() -> None:
+    """As the file of the plan says it."""
+    plan = PLAN.model_copy(update={"terms": PlanTerms(title="Rates", reason="v1 was wrong.")})
+    assert begins(plan, []).lines[0] == completion(plan, [], [], "ana").lines[0] == "Rates: v1 was wrong."

@@ -17,12 +17,15 @@ from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent
+from backfill_assets.lakehouse.plans import keep_planner
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
+from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.person import Person
 from backfill_assets.rebuild.shadow import HeldBack
-from backfill_assets.settings import Settings
+from backfill_assets.settings import ApprovalRule, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +36,7 @@ FIRST, BAD, LAST = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 FACT = PlannedStep(
     tables=("fact_daily_revenue",), version="v1", rebuild={Why.CODE_CHANGED: ("2017-03-01..2017-03-03",)}
 )
+ANA, BELA = (Person(name, "OS user, uid 1000") for name in ("ana", "bela"))
 PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days=f"{FIRST}..{LAST}"), steps=(FACT,), made_at=MADE)
 
 
@@ -179,3 +183,49 @@ def _told() -> dict[str, object]:
 
 def _no_spark() -> SparkSession:
     pytest.fail("no Spark is needed for that")
+
+
+def test_who_approves_is_recorded_with_how_that_is_known(at: CampaignRun) -> None:
+    """A run without a known person is recorded as before: by what launched it."""
+    at.start(Options())
+    at.record_step(CampaignStep.VALIDATE, {"fingerprint": "f"})
+    assert at.approved_by == ""
+    at.run = RunInfo("r", launched_by="manual run")
+    at.approve()
+    assert at.approved_by == "manual run"
+    at.run = RunInfo("r", launched_by="ana: backfill approve", person=ANA)
+    at.approve()
+    assert at.approved_by == "manual run, ana (OS user, uid 1000)"
+    assert at.entries()[-1].report == {"fingerprint": "f", "who": "ana", "known by": "OS user, uid 1000"}
+
+
+def test_the_rule_of_two_people_holds_for_every_run_of_a_campaign(at: CampaignRun) -> None:
+    """Commands and Dagster's runs ask the same; a run without a person approves nothing then."""
+    at.approval_by = ApprovalRule.ANOTHER_PERSON
+    keep_planner(at.builder.lake.storage, PLAN.id, ANA.to_report())
+    at.run = RunInfo("r", launched_by="bela", person=BELA)
+    at.start(Options())
+    at.record_step(CampaignStep.VALIDATE, {"fingerprint": "f"})
+    for run in (at.run, RunInfo("r", person=ANA), RunInfo("r", launched_by="manual run")):
+        at.run = run
+        with pytest.raises(InvalidRequest, match=f"{PLAN.id} cannot be approved by"):
+            at.approve()
+    assert at.state.approved is None
+    at.run = RunInfo("r", person=Person("chen", "tag user of the Dagster run"))
+    at.approve()
+    assert at.approved_by == "chen (tag user of the Dagster run)"
+
+
+def test_a_campaign_is_started_with_the_waves_and_limits_of_its_plan(at: CampaignRun) -> None:
+    """Also by code that has its options from elsewhere."""
+    at.plan = PLAN.model_copy(update={"terms": PlanTerms(waves="50%,100%", limits="deviation=2%")})
+    for options in (Options(), Options(Shares.parse("50%,100%")), Options(limits=Limits.parse("deviation=2%"))):
+        with pytest.raises(InvalidRequest, match="of its own"):
+            at.start(options)
+    assert not at.state.started
+    at.start(Options.of_plan(at.plan, daemon=True))
+    assert (str(at.options.shares), at.options.limits.deviation, at.options.daemon) == (
+        "50%,100%",
+        Decimal("0.02"),
+        True,
+    )

@@ -25,6 +25,7 @@ class Backfill:
             "ROLLBACK_WINDOW_DAYS",
             "SPARK_PROFILE",
             "DIRTY_TREE",
+            "APPROVAL_BY",
         ):
             monkeypatch.delenv(f"BACKFILL_{variable}", raising=False)
         monkeypatch.delenv("SPARK_REMOTE", raising=False)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
 import dagster as dg
 import pytest
 
+from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.defs import resources
-from backfill_assets.defs.resources import SESSION_TAG, SharedSpark, launched_by
-from backfill_assets.settings import Settings
+from backfill_assets.defs.resources import SESSION_TAG, Backfill, SharedSpark, launched_by, person_behind
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.lakehouse.plans import keep_plan, keep_planner
+from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.publication_log.log import utc_now
+from backfill_assets.rebuild.person import UNKNOWN, Person
+from backfill_assets.settings import ApprovalRule, Settings
 
 pytestmark = pytest.mark.story
 
@@ -120,3 +127,41 @@ def test_the_next_run_ends_what_a_dead_run_left_on_the_server(
 def test_who_launched_a_run(tags: dict[str, str], expected: str) -> None:
     """The publication log names a cause that can be looked up."""
     assert launched_by(tags) == expected
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ({"user": "ada"}, Person("ada", "tag user of the Dagster run")),
+        ({"user": "ada", "dagster/backfill": "abc"}, Person("ada", "tag user of the Dagster run")),
+        ({"user": "ada", "dagster/sensor_name": "campaigns"}, UNKNOWN),
+        ({"user": "ada", "dagster/schedule_name": "nightly"}, UNKNOWN),
+        ({"user": " "}, UNKNOWN),
+        ({}, UNKNOWN),
+    ],
+)
+def test_the_person_behind_a_run_is_whom_its_tag_names(tags: dict[str, str], expected: Person) -> None:
+    """Never the user of the operating system: that is the user of Dagster's own process."""
+    assert person_behind(tags) == expected
+
+
+def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> None:
+    """The same question as in `backfill approve`: a run that names no person is no other person."""
+    settings = replace(Settings.at(tmp_path), approval_by=ApprovalRule.ANOTHER_PERSON)
+    spark = SharedSpark(settings=settings)
+    backfill = Backfill(settings=settings, spark=spark)
+    plan = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"), steps=(), made_at=utc_now())
+    keep_planner(backfill.storage, plan.id, Person("ana", "OS user").to_report())
+    keep_plan(backfill.storage, plan.id, plan.to_json())
+    campaign = campaign_of(plan.id)
+
+    def run_of(**tags: str) -> CampaignRun:
+        run = dg.DagsterRun(job_name="campaign", run_id=str(uuid4()), tags=tags)
+        return backfill.campaign(campaign, run, print)
+
+    run_of(user="bela").start(Options(daemon=True))
+    for tags in ({}, {"user": "ana"}, {"user": "bela"}):
+        with pytest.raises(InvalidRequest, match="cannot be approved by"):
+            run_of(**tags).approve()
+    run_of(user="chen").approve()
+    assert run_of().approved_by == "chen (tag user of the Dagster run)"

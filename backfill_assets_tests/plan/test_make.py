@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from backfill_assets.days import Cadence, DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.declaration import Reads, Step
+from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import Plan, Why, days_of
+from backfill_assets.plan.records import Plan, PlanTerms, Why, days_of
 from backfill_assets.plan.situation import Machine
 from backfill_assets.plan.text import headline, markdown, step_rows
 from backfill_assets_tests.plan.world import (
@@ -161,3 +163,35 @@ def test_a_changed_plan_is_not_the_plan(world: World) -> None:
     other = plan.to_json().replace('"force": true', '"force": false')
     with pytest.raises(InvalidRequest, match="it was changed"):
         Plan.from_json(other, id=plan.id)
+
+
+def test_what_a_file_says_of_the_campaign_is_part_of_the_plan_and_of_its_id(world: World) -> None:
+    """A plan without it is stored, and named, as before there were files."""
+    plain = make_plan(asked("fact", version="v1"), situation_of(world))
+    assert "terms" not in json.loads(plain.to_json())
+    ids = {plain.id}
+    for terms in (
+        {"title": "Rates"},
+        {"reason": "v1 was wrong"},
+        {"waves": "100%"},
+        {"limits": "money=5"},
+        {"approvers": ("ana",)},
+        {"approvals": 2},
+        {"notices": ("managers",)},
+    ):
+        plan = make_plan(asked("fact", version="v1"), situation_of(world), terms=PlanTerms.model_validate(terms))
+        assert json.loads(plan.to_json())["terms"].keys() == terms.keys()
+        assert Plan.from_json(plan.to_json(), id=plan.id) == plan
+        ids.add(plan.id)
+    assert len(ids) == 8
+    both = [PlanTerms(approvers=names) for names in (("ana", "bela"), ("bela", "ana"))]
+    assert len({make_plan(asked("fact"), situation_of(world), terms=each).id for each in both}) == 1
+
+
+def test_when_nothing_is_left_to_rebuild_its_expectations_are_still_known(world: World) -> None:
+    """A file whose plan was carried out is checked for years: it stays a plan that may be carried out."""
+    assert not make_plan(asked("fact"), situation_of(world)).rebuilds
+    expected = Expectation.parse("everything unchanged in fact")
+    assert make_plan(asked("fact"), situation_of(world), [expected]).expectations == (expected,)
+    with pytest.raises(InvalidRequest, match="'euros' is no measure"):
+        make_plan(asked("fact"), situation_of(world), [Expectation.parse("euros unchanged")])

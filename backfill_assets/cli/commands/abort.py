@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import TYPE_CHECKING
 
 import click
@@ -37,6 +36,7 @@ def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
     the publication log keep the version that they had. The history records who aborted it and why.
     """
     from backfill_assets.published.reading import anything_published, unknown_publication
+    from backfill_assets.rebuild.person import os_person
 
     publisher = open_publisher(current_settings())
     known = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
@@ -46,7 +46,7 @@ def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
         _say_plan(known[0])
     if not yes:
         ask("Give this up?")
-    left = publisher.abort(publication, by=_user(), reason=reason)
+    left = publisher.abort(publication, by=os_person().name, reason=reason)
     if as_json:
         say_json({"publication": publication, "outcome": "aborted", "left_as_it_is": left})
     else:
@@ -68,10 +68,3 @@ def _say_result(publication: str, left: dict[str, str]) -> None:
         say(f"{table} is left as it is: {why}")
     if left:
         say("Days of these tables that are shown as a foreign write are built again by a run: backfill status")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container may run under a user id without a name
-        return ""

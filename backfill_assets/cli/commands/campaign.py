@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from backfill_assets.difference.kept import Difference
     from backfill_assets.difference.records import TableDifference
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
+    from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.records import Plan
     from backfill_assets.published.boundaries import DaysBoundary
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
@@ -81,9 +82,12 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         if not yes:
             ask("Publish this?")
         at.approve(without_held_back=without_held_back, seen=seen)
+        if at.state.approved is None:
+            _say_waits(plan, f"Your approval of {plan} is recorded, and {at.next().reason}.", as_json)
+            return
         if at.state.daemon:
             words = f"{plan} is approved. Dagster's daemon cuts it over: backfill campaign {plan} shows how far it is."
-            _say_daemon(plan, words, as_json)
+            _say_waits(plan, words, as_json)
             return
         try:
             move = _carry_on(at, as_json=as_json)
@@ -141,7 +145,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
         days, times = campaign_json(campaign_days(storage, kept)), _times(kept, entries).json
         boundaries = [boundary_values(each) for each in _boundaries_read(_published_as(kept, entries))]
         values = {"plan": plan, "entries": entry_values, "days": days, "times": times, "boundaries": boundaries}
-        say_json(values)
+        say_json({**values, **_people(storage, kept, entries)})
         return
     with ExitStack() as stack:
         _say_campaign(_campaign_run(plan, "backfill campaign", stack), entries)
@@ -154,6 +158,17 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     say(_times(kept, entries).shown)
 
 
+def _people(storage: Storage, plan: Plan, entries: Sequence[JournalEntry]) -> Mapping[str, object]:
+    from backfill_assets.campaign.course import approved_by, state_of
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+    from backfill_assets.plan.keep import planned_by
+
+    now, planner = state_of(campaign_of(plan.id), entries), planned_by(storage, plan.id)
+    known = {"planned_by": planner, "started_by": now.started_by}
+    names = {name: str(person) if person else "" for name, person in known.items()}
+    return {**names, "approved_by": approved_by(now), "approvers": list(plan.terms.approvers)}
+
+
 def _abandon(plan: str) -> None:
     from backfill_assets.campaign.steps import abandon
 
@@ -161,18 +176,19 @@ def _abandon(plan: str) -> None:
         abandon(_campaign_run(plan, "backfill campaign --abandon", stack))
 
 
-def stage_plan(plan: str, options: Options, first: str | None, as_json: bool) -> None:
+def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | None, as_json: bool) -> None:
     """Carry ``plan`` out until it waits for approval, and show what it would change. Starts again at ``first``."""
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
     from backfill_assets.plan.keep import require_carried_out
 
     with ExitStack() as stack:
         at = _campaign_run(plan, "backfill run", stack)
+        options = options_of(at.plan)
         require_carried_out(current_settings(), at.plan, started=at.state.started)
         at.start(options, CampaignStep(first) if first else None)
         if options.daemon:
             words = f"{at.campaign} is started. Dagster's daemon carries it out: backfill campaign {plan} shows it."
-            _say_daemon(plan, words, as_json)
+            _say_waits(plan, words, as_json)
             return
         move = _carry_on(at, as_json=as_json)
         done, changes = at.shadowed, _beside_published(at)
@@ -217,6 +233,7 @@ def _campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
         run_info(command),
         report_progress,
         None if price is None else price / 3600,
+        approval_by=settings.approval_by,
     )
 
 
@@ -287,7 +304,7 @@ def _say(done: Sequence[ShadowedStep], changes: Sequence[TableDifference], held:
         say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {each.why}"))
 
 
-def _say_daemon(plan: str, words: str, as_json: bool) -> None:
+def _say_waits(plan: str, words: str, as_json: bool) -> None:
     if as_json:
         say_json({"plan": plan, "waits": words})
     else:
@@ -337,8 +354,31 @@ def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
         which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
         spent = seconds_text(entry.spent.seconds if entry.spent else None)
         result = entry.reason or _short(entry.report)
-        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, entry.by, result)
-    say(rows, f"Next: {at.next().reason}.")
+        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, _by(entry), result)
+    say(rows, *_approval_lines(at), f"Next: {at.next().reason}.")
+
+
+def _by(entry: JournalEntry) -> str:
+    """Who it was, and how that is known of those who started or approved it."""
+    from backfill_assets.rebuild.person import Person
+
+    known_by = Person.of(entry.report).known_by
+    return f"{entry.by} ({known_by})" if known_by else entry.by
+
+
+def _approval_lines(at: CampaignRun) -> list[str]:
+    """Who planned, started and approved it, and who may approve it."""
+    from backfill_assets.plan.keep import planned_by
+
+    planner, listed = planned_by(at.builder.lake.storage, at.plan.id), at.plan.terms.approvers
+    said = {
+        "Planned by": str(planner) if planner else "",
+        "Started by": str(at.state.started_by) if at.state.started_by else "",
+        "Approved by": at.approved_by,
+        "Approvers that the plan lists": ", ".join(listed),
+        "BACKFILL_APPROVAL_BY": at.approval_by,
+    }
+    return [f"{name}: {value}." for name, value in said.items() if value]
 
 
 def _short(report: Mapping[str, object]) -> str:

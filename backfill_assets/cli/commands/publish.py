@@ -43,17 +43,18 @@ def publish(
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import find_timeline
     from backfill_assets.plan.keep import plan_and_keep
+    from backfill_assets.rebuild.person import os_person
     from backfill_assets.timeline.rewind import differing_from_main
 
     options, settings = Options(limits=Limits.parse(limits)), current_settings()
     publisher = open_publisher(settings)
     found = find_timeline(publisher.storage, name, publisher.now())
     asked = timeline_request(registry.steps(), found, differing_from_main(publisher.storage, found), table)
-    plan, now = plan_and_keep(settings, asked, expected)
+    plan, now = plan_and_keep(settings, asked, expected, by=os_person())
     if not as_json:
         say_plan(plan, now)
     if plan.stopped or plan_only:
         if as_json:
             say_json({"plan": plan.id, "stopped": plan.stopped})
         ctx.exit(1 if plan.stopped else 0)
-    stage_plan(plan.id, options, None, as_json)
+    stage_plan(plan.id, lambda _: options, None, as_json)

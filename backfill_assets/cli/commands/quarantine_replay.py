@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -121,9 +120,10 @@ def _rebuild(builder: Builder, freed: Mapping[str, Sequence[date]], quiet: bool)
         return []
     from backfill_assets.rebuild.environment import git_commit
     from backfill_assets.rebuild.outcome import RunInfo
+    from backfill_assets.rebuild.person import os_person
     from backfill_assets.rebuild.replay import rebuild
 
-    run = RunInfo(str(uuid4()), git_commit(), f"{getpass.getuser()}: backfill quarantine replay")
+    run = RunInfo(str(uuid4()), git_commit(), f"{os_person().name}: backfill quarantine replay")
     found = []
     for step, result in rebuild(builder, freed, run, (lambda _: None) if quiet else _progress):
         found += _built_json(step.name, result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -203,17 +202,11 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
     from backfill_assets.lakehouse.records import Provenance
     from backfill_assets.publication.rollback import roll_back
     from backfill_assets.rebuild.environment import git_commit
+    from backfill_assets.rebuild.person import os_person
 
     reason = f"rollback of {publication}"
-    provenance = Provenance(launched_by=_user(), git_commit=git_commit(), reason=reason)
+    provenance = Provenance(launched_by=os_person().name, git_commit=git_commit(), reason=reason)
     return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container may run under a user id without a name
-        return ""
 
 
 def _say_result(published: Published) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +26,7 @@ from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.run import Options
-    from backfill_assets.plan.records import PlannedStep
+    from backfill_assets.plan.records import Plan, PlannedStep
     from backfill_assets.plan.table_run import NotTakenIn, RunPlan, RunRequest
     from backfill_assets.rebuild.builder import Builder
     from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
@@ -109,7 +109,10 @@ class Ran:
 @click.option("--dry-run", is_flag=True, help="Show what would be built, and stop.")
 @click.option("--on", "name", metavar="NAME", help="Build the days on this timeline; nothing is published.")
 @click.option(
-    "--waves", default="1%,10%,50%,100%", show_default=True, help="Plan only: the share staged by the end of each wave."
+    "--waves",
+    default="",
+    metavar="SHARE,..",
+    help="Plan only: the share staged by the end of each wave.  [default: those of the plan, or 1%,10%,50%,100%]",
 )
 @click.option(
     "--limits", default="", metavar="NAME=VALUE,..", help="Plan only: limits that stop it, such as deviation=2%."
@@ -221,12 +224,10 @@ def _require_options_of(context: click.Context, what: str, others: Sequence[str]
             raise click.UsageError(f"{option.opts[0]} cannot be given with a {what}: {reason}.")
 
 
-def _options(waves: str, limits: str, daemon: bool, roll_back_if_wrong: bool) -> Options:
-    from backfill_assets.campaign.breaker import Limits
+def _options(waves: str, limits: str, daemon: bool, roll_back_if_wrong: bool) -> Callable[[Plan], Options]:
     from backfill_assets.campaign.run import Options
-    from backfill_assets.plan.waves import Shares
 
-    return Options(Shares.parse(waves), Limits.parse(limits), daemon, roll_back_if_wrong=roll_back_if_wrong)
+    return partial(Options.of_plan, waves=waves, limits=limits, daemon=daemon, roll_back_if_wrong=roll_back_if_wrong)
 
 
 def _is_plan(tables: Sequence[str]) -> bool:

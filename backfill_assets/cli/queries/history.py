@@ -74,7 +74,8 @@ def _say(found: Iterable[PublicationRecord], made_from: Mapping[tuple[str, datet
     rows = new_table(*columns, numbers=["rows"])
     for record in found:
         first = (record.publication, moment(record.closed_at or record.prepared_at), _outcome(record))
-        by, source = _by(record), _from(made_from[record.publication, record.prepared_at])
+        made = made_from[record.publication, record.prepared_at]
+        by, source = _by(record, made), _from(made)
         for step, (_, version) in record.switches.items():
             rows.add_row(*first, step, "switched", "", f"to {version or 'the declared version'}", "", "", by)
             first, by = ("", "", Text("")), ""
@@ -109,11 +110,12 @@ def _from(made: InputSummary) -> str:
     return "\n".join([", ".join(read + staged + landed), *partitions, *boundaries]).strip()
 
 
-def _by(record: PublicationRecord) -> str:
+def _by(record: PublicationRecord, made: InputSummary) -> str:
     facts = (
         record.launched_by,
         record.run and f"run {record.run[:8]}",
         record.git_commit and f"git {short_commit(record.git_commit)}",
+        made.approved_by and f"approved by {made.approved_by}",
     )
     return ", ".join(fact for fact in (*facts, record.campaign, record.reason) if fact)
 
@@ -131,6 +133,7 @@ def _as_json(record: PublicationRecord, made: InputSummary) -> dict[str, Any]:
                 for table, days in made.staged.items()
             ),
         ],
+        "approved_by": made.approved_by,
         "landed": list(made.landed),
         "partitions": [_partition_json(each) for each in made.partitions],
         "boundaries": [boundary_values(each) for each in made.boundaries],

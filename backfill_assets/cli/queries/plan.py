@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.text import Text
 
 from backfill_assets.cli.output import say, say_json
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from backfill_assets.plan.basis import PlanDrift
     from backfill_assets.plan.records import Plan, Scope
 
+_WITH_A_FILE = {"file", "check", "schema", "as_json", "as_markdown"}
 _COLOURS = {"stops": "bold red", "warns": "yellow"}
 _EPILOG = """
 \b
@@ -32,11 +34,22 @@ Examples:
   backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 \\
       --expect "revenue_eur < 2% a day" --expect "weekends unchanged" --expect "rows unchanged"
   backfill plan plan-0123456789abcdef            show a plan again, and what has moved since
+  backfill plan -f backfills/2017-fx.yaml        a plan as a file that is reviewed
+  backfill plan -f backfills --check             in CI: what would happen; nothing is stored
 """
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option(
+    "-f",
+    "--file",
+    "file",
+    type=click.Path(exists=True, path_type=Path),
+    help="Plan what this file says. With --check also a folder: each plan file in it.",
+)
+@click.option("--check", is_flag=True, help="With -f: show what would happen, and store nothing. For CI.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of plan files, for editors.")
 @click.option(
     "--days",
     "days_text",
@@ -60,7 +73,10 @@ Examples:
 @click.pass_context
 def plan(
     ctx: click.Context,
-    target: str,
+    target: str | None,
+    file: Path | None,
+    check: bool,
+    schema: bool,
     days_text: str | None,
     version: str,
     only_downstream: bool,
@@ -75,11 +91,19 @@ def plan(
     Reads logs only: nothing is computed, and Spark is not started. The plan is stored in the lakehouse, and its id is a
     hash of its content. With the id as TARGET, the plan is shown again, with what has changed since.
 
-    The exit code is 1 if a finding blocks the plan, or if its inputs have changed since.
+    With -f FILE, everything comes from the file. The same file on the same state is the same plan, with the same id.
+
+    The exit code is 1 if a finding blocks the plan, if its inputs have changed since, or if too few people may approve
+    it. It is 2 for a file that is no valid plan.
     """
+    if file is not None or check or schema:
+        _refuse_beside_a_file(ctx)
+        ctx.exit(_file_command(file, check=check, schema=schema, as_json=as_json, as_markdown=as_markdown))
     from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.plan.keep import look_again
 
+    if target is None:
+        raise click.UsageError("Name a TARGET, or a file with -f FILE.")
     moved: PlanDrift | None = None
     if is_plan_id(target):
         if expected:
@@ -99,6 +123,28 @@ def plan(
         ctx.exit(1)
 
 
+def _refuse_beside_a_file(ctx: click.Context) -> None:
+    """A file says everything: what is given beside it would be in no review."""
+    for parameter in ctx.command.params:
+        given = ctx.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
+        if given and parameter.name not in _WITH_A_FILE:
+            name = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.make_metavar(ctx).strip("[]")
+            raise click.UsageError(f"{name} cannot be given with -f, --check or --schema: the file says it.")
+
+
+def _file_command(file: Path | None, *, check: bool, schema: bool, as_json: bool, as_markdown: bool) -> int:
+    from backfill_assets.cli.queries import plan_file
+
+    if schema:
+        plan_file.say_schema()
+        return 0
+    if file is None:
+        raise click.UsageError("--check is about a file: add -f FILE.")
+    if file.is_dir() and not check:
+        raise click.UsageError(f"{file} is a folder: only --check takes one. Plan its files one by one.")
+    return plan_file.plan_from_file(file, check=check, as_json=as_json, as_markdown=as_markdown)
+
+
 def _scope(only_downstream: bool, source_too: bool) -> Scope:
     from backfill_assets.plan.records import Scope
 
@@ -114,17 +160,19 @@ def _make(
 ) -> tuple[Plan, datetime]:
     from backfill_assets.plan.keep import plan_and_keep
     from backfill_assets.plan.records import PlanRequest
+    from backfill_assets.rebuild.person import os_person
 
     if days_text is None:
         raise click.UsageError("--days A..B is missing: which days of the table?")
     days = format_range(DayRange.parse(days_text))
     asked = PlanRequest(target=target, days=days, version=version, scope=scope, force=force)
-    return plan_and_keep(current_settings(), asked, expected)
+    return plan_and_keep(current_settings(), asked, expected, by=os_person())
 
 
 def _as_json(found: Plan, moved: PlanDrift | None) -> dict[str, object]:
-    values = {"id": found.id, "stopped": found.stopped, **json.loads(found.to_json())}
-    values["cost"] |= {"core_seconds": found.cost.core_seconds, "money": found.cost.money}
+    from backfill_assets.plan_file.text import plan_json
+
+    values = plan_json(found)
     return values if moved is None else {**values, "moved": moved.lines()}
 
 
@@ -137,6 +185,7 @@ def say_plan(found: Plan, now: datetime, moved: PlanDrift | None = None) -> None
         expectation_lines,
         headline,
         scope_line,
+        terms_lines,
         time_lines,
     )
 
@@ -146,7 +195,7 @@ def say_plan(found: Plan, now: datetime, moved: PlanDrift | None = None) -> None
     say(cost_line(found), *time_lines(found))
     if found.pinned:
         _say_pinned(found, now)
-    for line in (*boundary_lines(found), *as_of_lines(found), *expectation_lines(found)):
+    for line in (*boundary_lines(found), *as_of_lines(found), *expectation_lines(found), *terms_lines(found)):
         say(line)
     for each in found.findings:
         say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}\n       -> {each.next_step}"))

@@ -7,7 +7,6 @@ from datetime import datetime
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.run import Options
 from backfill_assets.campaign.undo import Undone, plan_undo
 from backfill_assets.campaign.undo_request import carry_out_undo
@@ -15,7 +14,7 @@ from backfill_assets.defs.campaigns.steps import CAMPAIGNS, GROUP, PLANNED, step
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
-from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.sensors.partition_statuses import report_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
@@ -28,6 +27,7 @@ from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.rollback import newest_of
 from backfill_assets.publication.senders import log_writer, sender_of
+from backfill_assets.rebuild.person import Person
 
 ROLLED_BACK = dg.AssetKey([GROUP, "rolled_back"])
 
@@ -44,7 +44,10 @@ class PlanConfig(dg.Config):
         default=[], description='Expectations of the difference: "weekends unchanged", "revenue_eur < 2% a day".'
     )
     start: bool = Field(default=False, description="Start the plan: the sensor `campaigns` carries it out.")
-    waves: str = Field(default=str(Shares()), description="The share of the days staged by the end of each wave.")
+    waves: str = Field(
+        default=str(Shares()),
+        description="The share of the days staged by the end of each wave. A plan that has its own keeps them.",
+    )
     limits: str = Field(default="", description='Limits that stop it: "deviation=2%,gates=20%,seconds=3600".')
     roll_back_if_wrong: bool = Field(default=False, description="Roll back if a published day is not as staged.")
 
@@ -69,7 +72,7 @@ def _planned_asset() -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         require_own_lakehouse(context.instance, backfill.storage)
         try:
-            plan, drift, now = _plan(config, backfill)
+            plan, drift, now = _plan(config, backfill, person_behind(context.run.tags))
             if config.start:
                 _start(plan, config, context, backfill)
         except BackfillError as error:
@@ -86,7 +89,7 @@ def _planned_asset() -> dg.AssetsDefinition:
     return planned
 
 
-def _plan(config: PlanConfig, backfill: Backfill) -> tuple[Plan, PlanDrift | None, datetime]:
+def _plan(config: PlanConfig, backfill: Backfill, person: Person) -> tuple[Plan, PlanDrift | None, datetime]:
     if is_plan_id(config.target):
         if config.expect or config.days or config.version:
             raise InvalidRequest(
@@ -101,15 +104,17 @@ def _plan(config: PlanConfig, backfill: Backfill) -> tuple[Plan, PlanDrift | Non
         scope=config.scope,
         force=config.force,
     )
-    plan, now = plan_and_keep(backfill.settings, asked, config.expect)
+    plan, now = plan_and_keep(backfill.settings, asked, config.expect, by=person)
     return plan, None, now
 
 
 def _start(plan: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill) -> None:
     at = backfill.campaign(campaign_of(plan.id), context.run, context.log.info)
     require_carried_out(backfill.settings, plan, started=at.state.started)
-    shares, limits = Shares.parse(config.waves), Limits.parse(config.limits)
-    at.start(Options(shares, limits, daemon=True, roll_back_if_wrong=config.roll_back_if_wrong))
+    # The launchpad always sends the waves: its default leaves those of the plan.
+    waves = "" if config.waves == str(Shares()) else config.waves
+    flags = {"daemon": True, "roll_back_if_wrong": config.roll_back_if_wrong}
+    at.start(Options.of_plan(plan, waves, config.limits, **flags))
 
 
 def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg.AssetsDefinition:

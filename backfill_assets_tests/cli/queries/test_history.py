@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
+from backfill_assets.lakehouse.records import Notice
 from backfill_assets.publication.publisher import CrashPoint
+from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.cli.command import Backfill
 
 FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
@@ -68,3 +70,14 @@ def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
     """And stays empty."""
     assert "No such publication" in backfill("history").output
     assert backfill.json("history") == [] and not (backfill.home / "lakehouse").exists()
+
+
+def test_the_publication_of_a_campaign_names_who_approved_it(backfill: Backfill) -> None:
+    """An undo names who undid it, and that is no approval."""
+    made = backfill.lakehouse.request("cut", {"bronze_sales": {FIRST: [1]}})
+    notice = Notice(title="Rebuilt", approved_by="ana (OS user, uid 1000)")
+    campaign = made.provenance.model_copy(update={"campaign": "campaign-0123456789abcdef"})
+    backfill.lakehouse.publisher.publish(made.model_copy(update={"notice": notice, "provenance": campaign}))
+    roll_back(backfill.lakehouse.publisher, "cut", id="undo", provenance=made.provenance)
+    assert [each["approved_by"] for each in backfill.json("history")] == ["", "ana (OS user, uid 1000)"]
+    assert "approved by ana (OS user, uid 1000)" in " ".join(backfill("history").output.split())

@@ -1,0 +1,1 @@
+"""A plan as a file that is reviewed: read, checked, and planned."""

@@ -1,0 +1,1 @@
+"""Plan files: what they may say, and what comes of them."""

@@ -1,0 +1,124 @@
+"""The examples in ``backfills/`` on data in small form: checked, planned, and one of them carried out as it says."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli import main
+from backfill_assets.days import DayRange
+from backfill_assets.rebuild import person
+from backfill_assets.rebuild.person import Person
+from backfill_assets.sample import sea_temperatures
+from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
+from backfill_assets_tests.workshop import Workshop
+
+EXAMPLES = Path(__file__).parents[2] / "backfills"
+NARROWED = {
+    "2017-03-01..2017-05-29": str(DAYS),
+    "2017-03-06..2017-03-12": "2017-03-06..2017-03-09",
+}
+"""The days that the examples name, and those that are there."""
+ANA, BELA, MALLORY = (Person(name, "OS user") for name in ("ana", "bela", "mallory"))
+DAY = date(2017, 3, 7)
+
+
+def backfill(*words: object, exit_code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code == exit_code, (result.output, result.exception)
+    return result
+
+
+def values(*words: object, exit_code: int = 0) -> Any:
+    return json.loads(backfill(*words, "--json", exit_code=exit_code).stdout)
+
+
+def example(name: str, folder: Path) -> Path:
+    """A copy of the example, of the days that are there."""
+    text = (EXAMPLES / name).read_text()
+    for shown, there in NARROWED.items():
+        text = text.replace(shown, there)
+    (folder / name).write_text(text)
+    return folder / name
+
+
+@pytest.fixture
+def place(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
+    monkeypatch.setenv("BACKFILL_NOTICES", f"file:{wrong.settings.home / 'notices.jsonl'}")
+    monkeypatch.setattr("backfill_assets.cli.commands.campaign.foreground_builder", lambda *_: wrong.builder)
+    monkeypatch.setattr(person, "os_person", lambda: ANA)
+    return wrong
+
+
+def checksums(workshop: Workshop) -> dict[str, dict[date, str]]:
+    return {
+        table: {day: state.content.checksum for day, state in workshop.states(table).items() if state.content}
+        for table in TABLES
+    }
+
+
+def test_a_campaign_is_carried_out_as_its_file_says(
+    place: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its waves, its limits, its approvers, its recipients; afterwards the same file has nothing left to do."""
+    monkeypatch.setenv("BACKFILL_APPROVAL_BY", "another-person")
+    path, before = example("2017-fx.yaml", tmp_path), checksums(place)
+    checked = values("plan", "-f", path, "--check")
+    assert checked["may_be_carried_out"]
+
+    id = values("plan", "-f", path)["plan"]["id"]
+
+    assert id == checked["plan"]["id"]
+    assert "waves of its own" in backfill("run", id, "--waves", "100%", exit_code=1).stderr
+
+    assert values("run", id)["waits"] == "it waits for approval"
+
+    campaign = values("campaign", id)
+    waves = [entry["wave"] for entry in campaign["entries"] if entry["kind"] == "wave"]
+    limits = campaign["entries"][0]["told"]["limits"]
+    assert (waves, limits) == ([0, 1, 2], "errors=5%,gates=5%,nulls=1%,deviation=2%,seconds=3600,money=none")
+    for who, why in ((ANA, "ana (OS user) planned it"), (MALLORY, "the plan lists as approvers: ana, bela")):
+        monkeypatch.setattr(person, "os_person", lambda who=who: who)
+        assert why in backfill("approve", id, "--yes", exit_code=1).stderr
+    assert checksums(place) == before
+
+    monkeypatch.setattr(person, "os_person", lambda: BELA)
+    published = values("approve", id, "--yes")
+
+    assert set(published["days"]) == set(TABLES)
+    assert checksums(place) != before
+    (newest,) = values("history", "--limit", "1")
+    assert (newest["publication"], newest["approved_by"]) == (published["publication"], "bela (OS user)")
+    notices = [json.loads(line) for line in (place.settings.home / "notices.jsonl").read_text().splitlines()]
+    assert [notice["recipients"] for notice in notices] == [["finance-reports", "store-managers"]] * 2
+    assert [notice["approved_by"] for notice in notices] == ["", "bela (OS user)"]
+    assert all(notice["lines"][0].startswith("Purchases in foreign currency") for notice in notices)
+    assert "nothing to rebuild" in backfill("plan", "-f", path, "--check").stdout
+
+
+def test_the_reports_of_a_fact_that_is_right_again(place: Workshop, tmp_path: Path) -> None:
+    """Downstream only: the plan rebuilds what is computed from the fact, and not the fact."""
+    path = example("2017-week-10-reports.yaml", tmp_path)
+    assert values("plan", "-f", path, "--check")["plan"]["steps"][0]["rebuild"] == {}
+    place.build(FACT, [DAY], "v2")
+    checked = values("plan", "-f", path, "--check")
+    assert checked["may_be_carried_out"]
+    assert {step["tables"][0] for step in checked["plan"]["steps"] if step["rebuild"]} == set(REPORTS)
+
+
+def test_real_readings_from_the_landed_files_on(place: Workshop, tmp_path: Path) -> None:
+    """The whole pipeline, of the real readings of two weeks: everything that has landed is in the plan."""
+    path = example("2016-sea-temperatures.yaml", tmp_path)
+    assert "Nothing has landed" in backfill("plan", "-f", path, "--check", exit_code=1).output
+    sea_temperatures.land(DayRange.parse("2016-02-15..2016-02-28"), place.settings.landing)
+    steps = values("plan", "-f", path, "--check")["plan"]["steps"]
+    assert [step["rebuild"] for step in steps] == [
+        {"landed and not taken in": ["2016-02-15..2016-02-28"]},
+        *[{"missing": ["2016-02-15..2016-02-28"]}] * 2,
+    ]
