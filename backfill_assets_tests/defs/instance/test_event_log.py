@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import re
 import sqlite3
 import threading
@@ -191,7 +192,7 @@ def test_an_instance_that_is_handed_to_a_run_has_the_same_log(instance: dg.Dagst
 def test_events_come_in_batches_unless_the_environment_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EVENT_BATCH_SIZE, "7")
     event_log.batch_events()
-    assert event_log.os.environ[EVENT_BATCH_SIZE] == "7"
+    assert os.environ[EVENT_BATCH_SIZE] == "7"
     monkeypatch.delenv(EVENT_BATCH_SIZE)
     event_log.batch_events()
-    assert event_log.os.environ[EVENT_BATCH_SIZE] == "1000"
+    assert os.environ[EVENT_BATCH_SIZE] == "1000"
