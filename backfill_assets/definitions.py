@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from backfill_assets.datasets.registry import datasets
+from backfill_assets.defs.instance.event_log import batch_events
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
 from backfill_assets.settings import Settings
 
+batch_events()
 settings = Settings.from_environment()
 spark = SharedSpark(settings=settings)
 defs = code_location(

@@ -39,6 +39,14 @@ from dagster._core.scheduler.instigation import (
 )
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
+    INDEX_SHARD_NAME,
+    SqliteEventLogStorage,
+    SqliteEventLogStorageWatchdog,
+)
+from dagster._core.storage.sql import create_engine
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
@@ -52,6 +60,11 @@ from dagster._core.storage.tags import (
     USER_TAG,
 )
 from dagster._core.utils import make_new_backfill_id
+from sqlalchemy.engine import Connection
+from sqlalchemy.pool import NullPool
+
+EVENT_BATCH_SIZE = "DAGSTER_EVENT_BATCH_SIZE"
+"""How many events of a step Dagster hands over at once; 0 without it."""
 
 __all__ = [
     "ASSET_PARTITION_RANGE_END_TAG",  # the last day of a run that builds a range of days
@@ -59,7 +72,9 @@ __all__ = [
     "BACKFILL_ID_TAG",  # the backfill that a run belongs to
     "BULK_ACTION_TERMINAL_STATUSES",  # the statuses of a backfill that has ended
     "CODE_VERSION_TAG",  # the code version of a materialization that is reported without a run
+    "EVENT_BATCH_SIZE",
     "GRPC_INFO_TAG",  # the code server that a run was started by, and its host
+    "INDEX_SHARD_NAME",  # the sqlite file with the events of all runs that concern assets and checks
     "MAX_TITLE_LENGTH",  # the most characters of a backfill's title
     "NOT_FINISHED_STATUSES",  # the statuses of a run that has not ended
     "PARTITION_NAME_TAG",  # the day of a run that builds one day
@@ -68,6 +83,7 @@ __all__ = [
     "RUNLESS_JOB_NAME",  # the job name of events that are reported without a run
     "SCHEDULE_NAME_TAG",  # the schedule that launched a run
     "SENSOR_NAME_TAG",  # the sensor that launched a run
+    "SQLITE_BUSY_TIMEOUT_SECONDS",  # how long Dagster waits for another process's transaction
     "USER_TAG",  # the person who launched a run
     "AssetCheckEvaluationTargetMaterializationData",  # the materialization that a check's evaluation is about
     "AssetCheckExecutionRecordStatus",  # how a check of a day came out
@@ -77,19 +93,25 @@ __all__ = [
     "BulkActionStatus",  # the status of a backfill
     "BulkActionsFilter",  # the backfills to list
     "CheckRunHealthResult",  # what a run launcher answers Dagster's monitoring daemon
+    "Connection",  # of SQLAlchemy, to Dagster's own tables
     "DagsterEvent",  # an event, to report evaluations of checks without a run
+    "DagsterSqliteStorage",  # Dagster's own storage on sqlite
     "DefaultRunLauncher",  # Dagster's own run launcher
     "InstigatorState",  # whether a schedule or sensor is on, as Dagster keeps it
     "InstigatorStatus",
     "InstigatorType",
+    "NullPool",
     "PartitionBackfill",  # a backfill, to launch and to read
     "PartitionKeyFilter",  # the days whose check results to read
     "RemoteInstigatorOrigin",  # the code location that a schedule or sensor belongs to
     "ScheduleInstigatorData",  # what is kept of a schedule that is on
     "SensorInstigatorData",  # what is kept of a sensor that is on
+    "SqliteEventLogStorage",  # Dagster's own event log on sqlite
+    "SqliteEventLogStorageWatchdog",  # its follower of a run's events
     "UnresolvedAssetJobDefinition",  # the type that `dg.define_asset_job` returns
     "UnresolvedPartitionedAssetScheduleDefinition",  # the type of a schedule of such a job
     "WorkerStatus",  # whether the process of a run is alive
+    "create_engine",  # with the settings that Dagster gives it
     "daemon_modules",
     "make_new_backfill_id",  # the id of a backfill that is launched
 ]
