@@ -36,7 +36,12 @@ def test_a_run_that_gives_one_of_two_approvals_records_it_and_publishes_nothing(
     asked = PlanRequest(target="fact_daily_revenue", days="2017-03-01")
     plan = Plan(asked=asked, steps=(), terms=PlanTerms(approvals=2), made_at=datetime(2017, 6, 1, tzinfo=UTC))
     done: list[CampaignStep] = []
-    monkeypatch.setattr(steps, "do_step", lambda _, step, *__: done.append(step) or {})
+
+    def note(_: CampaignRun, step: CampaignStep, *__: object) -> dict[str, object]:
+        done.append(step)
+        return {}
+
+    monkeypatch.setattr(steps, "do_step", note)
     backfill = cast("Any", SimpleNamespace(settings=Settings.at(tmp_path)))
     context = cast("Any", SimpleNamespace(run=SimpleNamespace(tags={}), log=None))
 
