@@ -106,6 +106,7 @@ def test_every_question_of_the_page_is_answered(workshop: Workshop, spark: Spark
         (REVENUE, str(day), before[REVENUE]) for day in DAYS
     ]
     assert auditor.ask("What was aborted") == []
+    assert auditor.ask("Who approved it") == [], "no campaign was published here"
 
     held = auditor.ask("What did table T hold", table=REVENUE, moment=str(changes[0]["at"]))
     assert [row["publication"] for row in held] == [before[REVENUE]] * 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,7 +16,11 @@ from backfill_assets.rebuild import person
 from backfill_assets.rebuild.person import Person
 from backfill_assets.sample import sea_temperatures
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT, REPORTS, TABLES
+from backfill_assets_tests.stories.test_audit import Auditor
 from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXAMPLES = Path(__file__).parents[2] / "backfills"
 NARROWED = {
@@ -64,7 +68,7 @@ def checksums(workshop: Workshop) -> dict[str, dict[date, str]]:
 
 
 def test_a_campaign_is_carried_out_as_its_file_says(
-    place: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
     """Its waves, its limits, its approvers, its recipients; afterwards the same file has nothing left to do."""
     monkeypatch.setenv("BACKFILL_APPROVAL_BY", "another-person")
@@ -95,6 +99,8 @@ def test_a_campaign_is_carried_out_as_its_file_says(
     assert checksums(place) != before
     (newest,) = values("history", "--limit", "1")
     assert (newest["publication"], newest["approved_by"]) == (published["publication"], "bela (OS user)")
+    (audited,) = Auditor(spark, place).ask("Who approved it")
+    assert (audited["publication"], audited["approved_by"]) == (published["publication"], "bela (OS user)")
     notices = [json.loads(line) for line in (place.settings.home / "notices.jsonl").read_text().splitlines()]
     assert [notice["recipients"] for notice in notices] == [["finance-reports", "store-managers"]] * 2
     assert [notice["approved_by"] for notice in notices] == ["", "bela (OS user)"]

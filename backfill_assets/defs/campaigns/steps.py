@@ -149,6 +149,9 @@ def _do_in_order(
     waits = step is CampaignStep.CUT_OVER and CampaignStep.VALIDATE in course.done and not course.approved
     if waits and approves(context.run.tags):
         at.approve(without_held_back=context.run.tags.get(WITHOUT_HELD_BACK_TAG) == "true")
+        if at.state.approved is None:
+            hint = "Another person launches it as well, or approves by: backfill approve " + at.plan.id
+            raise InvalidRequest(f"The approval is recorded, and {at.next().reason}.", hint=hint)
     move = at.next()
     if move.step is not step:
         raise InvalidRequest(f"{at.campaign}: {step.value} has to wait: {move.reason}.")
