@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.cli import foreground
+from backfill_assets.cli.queries import checkup
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import Standby, find_timeline
 from backfill_assets.lakehouse.records import Publication, Switch
@@ -275,8 +276,8 @@ def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_an
     assert "was switched to v9" not in gone("plan", FACT, *days, "--version", "v1", exit_code=1).output
     assert words in gone("status").output
     assert "not declared any more" in gone("versions").output
-    found = {each["what"]: each for each in gone.json("doctor", exit_code=1)["checks"]}
-    assert found["versions"]["verdict"] == "warn" and words in found["versions"]["found"]
+    found = checkup.current_versions(Settings.at(gone.home))
+    assert found.verdict == "warn" and words in found.found
     gone("switch", FACT, SECOND, "--new-days-only", "--yes")
     gone("run", FACT, *days, "--dry-run")
 
