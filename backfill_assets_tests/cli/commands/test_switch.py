@@ -125,6 +125,26 @@ def test_a_killed_switch_is_finished_by_the_next_command(
     assert _ids(kept) == _ids(kept, REVENUE) == {day: sorted([100, day.day]) for day in DAYS}
 
 
+def test_a_switch_that_dies_before_it_is_on_the_log_leaves_a_standby_that_equals_main(
+    kept: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from backfill_assets.timeline import switch
+
+    before = _ids(kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "Publication", _die)
+        with pytest.raises(AssertionError, match="Crashed"):
+            kept("switch", FACT, FIRST, "--yes")
+    assert (_ids(kept), _version(kept, SECOND)["is_current"]) == (before, True)
+    assert {each["version"]: each["note"] for each in kept.json("standby", "refresh")} == {FIRST: "", SECOND: "current"}
+    kept("switch", FACT, FIRST, "--yes")
+    assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+def _die(**_: object) -> None:
+    raise Crashed("before the log")
+
+
 def test_a_standby_that_is_behind_is_refused_with_the_days_until_it_is_refreshed(kept: Backfill) -> None:
     before = _ids(kept)
     kept.lakehouse.publish("late", {SALES: {DAYS[1]: [7, 8]}})
@@ -173,7 +193,8 @@ def test_new_days_alone_get_the_version_and_the_log_has_it(kept: Backfill) -> No
     (newest,) = kept.json("history", "--limit", "1")
     assert newest["switches"] == {FACT: {"from": "", "to": FIRST}}
     assert [each["publication"] for each in kept.json("history", FACT, "--limit", "1")] == [done["publication"]]
-    kept("rollback", done["publication"], "--yes")
+    output = kept("rollback", done["publication"], "--yes").output
+    assert f"{FACT}: from {FIRST} back to the declared version" in output
     assert _version(kept, SECOND)["is_current"]
 
 
@@ -183,6 +204,8 @@ def test_the_current_version_is_what_status_run_and_plan_go_by(kept: Backfill) -
     kept("switch", FACT, FIRST, "--new-days-only", "--yes")
     assert kept.json("status", FACT)["tables"][FACT]["counts"] == {"stale: code changed": len(DAYS), "missing": 1}
     assert kept.json("status")["current_versions"] == {FACT: FIRST}
+    assert kept.json("status", FACT)["tables"][FACT]["current_version"] == FIRST
+    assert f"{FACT}, current version {FIRST}" in kept("status", FACT).output
     assert f"{SECOND} is declared and not current" in kept("status").output
     assert f"{SECOND} is declared and not current" in kept("versions").output
     dry = kept.json("run", FACT, "--days", "2017-03-04..2017-03-05", "--dry-run")
