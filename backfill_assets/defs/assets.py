@@ -48,7 +48,7 @@ Event = dg.MaterializeResult[None] | dg.AssetCheckEvaluation | dg.Output[None]
 
 
 class BuildOptions(dg.Config):
-    """Run configuration of a step; empty means the run's tag, or else the declared current version."""
+    """Run configuration of a step; empty means the run's tag, or else the current version."""
 
     version: str = ""
     force: bool = False

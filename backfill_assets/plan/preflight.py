@@ -78,11 +78,12 @@ def _version(seen: Preflight) -> Iterator[PlanFinding]:
 
 
 def _gone_versions(seen: Preflight) -> Iterator[PlanFinding]:
-    for step, days in seen.planned_days():
-        by_name = step.name == seen.situation.step_of(seen.asked.target).name and seen.asked.version
-        if not by_name and (version := gone_version(step, seen.situation.observed.switches)):
+    """Steps whose current version is not declared any more: what of them is stale is not known either."""
+    for step in (step for step in seen.situation.steps if step.name in seen.chosen.reasons):
+        named = step.name == seen.chosen.target.name and seen.asked.version
+        if not named and (version := gone_version(step, seen.situation.observed.switches)):
             message, hint = gone_text(step, version)
-            yield finding("stops", "current version not declared", message, hint, step.name, days)
+            yield finding("stops", "current version not declared", message, hint, step.name)
 
 
 def _source_days(seen: Preflight) -> Iterator[PlanFinding]:

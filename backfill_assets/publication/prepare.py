@@ -155,7 +155,7 @@ class Preparation:
     def _open_entry(self, head: Head, publication: Publication) -> Callable[[str], HeadState]:
         now = self.now()
         turns = {id: until for id, until in _current(head.state, now).items() if id != publication.id}
-        promised = head.state.promising(self.retention_days, now)
+        promised = head.state.promising(self.retention_days, now).for_writers_of(publication)
 
         def state(file: str) -> HeadState:
             entry = OpenEntry(publication=publication.id, file=file, writes=publication.locks, reads=publication.reads)

@@ -17,9 +17,10 @@ from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Publicati
 READER, WRITER = 1, 2
 """The formats of the head that this version knows. A change that older processes would misread raises both numbers.
 
-2 writes ``current``: a process that does not know it would drop it from the head.
+2 is for logs with a switch: a process that does not know switches would drop ``current`` from the head, and cannot
+read such an entry in full.
 """
-_PLAIN = 1
+BEFORE_SWITCHES = 1
 
 
 class OpenEntry(Record):
@@ -57,7 +58,7 @@ class HeadState(Record):
     """The versions of the logic that publications made current, by step; the declared one counts for all others."""
     reader: int = READER
     """The oldest version of this format whose processes can read the log."""
-    writer: int = _PLAIN
+    writer: int = BEFORE_SWITCHES
     """The oldest version of this format whose processes may append to it."""
 
     def news_of(self, tables: Collection[str]) -> tuple[object, ...]:
@@ -79,19 +80,14 @@ class HeadState(Record):
         """The versions of ``current``, by step."""
         return {step: each.version for step, each in self.current.items()}
 
+    def for_writers_of(self, publication: Publication) -> HeadState:
+        """This head as one that only processes write to that know what ``publication`` is made of."""
+        return self.model_copy(update={"writer": WRITER}) if publication.switches else self
+
     def switched_by(self, publication: Publication) -> dict[str, object]:
         """What changes of this head once ``publication`` is done, by the versions that it makes current."""
-        if not publication.switches:
-            return {}
-        current = with_switches(
-            self.current, publication.id, {step: switch.version for step, switch in publication.switches.items()}
-        )
-        return {"current": current, "writer": writer_of(current)}
-
-
-def writer_of(current: Mapping[str, CurrentVersion]) -> int:
-    """The oldest version of the format whose processes may append to a head with ``current``."""
-    return WRITER if current else _PLAIN
+        versions = {step: switch.version for step, switch in publication.switches.items()}
+        return {"current": with_switches(self.current, publication.id, versions)} if versions else {}
 
 
 def with_switches(

@@ -13,7 +13,7 @@ from typing import Any
 
 from backfill_assets.lakehouse.records import CurrentVersion, Outcome, Prepared
 from backfill_assets.publication_log.files import ENTRIES, LOG_TABLE, LogFiles, equal
-from backfill_assets.publication_log.head import HeadState, OpenEntry, with_switches, writer_of
+from backfill_assets.publication_log.head import BEFORE_SWITCHES, WRITER, HeadState, OpenEntry, with_switches
 from backfill_assets.publication_log.rows import SWITCHING
 
 _SUFFIX = "-rebuilt.parquet"
@@ -37,7 +37,7 @@ def rebuilt_head(files: LogFiles, outcomes: int) -> HeadState:
     prepared = latest["prepared"]
     newest = sorted(closed.values(), key=_sequence)
     maps = [row for row in rows if row["event"] in ("closed", "pinned")]
-    current = _current(newest, equal(table, event=SWITCHING).to_pylist())
+    switching = equal(table, event=SWITCHING).to_pylist()
     return HeadState(
         open={id: _open(row, latest["aborting"].get(id)) for id, row in _unfinished(prepared, closed)},
         versions=json.loads(maps[-1]["detail"]) if maps else {},
@@ -50,8 +50,8 @@ def rebuilt_head(files: LogFiles, outcomes: int) -> HeadState:
             for row in newest
             if _is_due(row, prepared, delivered)
         },
-        current=current,
-        writer=writer_of(current),
+        current=_current(newest, switching),
+        writer=WRITER if switching else BEFORE_SWITCHES,
     )
 
 

@@ -56,7 +56,7 @@ def new_timeline(storage: Storage, name: str, by: str, now: datetime, keep_until
 def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:
     """Another timeline of the same days: what is done on it leaves ``timeline`` as it is. No file is copied."""
     values = {"id": new_timeline_id(now), "name": name, "made_at": now, "changed_at": now, "by": by, "revision": 0}
-    return timeline.model_copy(update={**values, "change": f"copied from {timeline.name}"})
+    return timeline.model_copy(update={**values, "change": f"copied from {timeline.name}", "standby": None})
 
 
 def copy_timeline(storage: Storage, timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:

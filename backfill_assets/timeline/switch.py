@@ -116,8 +116,8 @@ def carry_out_switch(lake: Lake, plan: SwitchPlan, run: RunInfo) -> Published:
     )
     if isinstance(result, Published):
         return result
-    if made is not None:
-        delete_timeline(lake.storage, made, lake.publisher.now())
+    if made is not None and lake.switches().get(plan.step.name, plan.former) == plan.former:
+        delete_timeline(lake.storage, made, lake.publisher.now())  # another switch would need it for the way back
     raise PublicationRefused(
         f"{plan.step.name} was not switched, main has moved since it was looked at: {'; '.join(result.reasons[:3])}.",
         hint=f"backfill standby refresh {plan.step.name}, then switch again.",

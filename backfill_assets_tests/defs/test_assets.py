@@ -208,6 +208,7 @@ def test_each_table_is_a_line_in_the_log(run: Run, dagster_instance: dg.DagsterI
     lines = _messages(dagster_instance, result.run_id, logging.INFO)
     assert lines[-1] == (
         "fact_daily_revenue: published 2017-03-02..2017-03-03 by publication-of-fact_daily_revenue; 1 of 3 unchanged"
+        "; by v2"
     )
 
 

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.days import DayRange
-from backfill_assets.defs.events import evaluation, gate_failure, late_days
+from backfill_assets.defs.events import evaluation, gate_failure, late_days, table_line
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets_tests.defs.fake_builder import built_day
@@ -69,3 +69,12 @@ def test_late_days_are_written_as_ranges() -> None:
     """A tag with ninety days in it cannot be read; tables without late days are left out."""
     days = {"raw_sales": (date(2017, 3, 2), date(2017, 3, 1), date(2017, 3, 9)), "raw_fx_rates": ()}
     assert late_days(days) == {"raw_sales": "2017-03-01..2017-03-02, 2017-03-09"}
+
+
+def test_the_line_of_a_table_says_which_version_each_day_has() -> None:
+    first, *others = (built_day("fact_daily_revenue", day) for day in DayRange.parse("2017-03-01..2017-03-03"))
+    days = [replace(first, code_version="v1"), *others]
+    assert table_line("fact_daily_revenue", days).endswith("; 2017-03-01 by v1; 2017-03-02..2017-03-03 by v2")
+    assert table_line("fact_daily_revenue", others).endswith("unchanged; by v2")
+    raw = replace(first, table="raw_sales", code_version="v1 from 2017-01-01, 1 ahead")
+    assert table_line("raw_sales", [raw]).endswith("0 of 1 unchanged")

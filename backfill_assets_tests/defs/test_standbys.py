@@ -7,11 +7,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from backfill_assets.datasets import registry
+from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.standbys import ASSET, SCHEDULE, standby_asset, standby_job, standby_schedule
 from backfill_assets.settings import Settings
 from backfill_assets_tests.cli import command
-from backfill_assets_tests.two_versions import DAYS, FACT, STANDBY, keep_first_version, publish_inputs
+from backfill_assets_tests.two_versions import DAYS, FACT, SALES, STANDBY, keep_first_version, publish_inputs
 
 pytestmark = pytest.mark.story
 
@@ -61,3 +64,21 @@ def test_a_night_without_a_standby_is_left_out_and_says_why(backfill: command.Ba
     backfill("standby", "keep", FACT, "v1")
     with dg.build_schedule_context(resources=resources) as context:
         assert schedule.evaluate_tick(context).run_requests
+
+
+def test_a_repair_says_which_days_are_not_of_the_current_version(
+    backfill: command.Backfill, dagster_instance: dg.DagsterInstance
+) -> None:
+    """It builds them as they were published; which version is current is what was switched to."""
+    keep_first_version(backfill)
+    partitions = table_partitions(registry.datasets())
+    backfill.lakehouse.publish("late", {SALES: {DAYS[1]: [7, 8]}})
+
+    def versions() -> object:
+        decision = decide(dagster_instance, backfill.lakehouse.storage, registry.steps(), partitions)
+        (repair,) = [each for each in decision.launch if FACT in each.days]
+        return repair.versions
+
+    assert versions() == {}
+    backfill("switch", FACT, "v1", "--new-days-only", "--yes")
+    assert versions() == {FACT: {"v2": DAYS}}

@@ -15,7 +15,7 @@ from backfill_assets.datasets.sales.reports import FactDailyRevenue
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.records import DayContent, DayState, Publication
+from backfill_assets.lakehouse.records import DayContent, DayState, Publication, Switch
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, RuleOutcome, Step, Table, Version
@@ -90,6 +90,11 @@ class World:
     ) -> BuildResult:
         return Builder(self.lake).build(STEP, days, run=RunInfo("a-run"), version=version, force=force, later=later)
 
+    def switch(self, version: str) -> None:
+        """For new days alone."""
+        switches = {"fact": Switch(version=version)}
+        self.small.publisher.publish(Publication(id="switch", kind="replace", tables=(), switches=switches))
+
     def versions(self) -> dict[date, str]:
         states = self.lake.states(STEP).values()
         return {state.day: state.content.code_version for state in states if state.content}
@@ -120,6 +125,29 @@ def test_without_being_asked_a_build_uses_the_current_version(world: World) -> N
     """That is what a person means who launches days."""
     world.build(OLD, NEW)
     assert world.versions() == {OLD: "v2", NEW: "v2"}
+
+
+def test_new_days_get_the_version_that_a_publication_switched_to_and_others_keep_theirs(world: World) -> None:
+    world.switch("v1")
+    result = world.build(OLD, NEW, NEVER, version=AS_PUBLISHED)
+    assert {day.day: (day.code_version, day.reused) for day in result.days} == {
+        OLD: ("v1", True),
+        NEW: ("v2", True),
+        NEVER: ("v1", False),
+    }
+    world.build(NEW)
+    assert world.versions() == {OLD: "v1", NEW: "v1", NEVER: "v1"}, "what a person launches gets the current version"
+
+
+def test_new_days_of_a_version_that_is_not_declared_any_more_are_refused(world: World) -> None:
+    """Days that keep a declared version are built, and so are those of a version that is named."""
+    world.switch("v9")
+    for version in (None, AS_PUBLISHED):
+        with pytest.raises(InvalidRequest, match="fact was switched to v9, which is not declared any more"):
+            world.build(OLD, NEVER, version=version)
+    assert all(day.reused for day in world.build(OLD, NEW, version=AS_PUBLISHED).days)
+    world.build(NEVER, version="v1")
+    assert world.versions()[NEVER] == "v1"
 
 
 def test_days_that_are_as_they_were_published_are_reused(world: World) -> None:

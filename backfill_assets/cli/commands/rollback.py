@@ -184,7 +184,15 @@ def _say_plan(prepared: Prepared) -> None:
     columns = ("table", "days", "which", "rows now", "rows then", "put back")
     plans = (_plan_of(prepared, change) for change in prepared.publication.tables)
     rows = new_table(*columns, rows=plans, numbers=["days", "rows now", "rows then"])
-    say(f"Rolling back {prepared.publication.id} ({prepared.publication.kind}):", rows)
+    say(f"Rolling back {prepared.publication.id} ({prepared.publication.kind}):")
+    if prepared.publication.tables:
+        say(rows)
+    for step, switch in prepared.publication.switches.items():
+        say(f"{step}: from {_version_text(switch.version)} back to {_version_text(switch.former)}")
+
+
+def _version_text(version: str) -> str:
+    return version or "the declared version"
 
 
 def _plan_of(prepared: Prepared, change: TableChange) -> tuple[str, ...]:
@@ -211,6 +219,7 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
 
 def _say_result(published: Published) -> None:
     tables = ", ".join(f"{table} (version {version})" for table, version in sorted(published.versions.items()))
-    say(Text.assemble(("Rolled back", "bold green"), f": {tables}."))
-    say("What was computed from these days is stale now: backfill status")
+    say(Text.assemble(("Rolled back", "bold green"), f": {tables}." if tables else "."))
+    if tables:
+        say("What was computed from these days is stale now: backfill status")
     say(f"To undo: backfill rollback {published.publication}")

@@ -53,6 +53,7 @@ def examine(settings: Settings) -> list[MachineFinding]:
         _guard("token key", lambda: token_key(settings)),
         bucket(settings) if settings.lakehouse_on_s3 else writable(settings.lakehouse),
         _guard("publications", lambda: open_publications(settings)),
+        _guard("versions", lambda: current_versions(settings)),
     ]
 
 
@@ -229,6 +230,21 @@ def open_publications(settings: Settings) -> MachineFinding:
         found = f"under way: {', '.join(head.state.open)}"
         return MachineFinding(what, "warn", found, "Is a run at work? If not, the next run or rollback finishes them.")
     return MachineFinding(what, "ok", f"all are closed; {_count_text(head.state.versions)}")
+
+
+def current_versions(settings: Settings) -> MachineFinding:
+    """Steps that a publication switched to another version than the code calls current."""
+    from backfill_assets.datasets import registry
+    from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.model.current_versions import gone_version, switch_notes
+    from backfill_assets.published.current_versions import read_switches
+
+    what, switches = "versions", read_switches(Storage(str(settings.lakehouse)))
+    notes = switch_notes(registry.steps(), switches)
+    if not notes:
+        return MachineFinding(what, "ok", "the current version of each step is the declared one")
+    gone = any(gone_version(step, switches) for step in registry.steps())
+    return MachineFinding(what, "warn" if gone else "ok", "; ".join(notes), "backfill versions has the details.")
 
 
 def _count_text(tables: Iterable[str]) -> str:

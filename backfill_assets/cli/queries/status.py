@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ class _Found:
     """Steps whose current version is not the declared one."""
     place: ObservedTimeline | None = None
     """The timeline that the days are shown of; None for main."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The current version, by table; of raw tables none."""
 
 
 @click.command(epilog=_EPILOG)
@@ -102,7 +104,8 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
     storage = open_storage(settings)
     with gc_paused():
         observed = observe(storage, [t.name for t in registry.tables()])
-        statuses = day_statuses(observed.with_current(declared), observed, days)
+        steps = observed.with_current(declared)
+        statuses = day_statuses(steps, observed, days)
     plans = [each for each in under_way(storage) if table is None or table in each.tables]
     return _Found(
         lakehouse=str(settings.lakehouse),
@@ -110,6 +113,7 @@ def _look(table: str | None, days: DayRange | None) -> _Found:
         observed=observed,
         under_way=plans,
         campaigns={each.plan: _campaign_days(storage, each.plan, table) for each in plans},
+        versions={name: step.current for step in steps if not step.source for name in step.table_names},
         notes=switch_notes([step for step in declared if table in (None, *step.table_names)], observed.switches),
     )
 
@@ -177,7 +181,9 @@ def _say_summary(found: _Found) -> None:
 
 
 def _say_days(found: _Found, table: str) -> None:
-    rows = new_table("day", "status", "rows", "code", "publication", "checksum", numbers=["rows"], title=table)
+    current = f", current version {found.versions[table]}" if table in found.versions else ""
+    columns = ("day", "status", "rows", "code", "publication", "checksum")
+    rows = new_table(*columns, numbers=["rows"], title=f"{table}{current}")
     own = found.place.own(table) if found.place else set()
     for day, status in found.statuses[table].items():
         content, publication = _content(found.observed, table, day)
@@ -209,6 +215,7 @@ def _as_json(found: _Found, table: str | None) -> Mapping[str, Any]:
         if found.place is not None:
             tables[name]["own"] = [format_range(item) for item in contiguous(found.place.own(name) & by_day.keys())]
     if table is not None:
+        tables[table]["current_version"] = found.versions.get(table)
         tables[table]["by_day"] = {str(day): _day_json(found, table, day) for day in found.statuses[table]}
     campaigns = [
         {

@@ -7,9 +7,14 @@ from datetime import date
 import pytest
 
 from backfill_assets.cli import foreground
+from backfill_assets.cli.queries import checkup
 from backfill_assets.lakehouse.main_table import MainTable
-from backfill_assets.lakehouse.named_timelines import find_timeline
+from backfill_assets.lakehouse.named_timelines import Standby, find_timeline
+from backfill_assets.lakehouse.records import Publication, Switch
 from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.settings import Settings
+from backfill_assets.timeline.standby import write_standby
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.small_lakehouse import Crashed
 from backfill_assets_tests.two_versions import (
@@ -120,6 +125,26 @@ def test_a_killed_switch_is_finished_by_the_next_command(
     assert _ids(kept) == _ids(kept, REVENUE) == {day: sorted([100, day.day]) for day in DAYS}
 
 
+def test_a_switch_that_dies_before_it_is_on_the_log_leaves_a_standby_that_equals_main(
+    kept: Backfill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from backfill_assets.timeline import switch
+
+    before = _ids(kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "Publication", _die)
+        with pytest.raises(AssertionError, match="Crashed"):
+            kept("switch", FACT, FIRST, "--yes")
+    assert (_ids(kept), _version(kept, SECOND)["is_current"]) == (before, True)
+    assert {each["version"]: each["note"] for each in kept.json("standby", "refresh")} == {FIRST: "", SECOND: "current"}
+    kept("switch", FACT, FIRST, "--yes")
+    assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+def _die(**_: object) -> None:
+    raise Crashed("before the log")
+
+
 def test_a_standby_that_is_behind_is_refused_with_the_days_until_it_is_refreshed(kept: Backfill) -> None:
     before = _ids(kept)
     kept.lakehouse.publish("late", {SALES: {DAYS[1]: [7, 8]}})
@@ -168,7 +193,8 @@ def test_new_days_alone_get_the_version_and_the_log_has_it(kept: Backfill) -> No
     (newest,) = kept.json("history", "--limit", "1")
     assert newest["switches"] == {FACT: {"from": "", "to": FIRST}}
     assert [each["publication"] for each in kept.json("history", FACT, "--limit", "1")] == [done["publication"]]
-    kept("rollback", done["publication"], "--yes")
+    output = kept("rollback", done["publication"], "--yes").output
+    assert f"{FACT}: from {FIRST} back to the declared version" in output
     assert _version(kept, SECOND)["is_current"]
 
 
@@ -178,6 +204,8 @@ def test_the_current_version_is_what_status_run_and_plan_go_by(kept: Backfill) -
     kept("switch", FACT, FIRST, "--new-days-only", "--yes")
     assert kept.json("status", FACT)["tables"][FACT]["counts"] == {"stale: code changed": len(DAYS), "missing": 1}
     assert kept.json("status")["current_versions"] == {FACT: FIRST}
+    assert kept.json("status", FACT)["tables"][FACT]["current_version"] == FIRST
+    assert f"{FACT}, current version {FIRST}" in kept("status", FACT).output
     assert f"{SECOND} is declared and not current" in kept("status").output
     assert f"{SECOND} is declared and not current" in kept("versions").output
     dry = kept.json("run", FACT, "--days", "2017-03-04..2017-03-05", "--dry-run")
@@ -251,3 +279,42 @@ def test_files_of_a_standby_are_not_reclaimed(kept: Backfill) -> None:
         reclaim(kept.lakehouse.publisher, table)
     kept("switch", FACT, FIRST, "--yes")
     assert _ids(kept) == {day: sorted([100, day.day]) for day in DAYS}
+
+
+@pytest.fixture
+def gone(kept: Backfill) -> Backfill:
+    """The fact was switched to v9, by code that is not there any more."""
+    switches = {FACT: Switch(version="v9")}
+    kept.lakehouse.publisher.publish(Publication(id="gone", kind="replace", tables=(), switches=switches))
+    return kept
+
+
+def test_a_current_version_that_is_not_declared_any_more_stops_runs_and_plans_and_nothing_else(gone: Backfill) -> None:
+    words = f"{FACT} was switched to v9, which is not declared any more"
+    days = ("--days", "2017-03-01..2017-03-04")
+    assert words in gone("run", FACT, *days, "--dry-run", exit_code=1).stderr
+    gone("run", FACT, *days, "--version", "v2", "--dry-run")
+    planned = gone("plan", FACT, *days, exit_code=1).output
+    assert "is not declared" in planned and "backfill switch" in planned
+    assert "was switched to v9" not in gone("plan", FACT, *days, "--version", "v1", exit_code=1).output
+    assert words in gone("status").output
+    assert "not declared any more" in gone("versions").output
+    found = checkup.current_versions(Settings.at(gone.home))
+    assert found.verdict == "warn" and words in found.found
+    gone("switch", FACT, SECOND, "--new-days-only", "--yes")
+    gone("run", FACT, *days, "--dry-run")
+
+
+def test_a_standby_of_a_version_that_is_not_declared_any_more_is_reported_and_not_built(kept: Backfill) -> None:
+    settings = Settings.at(kept.home)
+    lake = Builder.from_settings(settings, lambda: pytest.fail("Spark is started")).lake
+    write_standby(lake, Standby(step=FACT, version="v0"), {}, "declared", "ana")
+    notes = {each["version"]: each["note"] for each in kept.json("standby", "refresh")}
+    assert notes["v0"] == f"v0 of {FACT} is not declared any more, so that it is not built"
+    assert _version(kept, "v0")["is_declared"] is False
+    assert "no version 'v0'" in kept("switch", FACT, "v0", "--yes", exit_code=1).stderr
+
+
+def test_a_copy_of_a_standby_is_a_timeline_like_any_other(kept: Backfill) -> None:
+    kept("forward", STANDBY, "--version", FIRST, "--as", "trial")
+    assert [each["version"] for each in kept.json("standby", "refresh")] == [FIRST]

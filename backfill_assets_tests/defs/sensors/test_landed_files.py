@@ -11,12 +11,14 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from backfill_assets.days import DayRange
+from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone, position_id
+from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
@@ -99,6 +101,7 @@ def test_a_dataset_whose_days_have_landed_begins_by_itself_once(world: World) ->
     assert "Launched initial-" in world.tick()
     (backfill,) = world.backfills()
     assert _days(backfill) == {table: set(map(str, DAYS)) for table in TABLES}
+    assert backfill.tags[VERSION_TAG] == AS_PUBLISHED, "a published day keeps its version"
     world.tick()
     world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
     world.tick()
