@@ -47,11 +47,11 @@ def code_location(
     watch, maintain = watchdog_job(datasets), maintenance_job()
     return dg.Definitions(
         assets=[
+            timelines_spec(),
             *_assets(datasets, days_per_run, pool),
             *_campaign_assets(datasets, pool),
             *(stream_asset(each, stream_command) for each in streamed),
             maintenance_asset,
-            timelines_spec(),
         ],
         jobs=[*jobs.values(), watch, maintain],
         schedules=[

@@ -86,27 +86,6 @@ def held_days(snapshot: Snapshot, tables: Iterable[str]) -> HeldDays:
     return {table: _held_days(snapshot, table, states.get(table, {})) for table in wanted}
 
 
-def observe_at(snapshot: Snapshot, tables: Iterable[str]) -> LogView:
-    """``tables`` as they were in ``snapshot``: what :func:`observe` would have seen then."""
-    wanted = list(tables)
-    states = _states(snapshot, wanted)
-    files = {
-        table: {
-            day: fingerprints.physical(file.path for file in held.files)
-            for day, held in _held_days(snapshot, table, states.get(table, {})).items()
-            if held.files
-        }
-        for table in wanted
-    }
-    return LogView(
-        states={TableDay(table, day): state for table, days in states.items() for day, state in days.items()},
-        newest=files,
-        pinned=files,
-        sequence=snapshot.sequence,
-        versions=snapshot.versions,
-    )
-
-
 def _states(snapshot: Snapshot, tables: list[str]) -> dict[str, dict[date, DayState]]:
     """The last thing that the log said of each day by the snapshot's entry."""
     if not anything_published(snapshot.storage):
@@ -173,3 +152,24 @@ def differing(one: HeldDays, other: HeldDays) -> dict[str, set[date]]:
 
 def _logical(held: HeldDay | None) -> str:
     return held.logical if held is not None else fingerprints.NEVER_PUBLISHED
+
+
+def observe_at(snapshot: Snapshot, tables: Iterable[str]) -> LogView:
+    """``tables`` as they were in ``snapshot``: what :func:`observe` would have seen then."""
+    wanted = list(tables)
+    states = _states(snapshot, wanted)
+    files = {
+        table: {
+            day: fingerprints.physical(file.path for file in held.files)
+            for day, held in _held_days(snapshot, table, states.get(table, {})).items()
+            if held.files
+        }
+        for table in wanted
+    }
+    return LogView(
+        states={TableDay(table, day): state for table, days in states.items() for day, state in days.items()},
+        newest=files,
+        pinned=files,
+        sequence=snapshot.sequence,
+        versions=snapshot.versions,
+    )

@@ -52,6 +52,10 @@ class Lake:
         """Raise :class:`PublicationRefused` if the code is in no commit and the settings refuse such code."""
         require_clean_tree(git_commit(), refuse=self.refuse_dirty_tree)
 
+    def may_adopt(self, made_with: Environment | None) -> bool:
+        """Days that a dirty tree has staged are computed again where the settings refuse such code."""
+        return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
+
     def require_ended(self, step: Step, days: Iterable[date]) -> None:
         """Raise :class:`InvalidRequest` for days that are not over."""
         today = self.publisher.now().date()
@@ -61,10 +65,6 @@ class Lake:
                 f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
                 hint="End the range with yesterday at the latest.",
             )
-
-    def may_adopt(self, made_with: Environment | None) -> bool:
-        """Days that a dirty tree has staged are computed again where the settings refuse such code."""
-        return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
 
     def new_id(self, what: str) -> str:
         """A unique name for a publication or a timeline, of letters, digits and dashes; names sort by time."""

@@ -33,7 +33,7 @@ def timeline_based_on(
             hint="Name a publication (backfill history), a time in UTC, or another timeline.",
         )
     moment = find_moment(storage, base, "")
-    require_files(storage, held_days(moment.snapshot, moment.snapshot.versions), moment)
+    require_files(storage, held_days(moment.snapshot, moment.snapshot.versions), moment.text)
     found = TimelineBase(sequence=moment.snapshot.sequence, versions=moment.snapshot.versions)
     change = f"created at {moment.text}"
     return new_timeline(storage, name, by, now, keep_until).model_copy(update={"base": found, "change": change})
