@@ -56,16 +56,6 @@ class Lake:
         """Days that a dirty tree has staged are computed again where the settings refuse such code."""
         return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
 
-    def require_ended(self, step: Step, days: Iterable[date]) -> None:
-        """Raise :class:`InvalidRequest` for days that are not over."""
-        today = self.publisher.now().date()
-        late = sorted(day for day in days if day >= today)
-        if late:
-            raise InvalidRequest(
-                f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
-                hint="End the range with yesterday at the latest.",
-            )
-
     def new_id(self, what: str) -> str:
         """A unique name for a publication or a timeline, of letters, digits and dashes; names sort by time."""
         name = what.replace("_", "-").replace(" ", "-")
@@ -81,6 +71,16 @@ class Lake:
         for timeline in found.values():
             timeline.open()
         return found
+
+    def require_ended(self, step: Step, days: Iterable[date]) -> None:
+        """Raise :class:`InvalidRequest` for days that are not over."""
+        today = self.publisher.now().date()
+        late = sorted(day for day in days if day >= today)
+        if late:
+            raise InvalidRequest(
+                f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
+                hint="End the range with yesterday at the latest.",
+            )
 
     def rolled_back(self, days: Iterable[TableDay], states: Mapping[TableDay, DayState]) -> dict[TableDay, str]:
         """The rollback by which each of ``days`` (table and day) came to be as ``states`` has it."""
