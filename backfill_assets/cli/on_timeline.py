@@ -97,11 +97,19 @@ def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> TimelineRun:
         )
         for each in plan.steps
     ]
-    report_step(f"{place.name}: {', '.join(each.name for each in plan.steps)} ...")
+    report_step(f"On {place.name}: {', '.join(each.name for each in plan.steps)} ...")
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
         try:
-            return run_on(lake, place, asked, run_info("backfill run --on"), report_progress, force=plan.asked.force)
+            return run_on(
+                lake,
+                place,
+                asked,
+                run_info("backfill run --on"),
+                report_progress,
+                force=plan.asked.force,
+                report=lambda built: report_step(str(built)),
+            )
         except KeyboardInterrupt:
             raise Interrupted(
                 f"Interrupted while days were built: the timeline {place.name} stays as it is.\n"

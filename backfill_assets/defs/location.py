@@ -48,12 +48,12 @@ def code_location(
     watch, maintain, refresh = watchdog_job(datasets), maintenance_job(), standby_job()
     return dg.Definitions(
         assets=[
+            timelines_spec(),
             *_assets(datasets, days_per_run, pool),
             *_campaign_assets(datasets, pool),
             *(stream_asset(each, stream_command) for each in streamed),
             maintenance_asset,
             standby_asset(pool),
-            timelines_spec(),
         ],
         jobs=[*jobs.values(), watch, maintain, refresh],
         schedules=[

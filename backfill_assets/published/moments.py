@@ -87,27 +87,6 @@ def held_days(snapshot: Snapshot, tables: Iterable[str]) -> HeldDays:
     return {table: _held_days(snapshot, table, states.get(table, {})) for table in wanted}
 
 
-def observe_at(snapshot: Snapshot, tables: Iterable[str]) -> LogView:
-    """``tables`` as they were in ``snapshot``: what :func:`observe` would have seen then."""
-    wanted = list(tables)
-    states = _states(snapshot, wanted)
-    files = {
-        table: {
-            day: fingerprints.physical(file.path for file in held.files)
-            for day, held in _held_days(snapshot, table, states.get(table, {})).items()
-            if held.files
-        }
-        for table in wanted
-    }
-    return LogView(
-        states={TableDay(table, day): state for table, days in states.items() for day, state in days.items()},
-        newest=files,
-        pinned=files,
-        sequence=snapshot.sequence,
-        versions=snapshot.versions,
-    )
-
-
 def files_then(snapshot: Snapshot, table: str) -> set[str]:
     """The paths, below ``table``, of all files that it had in ``snapshot``."""
     version = snapshot.versions.get(table)
@@ -176,3 +155,29 @@ def differing(one: HeldDays, other: HeldDays) -> dict[str, set[date]]:
 
 def _logical(held: HeldDay | None) -> str:
     return held.logical if held is not None else fingerprints.NEVER_PUBLISHED
+
+
+def observe_at(snapshot: Snapshot, tables: Iterable[str]) -> LogView:
+    """``tables`` as they were in ``snapshot``: what a look at the lakehouse would have seen then."""
+    wanted = list(tables)
+    states = _states(snapshot, wanted)
+    files = {table: _physicals(snapshot, table, states.get(table, {})) for table in wanted}
+    return LogView(
+        states={TableDay(table, day): state for table, days in states.items() for day, state in days.items()},
+        newest=files,
+        pinned=files,
+        sequence=snapshot.sequence,
+        versions=snapshot.versions,
+    )
+
+
+def _physicals(snapshot: Snapshot, table: str, states: Mapping[date, DayState]) -> dict[date, str]:
+    version = snapshot.versions.get(table)
+    if version is None:
+        return {}
+    try:
+        paths: Mapping[date, Iterable[str]] = read_log(snapshot.storage, table, version).by_day()
+    except VersionGone:
+        named = _files_as_published(snapshot.storage, states)
+        paths = {day: [file.path for file in files] for day, files in named.items() if files}
+    return {day: fingerprints.physical(found) for day, found in paths.items()}

@@ -61,16 +61,6 @@ class Lake:
         """``steps``, as they are declared, with the versions that are current now."""
         return with_current(steps, self.switches())
 
-    def require_ended(self, step: Step, days: Iterable[date]) -> None:
-        """Raise :class:`InvalidRequest` for days that are not over."""
-        today = self.publisher.now().date()
-        late = sorted(day for day in days if day >= today)
-        if late:
-            raise InvalidRequest(
-                f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
-                hint="End the range with yesterday at the latest.",
-            )
-
     def may_adopt(self, made_with: Environment | None) -> bool:
         """Days that a dirty tree has staged are computed again where the settings refuse such code."""
         return not (self.refuse_dirty_tree and made_with is not None and made_with.dirty)
@@ -90,6 +80,16 @@ class Lake:
         for timeline in found.values():
             timeline.open()
         return found
+
+    def require_ended(self, step: Step, days: Iterable[date]) -> None:
+        """Raise :class:`InvalidRequest` for days that are not over."""
+        today = self.publisher.now().date()
+        late = sorted(day for day in days if day >= today)
+        if late:
+            raise InvalidRequest(
+                f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
+                hint="End the range with yesterday at the latest.",
+            )
 
     def rolled_back(self, days: Iterable[TableDay], states: Mapping[TableDay, DayState]) -> dict[TableDay, str]:
         """The rollback by which each of ``days`` (table and day) came to be as ``states`` has it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -59,6 +59,10 @@ class StepBuilt:
     held: HeldDays
     seconds: float
 
+    def __str__(self) -> str:
+        counts = f"{len(self.staged):,} staged, {len(self.from_main):,} from main, {len(self.unchanged):,} unchanged"
+        return f"{self.step}: {counts}, in {self.seconds:.1f} s"
+
     @property
     def rows(self) -> int:
         return sum(each.content.rows for each in self.held[self.step].values() if each.content)
@@ -80,8 +84,11 @@ def run_on(
     progress: Progress,
     *,
     force: bool = False,
+    report: Callable[[StepBuilt], None] = lambda _: None,
 ) -> TimelineRun:
     """Build days on ``timeline``, step by step, and write its next revision if one of them is other than it was.
+
+    ``report`` is called with each step that is built.
 
     When a step fails, the steps before it are on the timeline. Raises :class:`DaysFailed` when a gate holds a day back
     (the good days stay staged and are used by the next run), :class:`InvalidRequest` for raw tables and for days that
@@ -100,6 +107,7 @@ def run_on(
         for each in asked:
             with explain_lost_server(f"{each.step.name} was built on {timeline.name}"):
                 work.build(each)
+            report(work.done[-1])
     except Exception:
         work.write()
         raise

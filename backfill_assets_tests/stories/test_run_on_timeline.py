@@ -55,6 +55,10 @@ def test_a_run_builds_on_the_timeline_what_main_would_have(workshop: Workshop, m
     new = contents(workshop)
     assert held(workshop, "trial") == {key: new[key] for key in held(workshop, "trial")} != {}
     backfill("timeline", "create", "as-main", "--base", "main")
+    assert (
+        f"{FACT}: 0 staged, 0 from main, 9 unchanged"
+        in backfill("run", FACT, "--days", str(DAYS), "--on", "as-main").stderr
+    )
     assert types("run", FACT, "--days", str(DAYS), "--on", "as-main")["revision"] == 0
 
 

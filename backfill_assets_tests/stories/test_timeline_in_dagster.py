@@ -111,7 +111,7 @@ def by_ci(wrong: Workshop) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert f"{FACT}: 9 days on {NAME}: 0 staged, 0 from main, 9 unchanged" in done.stderr
+    assert f"On {NAME}: {FACT}: 0 staged, 0 from main, 9 unchanged" in done.stderr
 
 
 def test_a_failed_gate_fails_the_run_and_no_day_of_its_step_changes(

@@ -21,6 +21,8 @@ _EPILOG = """
 Examples:
   backfill rewind fact_sales_transactions --to 2017-06-01T12:00 --on before-v1
   backfill timeline list
+  backfill timeline create trial --keep-for 14
+  backfill timeline create as-in-may --base 2017-06-01T12:00
   backfill timeline show before-v1
   backfill timeline rename before-v1 the-good-days
   backfill timeline delete the-good-days

@@ -69,7 +69,8 @@ def report_timelines(
     ``shown`` has a digest of what was reported of each, by name; returns it as it is now, and how many changed.
     """
     kept = kept_timelines(storage, utc_now())
-    main = held_days(Snapshot.newest(storage), tables_of(kept))
+    tables = tables_of(kept)
+    main = held_days(Snapshot.newest(storage), tables) if tables else {}
     metadata = {each.name: timeline_metadata(each, main) for each in kept}
     digests = {each.name: _digest(each.id, metadata[each.name]) for each in kept}
     gone = set(instance.get_dynamic_partitions(ASSET)) - metadata.keys()

@@ -20,7 +20,6 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import DaysFailed
-from backfill_assets.text import format_count
 from backfill_assets.timeline.run_on import StepBuilt, StepRequest, TimelineRun, run_on
 
 
@@ -49,7 +48,7 @@ def build_on_timeline(
         except DaysFailed as error:
             raise gate_failure(error) from None
         (built,) = done.steps
-        context.log.info(_line(built, done.timeline.name))
+        context.log.info(f"On {done.timeline.name}: {built}")
         for table in step.table_names:
             if table in selected:
                 yield from (_materialization(table, held, built, done) for held in built.held[table].values())
@@ -81,11 +80,6 @@ def _build(
         return run_on(lake, timeline, [asked], run_info(context.run), context.log.info, force=force)
 
     return backfill.resume(build, context.log.warning)
-
-
-def _line(built: StepBuilt, timeline: str) -> str:
-    counts = f"{len(built.staged)} staged, {len(built.from_main)} from main, {len(built.unchanged)} unchanged"
-    return f"{built.step}: {format_count(len(built.held[built.step]), 'day')} on {timeline}: {counts}"
 
 
 def _materialization(table: str, held: HeldDay, built: StepBuilt, done: TimelineRun) -> dg.AssetMaterialization:
