@@ -1,15 +1,16 @@
-"""Processes that each run one command, and die before or after a chosen write.
+"""Processes that each run one command, and die at its beginning or after a chosen write.
 
 Run as ``python -m backfill_assets_tests.timeline.dying_commands``. Each line of standard input, with tabs between
-``HOME KILL_AT WORD...``, starts one: it kills itself with SIGKILL at the write of that number; 0 is never. Each write counts
-twice: just before it, and when it is done. The answer is the status of the process and how many it reached. It is
-forked from here, where everything is imported and nothing was opened.
+``HOME KILL_AT WORD...``, starts one: it kills itself with SIGKILL at the place of that number; 0 is never. A place is
+the beginning, and each write that is done. The answer is the status of the process and how many places it reached. It
+is forked from here, where everything is imported and nothing was opened.
 
 Days are staged without Spark: the rows of a day are made up, from what it is computed from.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -20,22 +21,27 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from backfill_assets.campaign import timeline_plan  # noqa: F401 - the commands import it when they run
 from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
-from backfill_assets.plan import keep  # noqa: F401
 from backfill_assets.rebuild import replace
 from backfill_assets.rebuild.stage import Chunk, StagedTableDay, record_verdicts
-from backfill_assets.timeline import fields, forward, rewind  # noqa: F401
 from backfill_assets_tests.small_lakehouse import staged_rows
 
 REACHED = "reached.txt"
+IMPORTED = (
+    *("pandas", "rich.table", "backfill_assets.rebuild.builder", "backfill_assets.timeline.forward"),
+    *(f"backfill_assets.cli.commands.{name}" for name in ("rewind", "timeline", "publish", "campaign")),
+    *("backfill_assets.campaign.run", "backfill_assets.campaign.timeline_plan", "backfill_assets.plan.keep"),
+)
+"""What commands import when they run."""
 WRITES = ("put_if_absent", "write_bytes", "replace_bytes", "delete")
 
 
 def serve() -> None:
+    for name in IMPORTED:
+        importlib.import_module(name)
     for line in sys.stdin:
         home, kill_at, *words = line.rstrip("\n").split("\t")
         child = os.fork()
@@ -70,13 +76,13 @@ def _count_writes(reached: Path, kill_at: int) -> None:
 
     def dying(write: Callable[..., Any]) -> Callable[..., Any]:
         def written(*arguments: Any, **named: Any) -> Any:
-            at_a_write()
             result = write(*arguments, **named)
             at_a_write()
             return result
 
         return written
 
+    at_a_write()
     for name in WRITES:
         setattr(Storage, name, dying(getattr(Storage, name)))
     for name in ("_add", "judge"):
