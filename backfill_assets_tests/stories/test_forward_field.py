@@ -18,6 +18,7 @@ from backfill_assets.cli import main
 from backfill_assets.datasets import registry, sea_temperatures
 from backfill_assets.days import DayRange
 from backfill_assets.model.contract import Field
+from backfill_assets.publication.compact import compact
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -84,6 +85,7 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
     types("rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--on", "before-salinity")
     land(carrying, date(2016, 3, 5), carries=True, hour=12)
     carrying.build(RAW, DAYS)
+    compact(carrying.builder.lake.publisher, RAW, list(DAYS), id="compacted")
     shutil.rmtree(carrying.settings.landing)
 
     done = types("forward", "before-salinity", "--field", "salinity")

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.datasets import registry
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import read_log
 from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, create_timeline
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.publication.compact import compact
@@ -21,6 +23,7 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.moments import find_moment
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.timeline.arrivals import add_arrivals, arrival_lines, arrivals, arrived_since, held_at_moment
+from backfill_assets.timeline.forward import overlay_of_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, RAW, StreamedLakehouse
 
@@ -87,6 +90,28 @@ def test_a_timeline_that_was_not_rewound_has_no_moment(tmp_path: Path) -> None:
     made = new_timeline(lakehouse.storage, "plain", "ana", lakehouse.now(), None)
     with pytest.raises(InvalidRequest, match="does not keep what its days were computed from"):
         held_at_moment(lakehouse.storage, registry.steps(), made)
+
+
+def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp_path: Path) -> None:
+    """Days that came since count as never published; where a file is gone, nothing begins."""
+    lakehouse = StreamedLakehouse(tmp_path)
+    lakehouse.land("landed", {FIRST: [1]}, "sales/2017-03-02/a.jsonl.gz")
+    lakehouse.land("more", {FIRST: [2]}, "sales/2017-03-02/b.jsonl.gz")
+    made = rewound(lakehouse)
+    lakehouse.land("late", {FIRST: [3], SECOND: [4]}, "sales/2017-03-03/a.jsonl.gz")
+    compact(lakehouse.publisher, RAW, [FIRST], id="c")
+    now = Snapshot.newest(lakehouse.storage)
+    overlay = overlay_of_moment(lakehouse.storage, now, registry.steps(), made)
+    then = overlay.before[RAW]
+    assert then[FIRST].logical == fingerprints.logical(2, 3)
+    assert then[SECOND].content is None and then[SECOND].files == ()
+    assert (
+        not {file.path for file in then[FIRST].files}
+        & read_log(lakehouse.storage, RAW, now.versions[RAW]).active.keys()
+    )
+    lakehouse.storage.delete(f"{RAW}/{then[FIRST].files[0].path}")
+    with pytest.raises(PublicationRefused, match="raw_sales: 1 file gone, the earliest moment is"):
+        overlay_of_moment(lakehouse.storage, now, registry.steps(), made)
 
 
 def test_what_main_has_not_taken_in_is_named(tmp_path: Path) -> None:
