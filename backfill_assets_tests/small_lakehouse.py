@@ -7,9 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 
 from backfill_assets.days import TableDay
+from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayContent,
@@ -20,6 +21,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
+from backfill_assets.lakehouse.written_files import write_folder, written_files
 from backfill_assets.publication.publisher import Conflict, CrashPoint, Pin, Published, Publisher
 
 Rows = Mapping[str, Mapping[date, Sequence[int]]]
@@ -126,6 +128,16 @@ class SmallLakehouse:
     def _reached(self, step: CrashPoint, about: str) -> None:
         if step is self.crash_at:
             raise Crashed(about)
+
+
+def staged_rows(timeline: Timeline, days: Mapping[date, Sequence[int]]) -> tuple[list[AddedFile], str]:
+    """Write ids into files of ``timeline`` that no commit names yet, and the schema of their rows."""
+    folder = write_folder()
+    for day, ids in days.items():
+        rows = table_of(day, ids).drop_columns(["day"])
+        timeline.storage.write_parquet(f"{timeline.path}/{folder}/day={day}/part.parquet", rows)
+    schema = Schema.from_arrow(table_of(next(iter(days)), []).schema).to_json()
+    return list(written_files(timeline.storage, timeline.path, folder)), str(schema)
 
 
 def table_of(day: date, ids: Sequence[int]) -> pa.Table:

@@ -89,7 +89,7 @@ class RawRead(Record):
     """The newest day on which one of the landed files arrived."""
 
 
-class Arrival(Record):
+class ArrivedRows(Record):
     """The rows that arrived on a day of a raw table between two states, and the sum of their hashes."""
 
     day: date
@@ -132,7 +132,7 @@ class NamedTimeline(Record):
     """The same of every raw table that its days are computed from, for programs."""
     reads: tuple[RawRead, ...] = Field(default=(), exclude_if=not_)
     """What raw held when it last went forward; empty before it did."""
-    arrived: Mapping[str, tuple[Arrival, ...]] = Field(default_factory=dict, exclude_if=not_)
+    arrived: Mapping[str, tuple[ArrivedRows, ...]] = Field(default_factory=dict, exclude_if=not_)
     """What arrived since its moment and up to ``reads``, by raw table and day."""
     keep_until: datetime | None = None
     revision: int = 0

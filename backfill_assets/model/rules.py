@@ -140,7 +140,7 @@ class EverythingPublished(DayRule):
         return _needs((self.raw, *_RECEIVED), winners, (self.quarantine, "content_hash_sum"))
 
     def measure(self) -> Aggregates:
-        return {"recomputed_hash_sum": lambda: sum_of_hashes(content_hash_of_values(self.source))}
+        return {"recomputed_hash_sum": lambda: sum_of_hashes(_hash_as_landed(self.source, content_hash_of_values))}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         return _accounting(

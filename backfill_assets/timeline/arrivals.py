@@ -12,7 +12,7 @@ from datetime import date
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import (
-    Arrival,
+    ArrivedRows,
     HeldDay,
     NamedTimeline,
     PartitionOffset,
@@ -78,7 +78,9 @@ def _raw_read(snapshot: Snapshot, table: str, held: Iterable[HeldDay], positions
     )
 
 
-def arrivals_between(storage: Storage, before: Iterable[RawRead], after: Iterable[RawRead]) -> dict[str, list[Arrival]]:
+def arrivals_between(
+    storage: Storage, before: Iterable[RawRead], after: Iterable[RawRead]
+) -> dict[str, list[ArrivedRows]]:
     """What arrived on each day of each raw table after the one state and by the other, ascending."""
     earlier = {each.table: each for each in before}
     found = {
@@ -93,7 +95,7 @@ def _days_at(storage: Storage, read: RawRead | None) -> Mapping[date, HeldDay]:
     return held_days(Snapshot(storage, read.sequence, {read.table: read.version}), [read.table])[read.table]
 
 
-def arrivals(then: Mapping[date, HeldDay], now: Mapping[date, HeldDay]) -> list[Arrival]:
+def arrivals(then: Mapping[date, HeldDay], now: Mapping[date, HeldDay]) -> list[ArrivedRows]:
     """The days that hold other rows now, with how many more, and the sum of their hashes. Pure.
 
     Rows that were taken back count below zero. What came to a day with a foreign write is not known.
@@ -104,11 +106,11 @@ def arrivals(then: Mapping[date, HeldDay], now: Mapping[date, HeldDay]) -> list[
         if before.logical == after.logical:
             continue
         if before.foreign or after.foreign:
-            found.append(Arrival(day=day, rows=None))
+            found.append(ArrivedRows(day=day, rows=None))
             continue
         rows, checksum = (_sums(after)[n] - _sums(before)[n] for n in (0, 1))
         if rows or checksum:
-            found.append(Arrival(day=day, rows=rows, checksum=str(checksum)))
+            found.append(ArrivedRows(day=day, rows=rows, checksum=str(checksum)))
     return found
 
 
@@ -117,10 +119,10 @@ def _sums(held: HeldDay) -> tuple[int, int]:
 
 
 def add_arrivals(
-    known: Mapping[str, Sequence[Arrival]], more: Mapping[str, Sequence[Arrival]]
-) -> dict[str, tuple[Arrival, ...]]:
+    known: Mapping[str, Sequence[ArrivedRows]], more: Mapping[str, Sequence[ArrivedRows]]
+) -> dict[str, tuple[ArrivedRows, ...]]:
     """What arrived in two times one after the other, together. Pure."""
-    found: dict[str, dict[date, Arrival]] = {}
+    found: dict[str, dict[date, ArrivedRows]] = {}
     for table, days in (*known.items(), *more.items()):
         for each in days:
             before = found.setdefault(table, {}).get(each.day)
@@ -131,10 +133,10 @@ def add_arrivals(
     return {table: days for table, days in kept.items() if days}
 
 
-def _both(one: Arrival, other: Arrival) -> Arrival:
+def _both(one: ArrivedRows, other: ArrivedRows) -> ArrivedRows:
     if one.rows is None or other.rows is None:
-        return Arrival(day=one.day, rows=None)
-    return Arrival(day=one.day, rows=one.rows + other.rows, checksum=str(int(one.checksum) + int(other.checksum)))
+        return ArrivedRows(day=one.day, rows=None)
+    return ArrivedRows(day=one.day, rows=one.rows + other.rows, checksum=str(int(one.checksum) + int(other.checksum)))
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class Arrived:
     """What a forward found at its sources: the state that it read, and what arrived since the one before it."""
 
     reads: tuple[RawRead, ...]
-    since_last: Mapping[str, Sequence[Arrival]]
+    since_last: Mapping[str, Sequence[ArrivedRows]]
     waiting: Mapping[str, Sequence[date]]
     """Days of tables that main has not taken these rows into yet, and that the timeline reads through to."""
 
@@ -190,7 +192,7 @@ def arrived_since(snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTime
 
 
 def waiting_days(
-    snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[Arrival]]
+    snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
 ) -> dict[str, list[date]]:
     """The days between raw and ``timeline`` that main has not computed from the rows that ``arrived``, by table."""
     needed = needed_tables(steps, timeline.days)
@@ -241,7 +243,7 @@ def arrival_lines(timeline: NamedTimeline) -> list[str]:
     ]
 
 
-def _arrival_line(then: RawRead, arrived: Sequence[Arrival], now: RawRead | None) -> str:
+def _arrival_line(then: RawRead, arrived: Sequence[ArrivedRows], now: RawRead | None) -> str:
     line = f"{then.table}: {format_count(then.rows, 'row')} at its moment, version {then.version}"
     if now is None or now.version == then.version:
         return line

@@ -147,6 +147,7 @@ def what_changed(moment: MomentWorthGoingTo) -> str:
 
 def _table_changed(moment: MomentWorthGoingTo, table: str, count: int) -> str:
     switch = moment.switched.get(table)
-    versions = f"{switch[0]} -> {switch[1]}" if switch else ", ".join(moment.versions[table]) or "unknown"
+    versions = ", ".join(moment.versions[table]) or "unknown"
+    before = f" ({switch[0]} before)" if switch else ""
     columns = moment.columns.get(table)
-    return f"{table}: {format_count(count, 'day')} of {versions}" + (f", columns {columns}" if columns else "")
+    return f"{table}: {format_count(count, 'day')} of {versions}{before}" + (f", columns {columns}" if columns else "")

@@ -199,6 +199,14 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
         lambda: source(personal_fields={"sensorid": "token"}),
         "personal_fields: 'sensorid' is no landed field.*Did you mean sensor_id",
     ),
+    "a rescued field": (
+        lambda: source(rescued_fields=("celcius",)),
+        "rescued_fields: 'celcius' is no landed field.*Did you mean celsius",
+    ),
+    "a rescued field of the key": (
+        lambda: source(rescued_fields=("sensor_id",)),
+        "rescued_fields: 'sensor_id' is the event day, the version, personal or in the key",
+    ),
     "a typed field": (
         lambda: source(types={**SOURCE.types, "celcius": "decimal(6,3)"}),
         "types: 'celcius' is no landed field.*Did you mean celsius",

@@ -30,6 +30,11 @@ def test_arrivals_are_counted_and_taken_once_or_left_out(wrong: Workshop, monkey
     assert step(done, BRONZE)["staged"] == [] == step(done, BRONZE)["from_main"]
     assert step(done, FACT)["staged"] == [str(day) for day in DAYS], "its current version is another one"
     assert done["arrived_since_last"] == done["arrived"] == {} and done["reads"] == made["moment_reads"]
+    with monkeypatch.context() as patch:
+        patch.setattr(foreground, "foreground_spark", refuse)
+        same = types("forward", "again", "--version", "v1", "--without-arrivals", "--as", "logic-too")
+    assert step(same, FACT)["staged"] == step(done, FACT)["staged"], "what both share is computed once"
+    assert types("diff", "logic", "logic-too", "--table", FACT)["tables"] != []
 
     done = types("forward", "again", "--version", "v1")
     assert step(done, BRONZE)["staged"] == [str(LATE_DAY)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from dataclasses import replace
@@ -16,8 +17,13 @@ from pyspark.sql import types as T
 
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry, sea_temperatures
+from backfill_assets.datasets.sales.landed import SALES, SalesLine
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.content_sums import content_sums
 from backfill_assets.model.contract import Field
+from backfill_assets.publication.compact import compact
+from backfill_assets.published.reading import read_published
+from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -84,6 +90,7 @@ def test_a_field_is_filled_from_its_first_day_on_and_published_and_nothing_else_
     types("rewind", BRONZE, "--to", moment, "--days", str(DAYS), "--on", "before-salinity")
     land(carrying, date(2016, 3, 5), carries=True, hour=12)
     carrying.build(RAW, DAYS)
+    compact(carrying.builder.lake.publisher, RAW, list(DAYS), id="compacted")
     shutil.rmtree(carrying.settings.landing)
 
     done = types("forward", "before-salinity", "--field", "salinity")
@@ -133,6 +140,49 @@ def test_a_day_on_which_more_would_change_is_held_back(workshop: Workshop, monke
     (compared,) = declared["tables"]
     assert {day["day"]: day["how"] for day in compared["days"]}[str(bad)] == "equal"
     assert "was held back on trial" in backfill("publish", "trial").output
+
+
+def test_real_lines_are_filled_and_nothing_else_of_them_changes(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two days of receipts, the second has a till on each line; bronze keeps a household's token, too."""
+    days = DayRange.parse("2017-03-01..2017-03-02")
+    monkeypatch.setenv("BACKFILL_HOME", str(workshop.settings.home))
+    workshop.land_real(days)
+    (file,) = (workshop.settings.landing / "sales" / str(days.last)).iterdir()
+    lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+    tilled = [json.dumps({**line, "till": str(number % 9)}) for number, line in enumerate(lines)]
+    file.write_bytes(gzip.compress("\n".join(tilled).encode()))
+    for table in ("raw_sales", "bronze_sales"):
+        workshop.build(table, days)
+    old, moment = workshop.read("bronze_sales"), types("history", "bronze_sales")[0]["publication"]
+    declare_till(monkeypatch)
+    types("rewind", "bronze_sales", "--to", moment, "--days", str(days), "--on", "before-till")
+    done = types("forward", "before-till", "--field", "till")
+    (field,) = done["fields"]
+    assert (field["first_day"], field["rows"]) == (str(days.last), len(lines))
+    assert done["steps"][0]["staged"] == [str(days.last)] and done["steps"][0]["kept"] == [str(days.first)]
+    rows = open_timeline(workshop.builder.lake.storage, "before-till").dataset("bronze_sales").to_table()
+    same = [name for name in rows.column_names if name in old.columns]
+    checksums = {name: content_sums(rows.select([name]).to_batches()) for name in same}
+    before = read_published(workshop.builder.lake.storage, "bronze_sales").dataset().to_table(columns=same)
+    assert checksums == {name: content_sums(before.select([name]).to_batches()) for name in same}
+    assert rows.num_rows - rows.column("till").null_count == (old["day"] == days.last).sum() > 1000
+
+
+def declare_till(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = replace(SALES)
+
+    class TilledLine(SalesLine):
+        """A line of a receipt that may say at which till it was paid."""
+
+        till: T.StringType = Field(nullable=True, rescued=True, description="The number of the till.")
+
+    dataset.row("v2", "With the till.")(TilledLine)
+    landed, sales = dataset.dataset().steps, registry.dataset_named("sales")
+    later = [step for step in sales.steps if step.name not in {each.name for each in landed}]
+    others = [each for each in registry.datasets() if each.name != "sales"]
+    monkeypatch.setattr(registry, "_DATASETS", (*others, replace(sales, steps=(*landed, *later))))
 
 
 def test_what_cannot_be_filled_is_said_before_anything_is_computed(

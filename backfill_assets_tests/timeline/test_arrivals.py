@@ -13,14 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.datasets import registry
-from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.named_timelines import Arrival, HeldDay, NamedTimeline, create_timeline
+from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import read_log
+from backfill_assets.lakehouse.named_timelines import ArrivedRows, HeldDay, NamedTimeline, create_timeline
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.moments import find_moment
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.timeline.arrivals import add_arrivals, arrival_lines, arrivals, arrived_since, held_at_moment
+from backfill_assets.timeline.forward import overlay_of_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, RAW, StreamedLakehouse
 
@@ -37,14 +40,14 @@ def test_what_arrived_on_a_day_is_what_it_holds_more() -> None:
     now = {**held(FIRST, 3, 30), **held(SECOND, 4, 7), **held(THIRD, 1, 1)}
     found = arrivals(then, now)
     assert found == [
-        Arrival(day=FIRST, rows=1, checksum="20"),
-        Arrival(day=SECOND, rows=-1, checksum="-2"),
-        Arrival(day=THIRD, rows=None),
+        ArrivedRows(day=FIRST, rows=1, checksum="20"),
+        ArrivedRows(day=SECOND, rows=-1, checksum="-2"),
+        ArrivedRows(day=THIRD, rows=None),
     ]
     assert arrivals(now, now) == []
-    back = [Arrival(day=FIRST, rows=-1, checksum="-20"), Arrival(day=SECOND, rows=3, checksum="5")]
+    back = [ArrivedRows(day=FIRST, rows=-1, checksum="-20"), ArrivedRows(day=SECOND, rows=3, checksum="5")]
     assert add_arrivals({RAW: found}, {RAW: back}) == {
-        RAW: (Arrival(day=SECOND, rows=2, checksum="3"), Arrival(day=THIRD, rows=None))
+        RAW: (ArrivedRows(day=SECOND, rows=2, checksum="3"), ArrivedRows(day=THIRD, rows=None))
     }
 
 
@@ -73,7 +76,7 @@ def test_a_rewound_timeline_keeps_the_positions_of_its_moment(tmp_path: Path) ->
     found = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), made)
     after = found.recorded_on(made)
     assert [each.next_offset for each in after.reads[0].offsets] == [11]
-    assert after.arrived == {RAW: (Arrival(day=FIRST, rows=1, checksum="5"),)}
+    assert after.arrived == {RAW: (ArrivedRows(day=FIRST, rows=1, checksum="5"),)}
     (line,) = arrival_lines(after)
     then, now = f"5 rows at its moment, version {read.version}", f"6 in version {after.reads[0].version}"
     assert line == f"raw_sales: {then}; 1 row since on 2017-03-01; {now}"
@@ -87,6 +90,28 @@ def test_a_timeline_that_was_not_rewound_has_no_moment(tmp_path: Path) -> None:
     made = new_timeline(lakehouse.storage, "plain", "ana", lakehouse.now(), None)
     with pytest.raises(InvalidRequest, match="does not keep what its days were computed from"):
         held_at_moment(lakehouse.storage, registry.steps(), made)
+
+
+def test_the_moment_is_read_by_its_own_files_also_if_raw_was_compacted_since(tmp_path: Path) -> None:
+    """Days that came since count as never published; where a file is gone, nothing begins."""
+    lakehouse = StreamedLakehouse(tmp_path)
+    lakehouse.land("landed", {FIRST: [1]}, "sales/2017-03-02/a.jsonl.gz")
+    lakehouse.land("more", {FIRST: [2]}, "sales/2017-03-02/b.jsonl.gz")
+    made = rewound(lakehouse)
+    lakehouse.land("late", {FIRST: [3], SECOND: [4]}, "sales/2017-03-03/a.jsonl.gz")
+    compact(lakehouse.publisher, RAW, [FIRST], id="c")
+    now = Snapshot.newest(lakehouse.storage)
+    overlay = overlay_of_moment(lakehouse.storage, now, registry.steps(), made)
+    then = overlay.before[RAW]
+    assert then[FIRST].logical == fingerprints.logical(2, 3)
+    assert then[SECOND].content is None and then[SECOND].files == ()
+    assert (
+        not {file.path for file in then[FIRST].files}
+        & read_log(lakehouse.storage, RAW, now.versions[RAW]).active.keys()
+    )
+    lakehouse.storage.delete(f"{RAW}/{then[FIRST].files[0].path}")
+    with pytest.raises(PublicationRefused, match="raw_sales: 1 file gone, the earliest moment is"):
+        overlay_of_moment(lakehouse.storage, now, registry.steps(), made)
 
 
 def test_what_main_has_not_taken_in_is_named(tmp_path: Path) -> None:
@@ -121,7 +146,7 @@ HAPPENINGS = st.lists(
 
 @given(HAPPENINGS)
 @settings(max_examples=12, deadline=None)
-def test_each_row_is_counted_once_whatever_happens(happenings: list[tuple[str, set[date]]]) -> None:
+def test_each_row_is_counted_once_in_any_order(happenings: list[tuple[str, set[date]]]) -> None:
     """By count and checksum, for a stream and landed files, over compactions and what is taken back."""
     with TemporaryDirectory() as folder:
         lakehouse = StreamedLakehouse(Path(folder))

@@ -44,7 +44,7 @@ def test_a_switch_of_version_is_seen_beside_the_publication_before() -> None:
     found = with_switches([moment(3, "v2"), moment(2, "v2"), moment(1, "v1", REVENUE), moment(0, "v1")])
     assert [each.switched for each in found] == [{}, {FACT: ("v1", "v2")}, {}, {}]
     assert found[1].kinds == ("version switch",) and found[0].kinds == ("publication",)
-    assert what_changed(found[1]) == f"{FACT}: 3 days of v1 -> v2"
+    assert what_changed(found[1]) == f"{FACT}: 3 days of v2 (v1 before)"
 
 
 def test_columns_that_came_went_and_have_other_types() -> None:

@@ -19,7 +19,7 @@ from backfill_assets.text import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from backfill_assets.lakehouse.named_timelines import Arrival
+    from backfill_assets.lakehouse.named_timelines import ArrivedRows
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.published.moments import Moment
     from backfill_assets.timeline.fields import OnlyFields
@@ -259,5 +259,5 @@ def _say_not_carried(only: OnlyFields, as_json: bool) -> None:
         say(f"No row of {each.raw} carries {each.name} on the days of {only.timeline.name}: nothing was done.")
 
 
-def _arrival_values(each: Arrival) -> dict[str, object]:
+def _arrival_values(each: ArrivedRows) -> dict[str, object]:
     return {"day": each.day, "rows": each.rows, "checksum": each.checksum}

@@ -1,0 +1,112 @@
+"""Processes that each run one command, and die at its beginning or after a chosen write.
+
+Run as ``python -m backfill_assets_tests.timeline.dying_commands``. Each line of standard input, with tabs between
+``HOME KILL_AT WORD...``, starts one: it kills itself with SIGKILL at the place of that number; 0 is never. A place is
+the beginning, and each write that is done. The answer is the status of the process and how many places it reached. It
+is forked from here, where everything is imported and nothing was opened.
+
+Days are staged without Spark: the rows of a day are made up, from what it is computed from.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from backfill_assets.cli import foreground, main
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.rebuild import replace
+from backfill_assets.rebuild.stage import Chunk, StagedTableDay, record_verdicts
+from backfill_assets_tests.small_lakehouse import staged_rows
+
+REACHED = "reached.txt"
+IMPORTED = (
+    *("pandas", "rich.table", "backfill_assets.rebuild.builder", "backfill_assets.timeline.forward"),
+    *(f"backfill_assets.cli.commands.{name}" for name in ("rewind", "timeline", "publish", "campaign")),
+    *("backfill_assets.campaign.run", "backfill_assets.campaign.timeline_plan", "backfill_assets.plan.keep"),
+)
+"""What commands import when they run."""
+WRITES = ("put_if_absent", "write_bytes", "replace_bytes", "delete")
+
+
+def serve() -> None:
+    for name in IMPORTED:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        home, kill_at, *words = line.rstrip("\n").split("\t")
+        child = os.fork()
+        if child == 0:
+            os._exit(_run(Path(home), int(kill_at), words))
+        _, status = os.waitpid(child, 0)
+        reached = Path(home) / REACHED
+        print(os.waitstatus_to_exitcode(status), reached.read_text() if reached.exists() else 0, flush=True)
+
+
+def _run(home: Path, kill_at: int, words: Sequence[str]) -> int:
+    """The exit code of the command, whose output goes to standard error."""
+    os.environ["BACKFILL_HOME"] = str(home)
+    _count_writes(home / REACHED, kill_at)
+    setattr(foreground, "foreground_spark", lambda *_: object())  # noqa: B010 - it is another type
+    setattr(replace, "stage_chunk", _stage_without_spark)  # noqa: B010
+    result = CliRunner().invoke(main, list(words))
+    print(result.output, file=sys.stderr)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code
+
+
+def _count_writes(reached: Path, kill_at: int) -> None:
+    count = [0]
+
+    def at_a_write() -> None:
+        count[0] += 1
+        reached.write_text(str(count[0]))
+        if count[0] == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def dying(write: Callable[..., Any]) -> Callable[..., Any]:
+        def written(*arguments: Any, **named: Any) -> Any:
+            result = write(*arguments, **named)
+            at_a_write()
+            return result
+
+        return written
+
+    at_a_write()
+    for name in WRITES:
+        setattr(Storage, name, dying(getattr(Storage, name)))
+    for name in ("_add", "judge"):
+        setattr(Timeline, name, dying(getattr(Timeline, name)))
+
+
+def _stage_without_spark(
+    spark: object, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline]
+) -> list[StagedTableDay]:
+    """Each day has one row, whose id is made of the fingerprint of its inputs."""
+    ids = {day: int(chunk.wanted[day].inputs[:8], 16) for day in chunk.days}
+    return [day for table, timeline in timelines.items() for day in _staged(chunk, table, timeline, ids)]
+
+
+def _staged(chunk: Chunk, table: str, timeline: Timeline, ids: Mapping[date, int]) -> list[StagedTableDay]:
+    made_of = {day: chunk.wanted[day].input_fingerprint for day in chunk.days}
+    files, schema = staged_rows(timeline, {day: [id] for day, id in ids.items()})
+    timeline.add(files, schema, {day: StagedAs(input_fingerprint=made_of[day]) for day in chunk.days})
+    days = []
+    for day in chunk.days:
+        content = DayContent(1, str(ids[day]), chunk.version.name, inputs=chunk.wanted[day].inputs)
+        days.append(StagedTableDay(table, day, (), content, (), chunk.pin, schema))
+    return record_verdicts(timeline, days, made_of)
+
+
+if __name__ == "__main__":
+    serve()

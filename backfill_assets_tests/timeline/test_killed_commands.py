@@ -1,0 +1,141 @@
+"""Each command that makes or changes a timeline is killed at every write: nothing is lost, and typed again it ends.
+
+Files and processes are real, and SIGKILL is; only the rows of staged days are made up.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, kept_timelines
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.published.history import history
+from backfill_assets.timeline.opened import OpenedTimeline
+from backfill_assets_tests.streamed_lakehouse import BRONZE, StreamedLakehouse
+from backfill_assets_tests.timeline import dying_commands
+
+pytestmark = pytest.mark.protocol
+FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
+LATER = datetime(2030, 1, 1, tzinfo=UTC)
+COMMANDS = {
+    "rewind": (("rewind", BRONZE, "--to", "bronze-1", "--on", "back"), {"back"}),
+    "create": (("timeline", "create", "empty"), {"back", "empty"}),
+    "forward as another": (("forward", "back", "--as", "other"), {"back", "empty", "other"}),
+    "forward": (("forward", "back"), {"back", "empty", "other"}),
+    "publish": (("publish", "back", "--plan-only"), {"back", "empty", "other"}),
+    "rename": (("timeline", "rename", "other", "renamed"), {"back", "empty", "renamed"}),
+    "delete": (("timeline", "delete", "back", "--yes"), {"empty", "renamed"}),
+}
+"""One after the other, each with the timelines that there are then."""
+STOPPED = 1
+"""The plan is made, and says that these made-up rows do not fit the table."""
+
+
+@dataclass
+class Commands:
+    process: subprocess.Popen[str]
+
+    def run(self, home: Path, words: Sequence[str], kill_at: int = 0) -> tuple[int, int]:
+        """Exit code, and how many places it reached."""
+        assert self.process.stdin and self.process.stdout
+        (home / dying_commands.REACHED).unlink(missing_ok=True)
+        self.process.stdin.write("\t".join([str(home), str(kill_at), *words]) + "\n")
+        self.process.stdin.flush()
+        status, reached = self.process.stdout.readline().split()
+        return int(status), int(reached)
+
+
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Commands]:
+    command = [sys.executable, "-m", dying_commands.__name__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Commands(process)
+        assert process.stdin
+        process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def homes(commands: Commands, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path, int]]:
+    """Of each command: a home before and after it, undisturbed, and how many places it reaches."""
+    home = tmp_path_factory.mktemp("homes") / "start"
+    lakehouse = StreamedLakehouse(home / "lakehouse")
+    lakehouse.land("one", {FIRST: [1], SECOND: [2]}, "sales/2017-03-02/a.jsonl.gz")
+    lakehouse.build_bronze("bronze-1", {FIRST: [1], SECOND: [2]})
+    lakehouse.land("two", {FIRST: [3]}, "sales/2017-03-03/a.jsonl.gz")
+    lakehouse.build_bronze("bronze-2", {FIRST: [1, 3]})
+    lakehouse.land("three", {FIRST: [4]}, "sales/2017-03-03/b.jsonl.gz")
+    found: dict[str, tuple[Path, Path, int]] = {}
+    for name, (words, there) in COMMANDS.items():
+        after = home.with_name(name.replace(" ", "-"))
+        shutil.copytree(home, after)
+        status, reached = commands.run(after, words)
+        assert status == (STOPPED if name == "publish" else 0)
+        assert {each.name for each in timelines(after)} == there
+        found[name] = home, after, reached
+        home = after
+    return found
+
+
+def timelines(home: Path) -> list[NamedTimeline]:
+    return kept_timelines(Storage(str(home / "lakehouse")), LATER)
+
+
+def contents(home: Path) -> dict[str, dict[date, str]]:
+    """What every timeline holds of bronze, its own days and those that it reads through to; all files are there."""
+    storage = Storage(str(home / "lakehouse"))
+    found = {}
+    for each in timelines(home):
+        opened = OpenedTimeline(storage, each)
+        held = opened.held(BRONZE)
+        assert storage.missing(f"{BRONZE}/{file.path}" for file in opened.files(BRONZE)) == []
+        assert opened.dataset(BRONZE).count_rows() == sum(day.content.rows for day in held.values() if day.content)
+        found[each.name] = {day: day_held.logical for day, day_held in held.items()}
+    return found
+
+
+@pytest.mark.parametrize("name", list(COMMANDS), ids=lambda name: str(name).replace(" ", "_"))
+def test_killed_at_every_write(
+    name: str, homes: dict[str, tuple[Path, Path, int]], commands: Commands, tmp_path: Path
+) -> None:
+    before, after, reached = homes[name]
+    words, there = COMMANDS[name]
+    published = [each.publication for each in history(Storage(str(before / "lakehouse")))]
+    assert reached >= 2, "it must write something"
+    for number in range(1, reached + 1):
+        home = tmp_path / str(number)
+        shutil.copytree(before, home)
+        status, died_at = commands.run(home, words, number)
+        assert (status, died_at) == (-signal.SIGKILL, number), "it must have died there"
+        names = {each.name for each in timelines(home)}
+        assert {each.name for each in timelines(before)} & there <= names <= there | {n.name for n in timelines(before)}
+        is_done = contents(home) == contents(after)
+        status, _ = commands.run(home, words)
+        assert status == 0 or is_done, "typed again when it was just done, it may say so"
+        assert contents(home) == contents(after), number
+        assert [each.publication for each in history(Storage(str(home / "lakehouse")))] == published
+        shutil.rmtree(home)
+    print(f"{name}: killed at {reached} places")
+
+
+def test_a_name_is_free_again_after_a_death_between_its_claim_and_its_first_revision(
+    homes: dict[str, tuple[Path, Path, int]], commands: Commands, tmp_path: Path
+) -> None:
+    before, _, reached = homes["create"]
+    for number in range(1, reached + 1):
+        home = tmp_path / str(number)
+        shutil.copytree(before, home)
+        commands.run(home, COMMANDS["create"][0], number)
+        if any(each.name == "empty" for each in timelines(home)):
+            break
+        status, _ = commands.run(home, ("timeline", "rename", "back", "empty"))
+        assert status == 0 and [each.name for each in timelines(home)] == ["empty"]
+    assert number > 2, "it must have died with the name claimed, too"
