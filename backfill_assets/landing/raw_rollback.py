@@ -85,7 +85,9 @@ def _refuse_rows_since(publisher: Publisher, prepared: Prepared, table: str, bes
         raise PublicationRefused(
             f"{prepared.publication.id} cannot be rolled back: rows arrived on {', '.join(since[:5])} of {table} "
             "since, and which of them are superseded by the rows that would come back was not looked for.",
-            hint="Ingest the landed files again instead: the rollback has returned them.",
+            hint="Ingest the landed files again instead: the rollback has returned them."
+            if prepared.publication.kind == "rollback"
+            else "Put the landed files right instead, and refresh their arrival days again.",
         )
 
 

@@ -10,3 +10,5 @@ DELETED_HASHES = "deleted_hash_sum"
 """The metric of raw with the sum of their content hashes."""
 OF_DELETIONS = (DELETED, DELETED_HASHES)
 """Only days with deletions have these metrics: a day without them is recorded as it was before there were any."""
+REFRESH = "source-side refresh"
+"""How the reason of a publication that brings deletions begins, in the publication log."""

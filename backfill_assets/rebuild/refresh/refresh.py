@@ -18,7 +18,7 @@ from backfill_assets.lakehouse.rows import published_rows, stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.deletions import rows_that_stand
 from backfill_assets.landing.raw_rows import raw_rows, raw_schema
-from backfill_assets.model.deletion import DELETED
+from backfill_assets.model.deletion import DELETED, REFRESH
 from backfill_assets.publication.publisher import Pin, Published
 from backfill_assets.rebuild.append import AppendBuild, Arrivals
 from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles, Positions, compare_files, moved_positions
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from backfill_assets.lakehouse.timelines import Timeline
 
-REASON = "source-side refresh"
-"""How the reason of such a publication begins, in the publication log."""
 _MOST_ATTEMPTS = 5
 
 
@@ -165,7 +163,7 @@ class RefreshBuild(AppendBuild):
 
     def request(self, timeline: Timeline, pin: Pin, arrivals: Arrivals) -> Publication:
         request = super().request(timeline, pin, arrivals)
-        made = request.provenance.model_copy(update={"reason": f"{REASON}: its landed files were read again"})
+        made = request.provenance.model_copy(update={"reason": f"{REFRESH}: its landed files were read again"})
         return request.model_copy(update={"provenance": made})
 
     def lineage(self, staged: StagedTableDay, pin: Pin) -> DayLineage:
