@@ -45,11 +45,8 @@ class Day:
         folded = {"deduplicated": self.deduplicated, "deduplicated_hash_sum": self.deduplicated * HASH}
         gone = {"superseded": self.superseded, "superseded_hash_sum": self.superseded * HASH}
         own = {"content_hash_sum": kept * HASH, "recomputed_hash_sum": kept * HASH + self.swapped}
-        bronze = DayContent(
-            rows=kept,
-            checksum="1",
-            metrics={**own, **folded, **gone, **_recorded("raw_sales", raw, "received", *taken_back)},
-        )
+        of_raw = _recorded("raw_sales", raw, "received", *taken_back)
+        bronze = DayContent(rows=kept, checksum="1", metrics={**own, **folded, **gone, **of_raw})
         fact = {"recomputed_hash_sum": self.published * HASH + self.swapped}
         upstream = {
             **_recorded("bronze_sales", bronze, *folded, *gone),

@@ -49,7 +49,7 @@ def contents(rows: DataFrame) -> Counter[Any]:
 @given(history=histories)
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
 def test_refreshes_end_as_the_source_does(spark: SparkSession, history: list[list[Delivery]]) -> None:
-    """Raw only grows; what stands in it is the source, each time; and a second look finds nothing."""
+    """Raw only grows. After each refresh, what is left of it is the source, and a second look finds nothing."""
     raw = [raw_sales(spark, []).localCheckpoint()]
     for states in zip(*history, strict=True):
         source = rows_of(spark, list(states))
