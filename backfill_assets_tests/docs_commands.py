@@ -128,8 +128,13 @@ _PLAN_FILE = "backfill_assets_tests/stories/test_plan_file.py::test_a_campaign_i
 _PLAN_FILES = "backfill_assets_tests/cli/queries/test_plan_file.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
+_REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
+_SCOPES = "backfill_assets_tests/stories/test_three_scopes.py"
 _POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
 BY_ANOTHER_TEST: Mapping[str, str] = {
+    "backfill refresh raw_sales --days 2017-03-04 --dry-run": _REFRESH,
+    "backfill refresh raw_sales --days 2017-03-04": _REFRESH,
+    "backfill plan bronze_sales --days 2017-03-04 --refresh-source": f"{_SCOPES}::test_source_side_refresh",
     "backfill lab all": f"{_LAB_COMMAND}::test_all_of_them_as_json_in_order",
     "backfill lab collision": f"{_LAB}::test_a_backfill_collides_with_a_stream",
     "backfill lab repeat": f"{_LAB}::test_a_job_repeats_what_it_has_written",

@@ -20,8 +20,9 @@ from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntr
 from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.model.declaration import Step
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.records import Plan, Scope, as_ranges, days_of
+from backfill_assets.plan.records import Plan, PlannedStep, Scope, as_ranges, days_of
 from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.publication.outbox import Sender, announce, begins_key, deliver
@@ -29,6 +30,7 @@ from backfill_assets.published.boundaries import DaysBoundary, boundary_line
 from backfill_assets.published.history import history
 from backfill_assets.published.positions import publication_boundaries, read_boundaries
 from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.text import format_ranges
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 
 SituationOf = Callable[[Plan], PlanContext]
@@ -93,18 +95,35 @@ def announce_campaign(at: CampaignRun, sender: Sender) -> StepReport:
 def verify_source(at: CampaignRun) -> StepReport:
     """Take in what has landed, then read every pinned input afresh: counts and checksums must be as published.
 
-    An input that a stream has brought rows for since is stale, not wrong: the cut-over stages its days again.
+    Files that the source has changed are read again first. An input that a stream has brought rows for since is stale,
+    not wrong: the cut-over stages its days again.
     """
+    refreshed: StepReport = {}
     for each in at.plan.steps:
+        step = registry.step(each.name)
+        if each.kind == "take in" and each.source_files:
+            refreshed[each.name] = _refreshed(at, each, step)
         if each.kind == "take in" and each.days:
-            at.builder.build(registry.step(each.name), each.days, run=at.run, progress=at.progress)
+            at.builder.build(step, each.days, run=at.run, progress=at.progress)
     read: StepReport = {}
     for pinned in at.plan.pinned:
         watched = _watch(at).look([registry.table(pinned.table)], days_of(pinned.days))
         if wrong := [day for day in watched if day.is_wrong]:
             raise at.stop(CampaignStep.VERIFY_SOURCE, _wrong(wrong))
         read[pinned.table] = {"days": len(watched), "rows": sum(day.rows for day in watched)}
-    return {"inputs": read}
+    return {"inputs": read, **({"refreshed": refreshed} if refreshed else {})}
+
+
+def _refreshed(at: CampaignRun, planned: PlannedStep, step: Step) -> StepReport:
+    """What raw gained by reading changed files again: published at once, because raw is only appended to."""
+    done = at.builder.refresh(step, list(planned.source_files), run=at.run, progress=at.progress)
+    others = sorted(done.rows.keys() - set(planned.days))
+    if others:
+        at.progress(
+            f"Warning: {step.name}: rows of {format_ranges(others)} were corrected as well: plan these days too"
+        )
+    added, deleted = (sum(counts[number] for counts in done.rows.values()) for number in (0, 1))
+    return {"publication": done.publication, "added": added, "deleted": deleted, "other days": list(as_ranges(others))}
 
 
 def pin_watermarks(at: CampaignRun, situation: SituationOf) -> StepReport:

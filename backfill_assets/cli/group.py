@@ -65,6 +65,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "queries.quarantine:quarantine",
             "Show rejected rows, and judge them again.",
         ),
+        "refresh": (
+            "commands.refresh:refresh",
+            "Read landed files again that their source corrected.",
+        ),
         "reproduce": (
             "queries.reproduce:reproduce",
             "Stage a publication again and compare checksums.",

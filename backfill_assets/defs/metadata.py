@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from backfill_assets.model.declaration import Metric, RuleOutcome
+from backfill_assets.model.deletion import DELETED
 from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarize
 from backfill_assets.rebuild.outcome import BuiltDay
 
@@ -55,12 +56,13 @@ def _cost(day: BuiltDay) -> dict[str, dg.MetadataValue]:
 
 
 def _accounting(day: BuiltDay, quarantined: int | None) -> dict[str, dg.MetadataValue]:
-    """Rows received, quarantined, deduplicated and superseded on the way to the day's own rows."""
+    """Rows received, quarantined, deduplicated, superseded and deleted on the way to the day's own rows."""
     counts = {
         "received": _metric_of(day, "raw_", "received"),
         "quarantined": quarantined if quarantined is not None else _metric_of(day, "quarantine_", "rows"),
         "deduplicated": _metric_of(day, "bronze_", "deduplicated"),
         "superseded": _metric_of(day, "bronze_", "superseded"),
+        "deleted": _metric_of(day, "raw_", DELETED),
     }
     return {name: dg.MetadataValue.int(int(count)) for name, count in counts.items() if count is not None}
 

@@ -19,6 +19,7 @@ from pydantic import Field as ModelField
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.placement import both
 
 Kind = Literal["replace", "append", "compact", "rollback"]
@@ -160,7 +161,8 @@ class DayContent:
 
     def _plus(self, added: DayContent, metric: str) -> int | str | None:
         """Of text that is no total (an example of something) one is enough."""
-        old, new = self.metrics.get(metric), added.metrics.get(metric)
+        absent = 0 if metric in OF_DELETIONS else None
+        old, new = self.metrics.get(metric, absent), added.metrics.get(metric, absent)
         if isinstance(old, int) and isinstance(new, int):
             return old + new
         if not metric.startswith(TOTAL) and (isinstance(old, str) or isinstance(new, str)):

@@ -19,6 +19,12 @@ class LandedDay:
     files: tuple[str, ...]
     waiting: tuple[str, ...] = ()
     bytes: int = 0
+    changed: tuple[str, ...] = ()
+    """Files that have another content than the one that was read; empty where they were not compared."""
+    gone: tuple[str, ...] = ()
+    """Files that were read and are no longer there; empty where they were not compared."""
+    contents: str = ""
+    """A fingerprint of the files that differ, with their content; empty without any."""
 
 
 @dataclass(frozen=True)

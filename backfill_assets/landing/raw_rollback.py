@@ -2,11 +2,13 @@
 
 A row that is superseded by a version on another day has a marker on its own day. If the publication with the newer
 version goes and the marker stays, neither of the two versions counts any more. If a rollback brings the newer version
-back, and the older one came meanwhile without a marker, both count. Both are refused.
+back, also one that a refresh has deleted, and the older one came meanwhile without a marker, both count. Both are
+refused.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
@@ -18,6 +20,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.lakehouse.records import InputRead, Prepared, TableChange
+from backfill_assets.model.deletion import DELETED, DELETION
 from backfill_assets.publication.publisher import Publisher
 
 if TYPE_CHECKING:
@@ -44,9 +47,9 @@ def _check(publisher: Publisher, prepared: Prepared, change: TableChange) -> Inp
         return None
     pin = publisher.pin({}, {change.table: [*own, *beside]}, exact=[change.table])
     read = pin.inputs[change.table]
-    if prepared.publication.kind == "rollback":
+    if prepared.publication.kind == "rollback" or _deletes(change):
         _refuse_rows_since(publisher, prepared, change.table, beside)
-    elif orphans := _orphans(publisher, prepared, change, read):
+    if prepared.publication.kind == "append" and (orphans := _orphans(publisher, prepared, change, read)):
         raise PublicationRefused(
             f"{prepared.publication.id} cannot be rolled back: on {', '.join(orphans[:5])} of {change.table} rows that "
             "arrived later count as superseded by rows that it brought; without those, neither version would count.",
@@ -54,6 +57,10 @@ def _check(publisher: Publisher, prepared: Prepared, change: TableChange) -> Inp
             "then this one; then ingest the files again. A stream that is started again reads its events again.",
         )
     return read
+
+
+def _deletes(change: TableChange) -> bool:
+    return any(day.content is not None and DELETED in day.content.metrics for day in change.days)
 
 
 def _within_window(table: str, days: Iterable[date]) -> list[date]:
@@ -78,7 +85,9 @@ def _refuse_rows_since(publisher: Publisher, prepared: Prepared, table: str, bes
         raise PublicationRefused(
             f"{prepared.publication.id} cannot be rolled back: rows arrived on {', '.join(since[:5])} of {table} "
             "since, and which of them are superseded by the rows that would come back was not looked for.",
-            hint="Ingest the landed files again instead: the rollback has returned them.",
+            hint="Ingest the landed files again instead: the rollback has returned them."
+            if prepared.publication.kind == "rollback"
+            else "Put the landed files right instead, and refresh their arrival days again.",
         )
 
 
@@ -88,18 +97,21 @@ def _orphans(publisher: Publisher, prepared: Prepared, change: TableChange, read
     dataset = arrow_dataset(publisher.storage, change.table, read.version)
     in_days = pc.field("day").isin(list(read.days))
     going: set[TransactionVersion] = set()
-    staying: set[TransactionVersion] = set()
-    markers: set[tuple[str, TransactionVersion]] = set()
+    staying: Counter[TransactionVersion] = Counter()
+    markers: Counter[tuple[str, TransactionVersion]] = Counter()
     for fragment in dataset.get_fragments(in_days):
         rows = _rows(dataset, fragment)
         own = fragment.path.rpartition("/")[2] in brought
         for row in rows.to_pylist():
-            if row["record_kind"] != "supersession":
-                (going if own else staying).add((str(row["day"]), row["content_hash"]))
+            day, content, one = str(row["day"]), row["content_hash"], -1 if row["record_kind"] == DELETION else 1
+            if row["superseded_by_day"] is not None:
+                markers[day, (str(row["superseded_by_day"]), content)] += 0 if own else one
             elif not own:
-                markers.add((str(row["day"]), (str(row["superseded_by_day"]), row["content_hash"])))
-    lost = going - staying
-    return sorted({day for day, newer in markers if newer in lost})
+                staying[day, content] += one
+            elif one > 0:
+                going.add((day, content))
+    lost = {version for version in going if staying[version] <= 0}
+    return sorted({day for (day, newer), count in markers.items() if count > 0 and newer in lost})
 
 
 def _rows(dataset: ds.Dataset, fragment: ds.Fragment) -> pa.Table:

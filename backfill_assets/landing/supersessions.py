@@ -9,6 +9,7 @@ from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import parsed
 from backfill_assets.model.contract_columns import all_of, as_declared
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.deletion import DELETION
 
 
 def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> DataFrame:
@@ -17,7 +18,8 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
     A day needs a marker for every version of a key on another day, within the source's window, that is greater by
     (version, content hash) than a row of its own. The set of markers is the same however arrivals are cut and
     ordered; ``existing`` must cover the days of ``arrived`` widened by the window. Rows whose day, key or version
-    cannot be read take no part: they are quarantined where they are.
+    cannot be read take no part: they are quarantined where they are. A version that its source took back supersedes
+    nothing: with its deletion among ``arrived``, its markers are deleted.
     """
     if source.supersession_window_days == 0:
         return arrived.where(F.lit(False)).select(*raw_schema(source).names)
@@ -25,13 +27,45 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
     # What is there is far more than what arrived, and hardly any of it has a key that arrived again.
     new = _versions(source, arrived).where(F.col("version.at").isNotNull())
     seen = new.unionByName(_versions(source, existing.join(new.select(*keys), keys, "left_semi")))
-    by_key = seen.groupBy(*keys).agg(F.collect_set("version").alias("versions")).where(F.size("versions") > 1)
+    by_key = seen.groupBy(*keys).agg(F.collect_list("version").alias("versions")).where(F.size("versions") > 1)
     # No condition on what is there: Spark would parse the version of all of it, before it knows which keys it needs.
     readable = by_key.withColumn("versions", F.filter("versions", lambda v: v.at.isNotNull()))
-    several = readable.where(F.size("versions") > 1)
-    newer = several.withColumn("newer", F.explode(F.filter("versions", lambda v: ~v.marker)))
-    losing = newer.withColumn("losing_day", F.explode(_days_that_lose(source)))
-    return losing.where(~_already_marked()).select(*_marker(source))
+    several = readable.where(F.size("versions") > 1).withColumn("standing", _standing())
+    found = several.withColumn("newer", F.explode(F.concat(F.filter("standing", lambda v: ~v.marker), _obsolete())))
+    # Of a marker, the day that it is on; the only markers among the newer ones are obsolete.
+    losing_days = F.when(F.col("newer.marker"), F.array("newer.day")).otherwise(_days_that_lose(source))
+    losing = found.withColumn("losing_day", F.explode(losing_days))
+    return losing.where(F.col("newer.marker") | ~_already_marked()).select(*_marker(source))
+
+
+def _standing() -> Column:
+    """The versions that no deletion has cancelled, each once."""
+
+    def stands(version: Column) -> Column:
+        same = F.filter("versions", lambda v: _same_row(v, version))
+        return F.size(F.filter(same, lambda v: ~v.deleted)) > F.size(F.filter(same, lambda v: v.deleted))
+
+    return F.array_distinct(F.filter("versions", lambda v: ~v.deleted & stands(v)))
+
+
+def _same_row(one: Column, other: Column) -> Column:
+    same = (one.marker == other.marker) & (one.day == other.day) & (one.belongs_to == other.belongs_to)
+    return same & (one.at == other.at) & (one.hash == other.hash)
+
+
+def _obsolete() -> Column:
+    """The markers of versions that were taken back, and of which no other copy is there."""
+
+    def is_copy(version: Column, marker: Column) -> Column:
+        same = (version.at == marker.at) & (version.hash == marker.hash)
+        return ~version.marker & same & (version.day == marker.belongs_to)
+
+    def is_obsolete(version: Column) -> Column:
+        taken_back = F.exists("versions", lambda v: v.deleted & is_copy(v, version))
+        left = F.exists("standing", lambda v: is_copy(v, version))
+        return version.marker & taken_back & ~left
+
+    return F.filter("standing", is_obsolete)
 
 
 def _versions(source: Source, rows: DataFrame) -> DataFrame:
@@ -42,7 +76,8 @@ def _versions(source: Source, rows: DataFrame) -> DataFrame:
         F.col("content_hash").alias("hash"),
         F.coalesce("superseded_by_day", "day").alias("belongs_to"),
         F.col("day"),
-        (F.col("record_kind") == "supersession").alias("marker"),
+        F.col("source_file").isNull().alias("marker"),
+        (F.col("record_kind") == DELETION).alias("deleted"),
     )
     return rows.where(all_of(readable)).select(*source.key_columns, facts.alias("version"))
 
@@ -55,7 +90,7 @@ def _days_that_lose(source: Source) -> Column:
         smaller = F.struct(older.at, older.hash) < F.struct(newer.at, newer.hash)
         return ~older.marker & distance.between(1, source.supersession_window_days) & smaller
 
-    return F.array_distinct(F.transform(F.filter("versions", loses), lambda older: older.day))
+    return F.array_distinct(F.transform(F.filter("standing", loses), lambda older: older.day))
 
 
 def _already_marked() -> Column:
@@ -65,7 +100,7 @@ def _already_marked() -> Column:
         same_version = (known.at == newer.at) & (known.hash == newer.hash) & (known.belongs_to == newer.day)
         return known.marker & (known.day == day) & same_version
 
-    return F.exists("versions", marks)
+    return F.exists("standing", marks)
 
 
 def _marker(source: Source) -> list[Column]:
@@ -74,10 +109,10 @@ def _marker(source: Source) -> list[Column]:
     values = {
         **{name: F.col(name) for name in source.key_columns},
         source.version_field: F.date_format(newer.at, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"),
-        "record_kind": F.lit("supersession"),
+        "record_kind": F.when(newer.marker, DELETION).otherwise("supersession"),
         "day_is_arrival": F.lit(False),
         "content_hash": newer.hash,
-        "superseded_by_day": newer.day,
+        "superseded_by_day": newer.belongs_to,
         "day": F.col("losing_day"),
     }
     return [as_declared(values.get(column.name, F.lit(None)), column) for column in raw_schema(source).fields]

@@ -15,10 +15,14 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.quarantine import Rejects, all_rejects
 from backfill_assets.landing.trace_keys import landed_keys, occurrence_in, places, typed_key
+from backfill_assets.landing.trace_outcomes import RECEIVED, Place, deleted_rows
 from backfill_assets.model.current_versions import with_current
 from backfill_assets.model.declaration import Reads, Step, Table
+from backfill_assets.model.deletion import DELETION, REFRESH
 from backfill_assets.model.rules import FewUnknown
 from backfill_assets.published.current_versions import read_switches
+from backfill_assets.published.history import history
+from backfill_assets.published.reading import PublishedTable
 from backfill_assets.published.snapshot import Snapshot
 
 Row = Mapping[str, Any]
@@ -135,11 +139,30 @@ def _with_line_number(
     return [found for found in raw if _place(found.row) in chosen]
 
 
+def deleted_by(snapshot: Snapshot, trail: Trail) -> dict[Place, str]:
+    """The publication that brought the deletion of each row of ``trail`` that its source has taken back, and when.
+
+    It is the first version of raw that has the deletion: so it is found also when its files were compacted since.
+    """
+    found: dict[Place, str] = {}
+    for deletion in (each for each in trail.raw if each.row["record_kind"] == DELETION and each.row["source_file"]):
+        same = _equal(deletion.row, ("day", "source_file", "source_line", "content_hash", "record_kind"))
+        for record in reversed(history(snapshot.storage, deletion.table, DayRange.of(deletion.day))):
+            version = record.tables[deletion.table].version
+            if record.reason.startswith(REFRESH) and version is not None and record.outcome == "done":
+                then = PublishedTable(deletion.table, snapshot.storage.uri(deletion.table), version, snapshot.storage)
+                if then.dataset().count_rows(filter=same):
+                    found.setdefault(_place(deletion.row), f"{record.publication} on {record.prepared_at:%Y-%m-%d}")
+                    break
+    return found
+
+
 def occurrences(rows: Sequence[Row]) -> dict[tuple[date, str, int], int]:
-    """The number of each received row among those of equal content on its day, by its place."""
+    """The number of each received row that stands among those of equal content on its day, by its place."""
     counted: Counter[tuple[date, int]] = Counter()
     count_of = {}
-    for row in sorted(rows, key=_place):
+    received, deleted = [row for row in rows if row["record_kind"] == RECEIVED], deleted_rows(rows)
+    for row in sorted((row for number, row in enumerate(received) if number not in deleted), key=_place):
         line = row["day"], row["content_hash"]
         counted[line] += 1
         count_of[_place(row)] = counted[line]

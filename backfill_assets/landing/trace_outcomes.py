@@ -1,16 +1,21 @@
-"""What became of each received row of one key: published, quarantined, deduplicated or superseded. Pure."""
+"""What became of each received row of one key: published, quarantined, deduplicated, superseded, deleted. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from types import MappingProxyType
 from typing import Any, Literal
 
 from backfill_assets.landing.places import format_place
+from backfill_assets.model.deletion import DELETION
 
 Row = Mapping[str, Any]
-Outcome = Literal["published", "quarantined", "deduplicated", "superseded", "not built yet"]
+Outcome = Literal["published", "quarantined", "deduplicated", "superseded", "deleted", "not built yet"]
+Place = tuple[date, str, int]
+"""The event day of a row, its file and its line in it."""
 RECEIVED = "received"
 
 
@@ -26,17 +31,56 @@ class LineFate:
 
 
 def fates(
-    raw: Sequence[Row], typed: Sequence[Row], quarantined: Sequence[Row], newer: Callable[[Row, Row], bool]
+    raw: Sequence[Row],
+    typed: Sequence[Row],
+    quarantined: Sequence[Row],
+    newer: Callable[[Row, Row], bool],
+    deleted_by: Mapping[Place, str] = MappingProxyType({}),
 ) -> list[LineFate]:
-    """The fate of every received row among ``raw``, in their order; markers of newer versions are no rows.
+    """The fate of every received row among ``raw``, in their order; markers and deletions are no rows.
 
     ``typed`` and ``quarantined`` are the rows with the same key of the tables built from raw. ``newer`` says whether
-    a raw row would win over a typed one: its day was then built before it arrived.
+    a raw row would win over a typed one: its day was then built before it arrived. ``deleted_by`` says what brought
+    the deletion of a row, by the row's place.
     """
     rejected = {_place(row): row for row in quarantined}
     winners = {row["day"]: row for row in typed}
-    received = [row for row in raw if row["record_kind"] == RECEIVED]
-    return [_fate(row, rejected.get(_place(row)), winners.get(row["day"]), newer) for row in received]
+    deleted = set(deleted_rows(raw))
+    found = []
+    for number, row in enumerate(row for row in raw if row["record_kind"] == RECEIVED):
+        reject, winner = rejected.get(_place(row)), winners.get(row["day"])
+        if number in deleted:
+            found.append(_deleted(row, reject or winner, deleted_by.get(_place(row), "")))
+        else:
+            found.append(_fate(row, reject, winner, newer))
+    return found
+
+
+def deleted_rows(raw: Sequence[Row]) -> list[int]:
+    """Which of the received rows among ``raw`` their source has taken back, by their number among these.
+
+    Of equal rows at one place the first ones: a row that came back there is the last of them.
+    """
+    left = Counter(_identity(row) for row in raw if row["record_kind"] == DELETION)
+    if not left:
+        return []
+    deleted = []
+    for number, row in enumerate(row for row in raw if row["record_kind"] == RECEIVED):
+        if left[_identity(row)] > 0:
+            left[_identity(row)] -= 1
+            deleted.append(number)
+    return deleted
+
+
+def _identity(row: Row) -> tuple[object, ...]:
+    return *_place(row), row["content_hash"], row["rescued"]
+
+
+def _deleted(raw: Row, held: Row | None, by: str) -> LineFate:
+    why = f"the source no longer had it when the files of {raw['arrival_day']} were read again{by and f' by {by}'}"
+    if held is not None and _place(held) == _place(raw):
+        why += f"; {raw['day']} was not built since"
+    return LineFate(raw["day"], raw["source_file"], raw["source_line"], "deleted", why)
 
 
 def _fate(raw: Row, rejected: Row | None, winner: Row | None, newer: Callable[[Row, Row], bool]) -> LineFate:
@@ -57,5 +101,5 @@ def _outcome(raw: Row, rejected: Row | None, winner: Row | None) -> tuple[Outcom
     return "published", "the newest version of its day"
 
 
-def _place(row: Row) -> tuple[date, str, int]:
+def _place(row: Row) -> Place:
     return row["day"], row["source_file"], row["source_line"]

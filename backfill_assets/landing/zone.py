@@ -176,7 +176,8 @@ def changed_file(file: LandedFile) -> SourceUnreadable:
     """The error for a file whose content has changed."""
     return SourceUnreadable(
         f"{file.path} changed after it was read.",
-        hint="Landed files are final: put it back as it was, and land corrections as a new file.",
+        hint="Put it back as it was, and land corrections as a new file. If the source corrected what it had "
+        f"delivered, read it again: backfill refresh raw_{file.source} --days {file.arrival_day}",
     )
 
 

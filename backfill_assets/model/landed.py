@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.model.contract import Contract, Field, once
 from backfill_assets.model.declaration import Source, Step, Table, Version
+from backfill_assets.model.deletion import DELETION
 from backfill_assets.model.rules import (
     ArrivedWithin,
     ContentIntact,
@@ -43,12 +44,16 @@ class Kept(Contract):
 
 
 class RawColumns(Kept):
-    """What ingestion adds to the landed fields, and to the markers of newer versions that belong to another day."""
+    """What ingestion adds to the landed fields, to markers of newer versions on another day, and to deletions."""
 
-    record_kind: T.StringType = Field(isin=["received", "supersession"], description="A landed row, or a marker.")
-    source_file: T.StringType = Field(nullable=True, description=f"{_FILE}; null for a marker.")
+    record_kind: T.StringType = Field(
+        isin=["received", "supersession", DELETION], description="A landed row, a marker, or a deletion of one of them."
+    )
+    source_file: T.StringType = Field(
+        nullable=True, description=f"{_FILE}; null for a marker. Deletions: that of the deleted row."
+    )
     source_line: T.LongType = Field(nullable=True, ge=0, description=_LINE)
-    arrival_day: T.DateType = Field(nullable=True, description="The day it was landed.")
+    arrival_day: T.DateType = Field(nullable=True, description="The day it was landed; null if it was not received.")
     day_is_arrival: T.BooleanType = Field(description="The event day is unreadable or absurd.")
     content_hash: T.LongType = Field(description=_HASH)
     superseded_by_day: T.DateType = Field(nullable=True, description="Markers: the day of the newer version.")

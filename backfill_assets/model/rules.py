@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash, sum_of_hashes
 from backfill_assets.model.declaration import OWN, Aggregates, DayFacts, DayRule, GateFinding, Severity, Source
+from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 
 DUPLICATES = "duplicates"
@@ -37,7 +38,7 @@ class ContentIntact(DayRule):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        landed = () if self.form == "values" else ("unparsed_line", "source_file")
+        landed = () if self.form == "values" else ("unparsed_line", "arrival_day")
         return (*self.source.columns, "content_hash", *landed)
 
     def measure(self) -> Aggregates:
@@ -83,7 +84,7 @@ def _without(source: Source, fields: Collection[str]) -> Source:
 
 @dataclass(frozen=True)
 class EverythingAccountedFor(DayRule):
-    """Raw equals winners, quarantined and deduplicated rows, by count and by the sum of content hashes."""
+    """Raw equals winners, quarantined, deduplicated and deleted rows, by count and by the sum of content hashes."""
 
     raw: str
     quarantine: str
@@ -120,7 +121,7 @@ class EverythingAccountedFor(DayRule):
 
 @dataclass(frozen=True)
 class EverythingPublished(DayRule):
-    """Raw equals fact, quarantined, deduplicated and superseded rows, by count and by the sum of content hashes."""
+    """Raw equals fact, quarantined, deduplicated, superseded and deleted rows, by count and by the sum of hashes."""
 
     source: Source
     raw: str
@@ -157,6 +158,8 @@ def _accounting(facts: DayFacts, raw: str, **parts: tuple[str, str, str]) -> Gat
     """Whether ``parts`` add up to what was received. Each is a table, and its metrics of rows and of their hashes."""
     rows = {kind: facts.count(metric, table) for kind, (table, metric, _) in parts.items()}
     hashes = sum(facts.count(metric, table) for table, _, metric in parts.values())
+    deleted, deleted_hashes = (int(facts.of(raw).get(metric) or 0) for metric in OF_DELETIONS)
+    rows, hashes = rows | ({"deleted": deleted} if deleted else {}), hashes + deleted_hashes
     received, received_hashes = (facts.count(metric, raw) for metric in _RECEIVED)
     equation = " + ".join(f"{count} {kind}" for kind, count in rows.items())
     return GateFinding(
@@ -533,8 +536,8 @@ class RecentReference(DayRule):
 
 
 def _is_received() -> Column:
-    """A marker in raw is the only row without a source file."""
-    return F.col("source_file").isNotNull()
+    """Markers and deletions in raw are the only rows without an arrival day."""
+    return F.col("arrival_day").isNotNull()
 
 
 def _hash_where(rows: Column) -> Column:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.days import TableDay
+from backfill_assets.landing.landed_days import LandedDay
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.plan.records import Fingerprints, Plan, PlanFingerprint, PlannedStep, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
@@ -126,8 +127,8 @@ def _content_hash(table: str, day: date, situation: PlanContext) -> str:
 
 def _landed_hashes(step: PlannedStep, situation: PlanContext) -> dict[str, str]:
     landed = situation.landed.get(step.name, {})
-    waiting = {day: landed[day].waiting if day in landed else () for day in step.all_days}
-    return {str(day): _short("\n".join(files)) for day, files in waiting.items()}
+    found = {day: landed.get(day, LandedDay(())) for day in step.all_days}
+    return {str(day): _short("\n".join(filter(None, (*of.waiting, of.contents)))) for day, of in found.items()}
 
 
 def _different(before: Fingerprints, after: Fingerprints) -> list[tuple[str, tuple[date, ...]]]:

@@ -15,7 +15,7 @@ from backfill_assets.plan.boundaries import planned_boundaries
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.observe import observe_context, observe_context_of
-from backfill_assets.plan.records import NO_TERMS, Plan, PlanRequest, PlanTerms, days_of
+from backfill_assets.plan.records import NO_TERMS, Plan, PlanRequest, PlanTerms, Scope, days_of
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.published.boundaries import merge_tables
 from backfill_assets.published.observed import LogView
@@ -61,7 +61,7 @@ def plan_as_of_now(
     storage = Storage(str(settings.lakehouse))
     expectations, days = [Expectation.parse(text) for text in expected], DayRange.parse(asked.days)
     with gc_paused():
-        situation = observe_context(settings, asked.target, days)
+        situation = observe_context(settings, asked.target, days, read_files=asked.scope is Scope.SOURCE)
         made = with_boundaries(storage, make_plan(asked, situation, expectations, terms), situation.observed)
     return made, situation.now
 

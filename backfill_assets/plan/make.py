@@ -31,7 +31,12 @@ def make_plan(
     inputs = inputs_of(chosen, ordered)
     volumes = Volumes(ordered)
     steps = tuple(
-        planned_step(step, chosen.reasons[step.name], estimate(step, chosen, ordered, volumes))
+        planned_step(
+            step,
+            chosen.reasons[step.name],
+            estimate(step, chosen, ordered, volumes),
+            ordered.landed.get(step.name, {}),
+        )
         for step in ordered.steps
         if step.name in chosen.reasons
     )

@@ -17,9 +17,10 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import upstream
-from backfill_assets.plan.records import Plan
+from backfill_assets.plan.records import Plan, Scope
 from backfill_assets.plan.situation import Machine, PlanContext
 from backfill_assets.published.standing import files_may_go, free_bytes, observe_tables
+from backfill_assets.rebuild.refresh.changed_days import compare_days
 from backfill_assets.settings import Settings
 
 _TIMED_CAMPAIGNS = 5
@@ -27,9 +28,17 @@ _TIMED_CAMPAIGNS = 5
 
 
 def observe_context(
-    settings: Settings, target: str, days: DayRange, pinned: Mapping[str, int] | None = None
+    settings: Settings,
+    target: str,
+    days: DayRange,
+    pinned: Mapping[str, int] | None = None,
+    *,
+    read_files: bool = False,
 ) -> PlanContext:
-    """Everything about the chain of tables that ``target`` is in; ``pinned`` are the versions a plan already names."""
+    """Everything about the chain of tables that ``target`` is in; ``pinned`` are the versions a plan already names.
+
+    With ``read_files`` the content of landed files is compared with what raw has read of them, not only their names.
+    """
     storage, now = Storage(str(settings.lakehouse)), datetime.now(UTC).replace(microsecond=0)
     step = registry.step(target)
     dataset = next(dataset for dataset in registry.datasets() if step in dataset.steps)
@@ -45,7 +54,7 @@ def observe_context(
         bytes=standing.bytes,
         schemas=standing.schemas,
         declared_schemas=declared_schemas(steps, standing.schemas),
-        landed=_landed_days(settings, storage, steps, step, days),
+        landed=_landed_days(settings, storage, steps, step, days, read_files=read_files),
         files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
         journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),
         open_plans=[Plan.from_json(kept_plan(storage, id), id=id) for id in open_plan_ids(storage)],
@@ -64,11 +73,12 @@ def declared_schemas(steps: Iterable[Step], tables: Container[str]) -> dict[str,
 def observe_context_of(settings: Settings, plan: Plan) -> PlanContext:
     """What there is now of all that ``plan`` is about, with the versions that it pinned."""
     versions = {each.table: each.version for each in plan.pinned if each.version is not None}
-    return observe_context(settings, plan.asked.target, DayRange.parse(plan.asked.days), versions)
+    days, refreshes = DayRange.parse(plan.asked.days), plan.asked.scope is Scope.SOURCE
+    return observe_context(settings, plan.asked.target, days, versions, read_files=refreshes)
 
 
 def _landed_days(
-    settings: Settings, storage: Storage, steps: Sequence[Step], step: Step, days: DayRange
+    settings: Settings, storage: Storage, steps: Sequence[Step], step: Step, days: DayRange, *, read_files: bool
 ) -> dict[str, dict[date, LandedDay]]:
     """The arrival days that could matter: those behind the target's days."""
     starts = step.cadence.starts(days)
@@ -78,8 +88,11 @@ def _landed_days(
         for name, found in upstream(steps, each, starts).items():
             needed.setdefault(name, set()).update(found)
     zone = LandingZone(settings.landing)
-    return {
+    listed = {
         each.name: landed_days(zone, storage, each.source.name, each.name, needed.get(each.name, set()))
         for each in steps
         if each.source
     }
+    if not read_files:
+        return listed
+    return {table: compare_days(zone, storage, table, found) for table, found in listed.items()}

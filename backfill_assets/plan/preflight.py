@@ -93,13 +93,15 @@ def _source_days(seen: Preflight) -> Iterator[PlanFinding]:
             continue
         landed = seen.situation.landed.get(step.name, {})
         planned = seen.chosen.reasons.get(step.name, {})
-        absent = [day for day, why in planned.items() if why is not None and not getattr(landed.get(day), "files", ())]
+        # A source that has taken back all files of a day leaves its folder: they are compared, and nothing is missing.
+        asked = {day for day, why in planned.items() if why not in (None, Why.SOURCE_CHANGED)}
+        absent = [day for day in planned if day in asked and not getattr(landed.get(day), "files", ())]
         waiting = [day for day in seen.chosen.demanded.get(step.name, ()) if day in landed and landed[day].waiting]
         if absent:
             message = f"Nothing has landed for {step.source.name} on {_days_text(absent)}."
             hint = "Wait for the delivery, or land an empty file if a day really has no rows."
             yield finding("stops", "source days missing", message, hint, step.name, absent)
-        if waiting and seen.asked.scope is not Scope.WHOLE:
+        if waiting and seen.asked.scope not in (Scope.WHOLE, Scope.SOURCE):
             message = f"Files of {step.source.name} have landed on {_days_text(waiting)} and were not taken in."
             hint = "Plan with --source-too, or take them in first: the rebuild reads what is taken in."
             yield finding("warns", "source days incomplete", message, hint, step.name, waiting)

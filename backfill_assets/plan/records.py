@@ -32,6 +32,8 @@ Fingerprints = Mapping[str, Mapping[str, str]]
 class Scope(enum.StrEnum):
     """How much of the pipeline is rebuilt."""
 
+    SOURCE = "source-side refresh"
+    """The landed files are read again, then everything that the whole pipeline has."""
     WHOLE = "whole pipeline"
     """What the table is computed from, the table, and what is computed from it."""
     ONWARDS = "from the table on"
@@ -42,6 +44,7 @@ class Scope(enum.StrEnum):
 class Why(enum.StrEnum):
     """Why a day is rebuilt."""
 
+    SOURCE_CHANGED = "changed at the source"
     LANDED = "landed and not taken in"
     MISSING = "missing"
     INPUT_CHANGED = "input changed"
@@ -81,6 +84,14 @@ class Rollback(Record):
     at: datetime
 
 
+class SourceFiles(Record):
+    """How many landed files of an arrival day have changed, are gone and are new since raw has read them."""
+
+    changed: int = 0
+    gone: int = 0
+    new: int = 0
+
+
 class PlannedStep(Record):
     """The days of tables that are built together. ``kind`` is ``take in`` for raw: rows are appended, not replaced.
 
@@ -101,6 +112,8 @@ class PlannedStep(Record):
     """Days that were not asked for, and that others look back to: each is built as it was published, if it was."""
     to_ingest: Mapping[date, int] = Field(default_factory=dict, exclude_if=not_)
     """Of a raw table: how many landed files are to be ingested, by arrival day."""
+    source_files: Mapping[date, SourceFiles] = Field(default_factory=dict, exclude_if=not_)
+    """Of a raw table that is refreshed: the arrival days whose files differ from those that it has read."""
     rolled_back: Mapping[date, Rollback] = Field(default_factory=dict, exclude_if=not_)
     """Days that would be built again although a person rolled them back."""
 

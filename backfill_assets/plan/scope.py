@@ -6,11 +6,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
+from types import MappingProxyType
 
 from backfill_assets.days import DayRange
+from backfill_assets.landing.landed_days import LandedDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, read_by, reading, upstream, walk_downstream
-from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope, Why, as_ranges
+from backfill_assets.plan.records import (
+    Estimate,
+    PlannedStep,
+    PlanRequest,
+    Recommended,
+    Scope,
+    SourceFiles,
+    Why,
+    as_ranges,
+)
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.text import format_ranges
@@ -66,7 +77,7 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     needed = upstream(situation.steps, target, periods)
     demanded = upstream(situation.steps, target, periods, exactly=True)
     given = {target.name: set(periods)}
-    if asked.scope is Scope.WHOLE:
+    if asked.scope in (Scope.WHOLE, Scope.SOURCE):
         given |= _obtainable(situation, needed, demanded)
     statuses = situation.statuses(_reach(situation, given))
     reasons = _Reasoning(asked, situation, target, given, statuses).by_step()
@@ -140,6 +151,8 @@ class _Reasoning:
     def waiting(self, step: Step, day: date) -> Why | None:
         """Why a raw day has something to ingest; None otherwise: raw is appended to, never rebuilt."""
         landed = self.situation.landed.get(step.name, {}).get(day)
+        if landed and (landed.changed or landed.gone):
+            return Why.SOURCE_CHANGED
         if landed and landed.waiting:
             return Why.LANDED
         return Why.MISSING if self.situation.content(step.name, day) is None else None
@@ -161,8 +174,13 @@ def status_of(why: Why | None) -> DayStatus:
     return next((status for status, reason in _WHY.items() if reason is why), DayStatus.FRESH)
 
 
-def planned_step(step: Step, reasons: Reasons, estimate: Estimate = _NOT_ESTIMATED) -> PlannedStep:
-    """The days of ``step`` by why they are rebuilt."""
+def planned_step(
+    step: Step,
+    reasons: Reasons,
+    estimate: Estimate = _NOT_ESTIMATED,
+    landed: Mapping[date, LandedDay] = MappingProxyType({}),
+) -> PlannedStep:
+    """The days of ``step`` by why they are rebuilt; of raw with what its source has changed in the ``landed`` files."""
     by_reason: dict[Why | None, list[date]] = {}
     for day, why in reasons.items():
         by_reason.setdefault(why, []).append(day)
@@ -174,6 +192,11 @@ def planned_step(step: Step, reasons: Reasons, estimate: Estimate = _NOT_ESTIMAT
         rebuild={why: as_ranges(by_reason[why]) for why in Why if why in by_reason},
         skipped=as_ranges(by_reason.get(None, ())),
         estimate=estimate,
+        source_files={
+            day: SourceFiles(changed=len(found.changed), gone=len(found.gone), new=len(found.waiting))
+            for day in sorted(reasons)
+            if (found := landed.get(day)) is not None and (found.changed or found.gone)
+        },
     )
 
 
@@ -186,7 +209,8 @@ def recommend(chosen: RebuildScope, situation: PlanContext) -> Recommended | Non
         needed, demanded = (days.get(step.name, ()) for days in (chosen.needed, chosen.demanded))
         changed = _changed_days(step, needed, demanded, chosen, situation)
         if changed:
-            return Recommended(scope=Scope.WHOLE, because=_because(step, changed))
+            scope = Scope.SOURCE if Why.SOURCE_CHANGED.value in changed.values() else Scope.WHOLE
+            return Recommended(scope=scope, because=_because(step, changed))
     own = _changed_days(chosen.target, chosen.periods, chosen.periods, chosen, situation)
     if own:
         return Recommended(scope=Scope.ONWARDS, because=_because(chosen.target, own))
@@ -205,7 +229,9 @@ def _changed_days(
     landed = situation.landed.get(step.name, {})
     for day in sorted(days):
         status = max((chosen.statuses[table.name].get(day, DayStatus.FRESH) for table in step.tables), key=_ORDER.index)
-        if day in landed and landed[day].waiting:
+        if day in landed and (landed[day].changed or landed[day].gone):
+            found[day] = Why.SOURCE_CHANGED.value
+        elif day in landed and landed[day].waiting:
             found[day] = "landed and not taken in"
         elif status not in _FINE or (status is DayStatus.MISSING and day in demanded):
             found[day] = status.value
@@ -213,5 +239,5 @@ def _changed_days(
 
 
 def _because(step: Step, changed: dict[date, str]) -> str:
-    what = next(iter(changed.values()))
+    what = min(changed.values(), key=lambda status: status != Why.SOURCE_CHANGED.value)
     return f"{step.name} is {what} on {format_ranges((day for day, status in changed.items() if status == what), 1)}"

@@ -23,6 +23,7 @@ STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "w
 PINNED_COLUMNS = ("reads", "version", "days", "files")
 _MOST_RANGES = 3
 _OPTIONS = {
+    Scope.SOURCE: "with --refresh-source",
     Scope.WHOLE: "with --source-too",
     Scope.ONWARDS: "without --source-too and --only-downstream",
     Scope.DOWNSTREAM: "with --only-downstream",
@@ -130,7 +131,7 @@ def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
         parts += [markdown_table(("as a campaign", "time"), times, ("time",)), basis_line(plan.times)]
     if plan.pinned:
         parts.append(markdown_table(PINNED_COLUMNS, pinned_rows(plan, now)))
-    if lines := [*boundary_lines(plan), *as_of_lines(plan)]:
+    if lines := [*source_lines(plan), *boundary_lines(plan), *as_of_lines(plan)]:
         parts.append(bullets(lines))
     if said := [*expectation_lines(plan), *terms_lines(plan)]:
         parts.append(bullets(said))
@@ -139,6 +140,15 @@ def markdown(plan: Plan, now: datetime, moved: PlanDrift | None = None) -> str:
         parts.append(markdown_table(("finding", "what", "what to do"), rows))
     parts += [scope_line(plan), after_line(plan)]
     return "\n\n".join(parts) + "\n"
+
+
+def source_lines(plan: Plan) -> list[str]:
+    """What each source has changed in the files of an arrival day, a line each."""
+    return [
+        f"{step.name}: files that landed on {day}: {found.changed} changed, {found.gone} gone, {found.new} new"
+        for step in plan.steps
+        for day, found in step.source_files.items()
+    ]
 
 
 def ranges(found: Ranges) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from backfill_assets.model.canonical import parsed, sum_of_hashes
 from backfill_assets.model.contract_columns import first_violation, sound, struct_type
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Metric, Metrics, Source, Table
+from backfill_assets.model.deletion import DELETED, DELETED_HASHES, DELETION, OF_DELETIONS
 from backfill_assets.model.placement import AHEAD_OF_ARRIVAL, ON_ARRIVAL_DAY
 from backfill_assets.model.rules import ContentIntact
 from backfill_assets.quality.gates import KEYS, VIOLATING
@@ -34,7 +35,10 @@ def measure_days(rows: DataFrame, table: Table, count: int) -> dict[date, Metric
     shown = [day for day, metrics in found.items() if any(metrics[_count_column(name)] != 0 for name in wrong)]
     texts = collect_metrics(measure_examples(rows.where(F.col("day").isin(shown)), table)) if shown else {}
     without = dict.fromkeys(wrong, "")
-    return {day: {**metrics, **apart.get(day, {}), **without, **texts.get(day, {})} for day, metrics in found.items()}
+    return {
+        day: {**_without_deletions(metrics), **apart.get(day, {}), **without, **texts.get(day, {})}
+        for day, metrics in found.items()
+    }
 
 
 def measure(rows: DataFrame, table: Table) -> DataFrame:
@@ -106,7 +110,7 @@ def examples(table: Table) -> Aggregates:
 def zero_metrics(table: Table) -> Metrics:
     """The metrics of a day without rows."""
     names = [*measurement(table), *sets_of_rows(table), *examples(table)]
-    return {name: "" if name.endswith(EXAMPLE) else 0 for name in names}
+    return {name: "" if name.endswith(EXAMPLE) else 0 for name in names if name not in OF_DELETIONS}
 
 
 def collect_metrics(found: DataFrame) -> dict[date, Metrics]:
@@ -126,7 +130,8 @@ def add_up(days: Sequence[Metrics]) -> dict[str, int | str | None]:
     measured for is unknown of all of them together.
     """
     names = dict.fromkeys(name for day in days for name in day)
-    return {name: _together(name, [day.get(name) for day in days]) for name in names}
+    absent = dict.fromkeys(OF_DELETIONS, 0)
+    return {name: _together(name, [day.get(name, absent.get(name)) for day in days]) for name in names}
 
 
 def _of(rows: DataFrame, metrics: Aggregates) -> DataFrame:
@@ -141,8 +146,24 @@ def _of_rules(table: Table) -> Aggregates:
     """What the rules of ``table`` measure, and of raw which of its days another placement concerns."""
     found = {name: made for rule in table.rules for name, made in rule.measure().items()}
     for source in (rule.source for rule in table.rules if isinstance(rule, ContentIntact) and table.layer == "raw"):
-        found |= _of_arrival(source)
+        found |= {**_of_arrival(source), **_of_deletions()}
     return found
+
+
+def _of_deletions() -> Aggregates:
+    """Of received rows: a deletion may also cancel a marker, which is no row that was received."""
+    deletes = (F.col("record_kind") == DELETION) & F.col("source_file").isNotNull()
+    return {
+        DELETED: lambda: F.count_if(deletes),
+        DELETED_HASHES: lambda: sum_of_hashes(F.when(deletes, F.col("content_hash"))),
+    }
+
+
+def _without_deletions(metrics: Metrics) -> Metrics:
+    """``metrics`` of a day without deletions as they were before there were any; of another day as they are."""
+    return (
+        metrics if metrics.get(DELETED) else {name: each for name, each in metrics.items() if name not in OF_DELETIONS}
+    )
 
 
 def _of_arrival(source: Source) -> Aggregates:

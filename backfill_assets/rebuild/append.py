@@ -96,7 +96,10 @@ class AppendBuild:
     @property
     def source(self) -> Source:
         if self.step.source is None:
-            raise InvalidRequest(f"{self.step.name} has no source to take rows in from.")
+            raise InvalidRequest(
+                f"{self.step.name} is not read from a source.",
+                hint="Name a raw table: raw_sales. backfill plan --source-too goes from raw on.",
+            )
         return self.step.source
 
     def append(self, arrivals: Arrivals, empty: Sequence[date] = ()) -> Published | Conflict:

@@ -17,6 +17,9 @@ from backfill_assets.rebuild.decide import AS_PUBLISHED, published_version
 from backfill_assets.rebuild.ingest import ArrivalBuild
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
+from backfill_assets.rebuild.refresh.refresh import RefreshBuild, RefreshResult
+from backfill_assets.rebuild.refresh.row_difference import RowCounts
 from backfill_assets.rebuild.reproduction.reproduce import Reproduction, reproduce
 from backfill_assets.rebuild.step_build import StepBuild
 from backfill_assets.settings import Settings
@@ -89,6 +92,24 @@ class Builder:
             forced = set(wanted) - set(later) if force else set()
             build = StepBuild(self.lake, step, chosen, run, progress, frozenset(as_published), forced, verify=verify)
             return build.run_days(wanted)
+
+    def refresh(self, step: Step, days: Sequence[date], *, run: RunInfo, progress: Progress = silent) -> RefreshResult:
+        """Read the landed files of the arrival ``days`` again, and append to raw what differs, in one publication.
+
+        Raises :class:`InvalidRequest` for a step that reads no landed files, and otherwise like :meth:`build`.
+        """
+        self.lake.require_clean_tree()
+        wanted = sorted(set(days))
+        self.lake.require_ended(step, wanted)
+        self.lake.publisher.recover(set(step.table_names))
+        with explain_lost_server(f"{step.name} was refreshed"):
+            return RefreshBuild(self.lake, step, run, progress).run_days(wanted)
+
+    def preview_refresh(
+        self, step: Step, days: Sequence[date], progress: Progress = silent
+    ) -> tuple[tuple[ArrivalFiles, ...], RowCounts]:
+        """What :meth:`refresh` would find and append; publishes nothing."""
+        return RefreshBuild(self.lake, step, RunInfo(""), progress).preview(sorted(set(days)))
 
     def _refuse_version(self, step: Step, version: str | None) -> None:
         if version not in (None, INGEST, AS_PUBLISHED):

@@ -31,6 +31,7 @@ from backfill_assets.lakehouse.records import (
 )
 from backfill_assets.lakehouse.rows import published_rows, stage, staged_rows
 from backfill_assets.lakehouse.timelines import Timeline
+from backfill_assets.landing.deletions import deleted_arrival
 from backfill_assets.landing.raw_rows import event_day, raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.model.declaration import DayFacts, Source, Step, Table
@@ -141,11 +142,11 @@ class _Attempt:
 
     def stage(self) -> set[date]:
         """Write the rows of the days that were asked for, each on its day; returns the days that are written whole."""
-        was = self.rows(self.asked)
+        was = self.rows(self.asked).withColumn("arrival_day", F.coalesce("arrival_day", deleted_arrival()))
         before = was.withColumns({f"{name} before": F.col(name) for name in ("day", "day_is_arrival")})
         placed = before.withColumns(
-            {name: F.when(_is_received(), now).otherwise(F.col(name)) for name, now in event_day(self.source).items()}
-        )
+            {name: F.when(_was_received(), now).otherwise(F.col(name)) for name, now in event_day(self.source).items()}
+        ).withColumn("arrival_day", F.when(_is_received(), F.col("arrival_day")))
         gone = placed.where(_is_received() & F.col("day_is_arrival") & ~F.col("day_is_arrival before"))
         obsolete, losing = self.obsolete_markers(gone)
         self.write(_without(placed, obsolete, self.source))
@@ -285,6 +286,11 @@ class _Attempt:
             DayRead(table=read.table, version=read.version, first=part.first, last=part.last) for part in looked_at
         )
         return DayLineage(reads=reads, environment=self.staged[day].environment)
+
+
+def _was_received() -> Column:
+    """A received row, or the deletion of one, which goes where that one goes."""
+    return F.col("source_file").isNotNull()
 
 
 def _is_received() -> Column:

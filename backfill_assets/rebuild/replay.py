@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.rows import published_rows
+from backfill_assets.landing.deletions import days_with_deletions, standing_rows
 from backfill_assets.landing.quarantine import GENERAL_FORMS, Rejects
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
@@ -128,7 +129,9 @@ def _verdicts(lake: Lake, rejects: Rejects, pin: Pin, days: Collection[date]) ->
 
 
 def _read(lake: Lake, pin: Pin, table: str) -> DataFrame:
-    return published_rows(lake.spark(), lake.storage, pin.inputs[table], struct_type(registry.table(table).contract))
+    read = pin.inputs[table]
+    rows = published_rows(lake.spark(), lake.storage, read, struct_type(registry.table(table).contract))
+    return standing_rows(rows) if days_with_deletions(pin.states, table, read.days) else rows
 
 
 def _general(reason: Column) -> Column:

@@ -20,8 +20,10 @@ from backfill_assets.lakehouse.records import DayContent, Environment
 from backfill_assets.lakehouse.rows import rows_of_files, stage
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
+from backfill_assets.landing.deletions import rows_that_stand
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
+from backfill_assets.model.deletion import OF_DELETIONS
 from backfill_assets.model.rules import FewDuplicates
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.quality import duplicates, gates, measures, summary
@@ -173,15 +175,18 @@ def measured_files(
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:
     reads = decide.read_days(chunk.step, chunk.version, chunk.days)
     published = _published_days(spark, chunk, reads)
-    return published | {
-        name: chunk.overlay.rows(
-            spark,
-            storage,
-            chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(days, "")}),
-            struct_type(registry.table(name).contract),
-        )
-        for name, days in reads.items()
-    }
+    return published | {name: _input_rows(spark, storage, chunk, name, days) for name, days in reads.items()}
+
+
+def _input_rows(spark: SparkSession, storage: Storage, chunk: Chunk, name: str, days: Sequence[date]) -> DataFrame:
+    """The rows of ``days`` of an input; of raw those that its source has not taken back."""
+    schema = struct_type(registry.table(name).contract)
+
+    def rows(of: Sequence[date]) -> DataFrame:
+        read = chunk.pin.inputs[name].model_copy(update={"days": dict.fromkeys(of, "")})
+        return chunk.overlay.rows(spark, storage, read, schema)
+
+    return rows_that_stand(chunk.pin.states, name, days, rows)
 
 
 def _published_days(spark: SparkSession, chunk: Chunk, reads: Mapping[str, list[date]]) -> dict[str, DataFrame]:
@@ -297,6 +302,7 @@ _ACCOUNTED = (
     "deduplicated_hash_sum",
     "superseded",
     "superseded_hash_sum",
+    *OF_DELETIONS,
 )
 
 

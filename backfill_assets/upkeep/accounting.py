@@ -9,6 +9,7 @@ from datetime import date
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.deletion import DELETED, DELETED_HASHES
 
 _FROM = "from."
 
@@ -26,6 +27,8 @@ class AccountedTable:
     superseded: int | None
     reconciled: int
     """Days on which everything received is accounted for; a report's days once they agree with what they sum."""
+    deleted: int | None = None
+    """None also where the source took nothing back."""
 
 
 def account(steps: Sequence[Step], days: Sequence[date], states: Mapping[TableDay, DayState]) -> list[AccountedTable]:
@@ -56,12 +59,14 @@ class _Day:
     quarantined: _Part | None
     deduplicated: _Part | None
     superseded: _Part | None
+    deleted: _Part | None
 
     @property
     def reconciled(self) -> bool:
         if self.received is None:
             return True
-        parts = [p for p in (self.published, self.quarantined, self.deduplicated, self.superseded) if p is not None]
+        ways = (self.published, self.quarantined, self.deduplicated, self.superseded, self.deleted)
+        parts = [part for part in ways if part is not None]
         contents = [part.content for part in parts if part.content is not None]
         measured = self.received.content is not None and len(contents) == len(parts)
         return self.received.rows == sum(part.rows for part in parts) and (
@@ -85,6 +90,7 @@ def _account(
         quarantined=_total([day.quarantined for day in day_accounts]),
         deduplicated=_total([day.deduplicated for day in day_accounts]),
         superseded=_total([day.superseded for day in day_accounts]),
+        deleted=_total([day.deleted for day in day_accounts]),
         reconciled=sum(day.reconciled for day in day_accounts),
     )
 
@@ -104,6 +110,7 @@ def _day(content: DayContent, rejected: DayContent | None) -> _Day:
         quarantined=_rows(rejected) if rejected else _from(content, "quarantine_", "rows", "content_hash_sum"),
         deduplicated=_own_part(content, "deduplicated") or _from_bronze(content, "deduplicated"),
         superseded=superseded or _from_bronze(content, "superseded"),
+        deleted=_from(content, "raw_", DELETED, DELETED_HASHES),
     )
 
 

@@ -58,7 +58,7 @@ def test_a_report_whose_key_the_row_does_not_have_is_named_all_the_same() -> Non
 def test_identical_lines_are_numbered_by_file_and_line() -> None:
     """As bronze numbers them, in any order."""
     rows = [
-        {"day": DAY, "source_file": file, "source_line": line, "content_hash": content}
+        {"day": DAY, "source_file": file, "source_line": line, "content_hash": content, "record_kind": "received"}
         for file, line, content in (("b", 1, 7), ("a", 2, 7), ("a", 1, 8), ("a", 10, 7))
     ]
     assert occurrences(rows) == {(DAY, "a", 1): 1, (DAY, "a", 2): 1, (DAY, "a", 10): 2, (DAY, "b", 1): 3}

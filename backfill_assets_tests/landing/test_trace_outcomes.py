@@ -60,3 +60,20 @@ def test_an_event_is_named_by_its_offset() -> None:
     first, second = ({**landed(line), "source_file": "kafka:orders/0"} for line in (0, 1))
     (found,) = fates([first], [{**second, "superseded_by_day": None}], [], lambda raw, winner: False)
     assert found.why == "topic orders, partition 0, offset 1 stands for it"
+
+
+def test_a_row_that_the_source_took_back_is_deleted() -> None:
+    """Also before its day is built again; a row that came back at the same place stands."""
+    row = landed(1, content_hash=7, rescued=None, arrival_day=OTHER)
+    deletion = {**row, "record_kind": "deletion", "arrival_day": None}
+
+    def found(raw: list[dict[str, Any]], typed: list[dict[str, Any]]) -> list[tuple[str, str]]:
+        by = {(DAY, "a", 1): "a-refresh"}
+        return [(each.outcome, each.why) for each in fates(raw, typed, [], lambda raw, winner: False, by)]
+
+    why = "the source no longer had it when the files of 2017-03-02 were read again by a-refresh"
+    assert found([row, deletion], []) == [("deleted", why)]
+    assert found([row, deletion], [winner(1)]) == [("deleted", f"{why}; 2017-03-01 was not built since")]
+    assert [outcome for outcome, _ in found([row, row, deletion], [winner(1)])] == ["deleted", "published"]
+    other = {**row, "source_line": 2}
+    assert [outcome for outcome, _ in found([row, other, deletion], [winner(2)])] == ["deleted", "published"]

@@ -24,6 +24,7 @@ from backfill_assets.publication_log import log as publication_log
 from backfill_assets.publication_log.files import ENTRIES
 from backfill_assets.publication_log.head import READER, WRITER
 from backfill_assets.publication_log.log import LOG_TABLE, Head, HeadState, PublicationLog
+from backfill_assets.quality.measures import add_up
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Died, Lake, dying_at
 
 
@@ -244,6 +245,16 @@ def test_what_was_not_measured_of_one_part_is_unknown_of_both() -> None:
     assert DayContent(rows=0, checksum="0").plus(second).figure("total_eur") == 12
     assert second.plus(DayContent(rows=0, checksum="0")).figure("total_eur") == 12
     assert DayContent(rows=0, checksum="0").figure("total_eur") == 0
+
+
+def test_a_day_that_no_one_took_rows_back_from_had_no_deletions() -> None:
+    """They are measured only where there are some: a part without the metric has none."""
+    first = DayContent(rows=2, checksum="1", metrics={"received": 2})
+    second = DayContent(rows=1, checksum="5", metrics={"received": 0, "deleted": 1, "deleted_hash_sum": -7})
+    expected = {"received": 2, "deleted": 1, "deleted_hash_sum": -7}
+    assert first.plus(second).metrics == second.plus(first).metrics == expected
+    assert first.plus(first).metrics == {"received": 4}
+    assert add_up([first.metrics, second.metrics]) == expected
 
 
 def test_what_a_day_holds_is_validated_when_it_is_read_as_json() -> None:

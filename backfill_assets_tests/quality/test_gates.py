@@ -194,6 +194,19 @@ def test_one_unit_of_a_sum_of_36_digits_is_noticed() -> None:
     ].passed
 
 
+@pytest.mark.parametrize("table", ["bronze_sales", "fact_sales_transactions"])
+def test_what_the_source_took_back_is_accounted_for(table: str) -> None:
+    """By count and by content: raw has received it, and no table made of it has it."""
+    own, rule = (BRONZE, "everything_accounted_for") if table == "bronze_sales" else (FACT, "everything_published")
+    hashes = int(str(RAW["content_hash_sum"]))
+    raw: Metrics = {**RAW, "received": int(str(RAW["received"])) + 2, "content_hash_sum": hashes + 77}
+    assert not _judged(table, own, raw_sales=raw)[rule].passed
+    outcome = _judged(table, own, raw_sales={**raw, "deleted": 2, "deleted_hash_sum": 77})[rule]
+    assert outcome.passed and "+ 2 deleted = " in outcome.observed
+    assert not _judged(table, own, raw_sales={**raw, "deleted": 2, "deleted_hash_sum": 78})[rule].passed
+    assert "deleted" not in _judged(table, own)[rule].observed
+
+
 def test_totals_are_compared_as_numbers() -> None:
     """A day without rows has the total 0, and its fact 0.0000."""
     none: Metrics = {**REVENUE, "rows": 0, "keys": 0, "total_revenue_eur": 0, "total_lines": 0, "total_quantity": 0}

@@ -26,30 +26,32 @@ class Day:
     deduplicated: int = 0
     superseded: int = 0
     markers: int = 0
+    deleted: int = 0
     lost: int = 0
     swapped: int = 0
     """How much the content of the published rows differs from what was received."""
 
     @property
     def published(self) -> int:
-        return self.received - self.quarantined - self.deduplicated - self.superseded - self.lost
+        return self.received - self.quarantined - self.deduplicated - self.superseded - self.deleted - self.lost
 
     def contents(self) -> dict[str, DayContent]:
         """What the builder records for each table of the chain, as it does for the real ones."""
         raw = self._content(self.received + self.markers, received=self.received, hashes=self.received)
+        taken_back = {"deleted": self.deleted, "deleted_hash_sum": self.deleted * HASH} if self.deleted else {}
+        raw = replace(raw, metrics={**raw.metrics, **taken_back})
         rejects = self._content(self.quarantined, received=self.quarantined, hashes=self.quarantined)
         kept = self.published + self.superseded
         folded = {"deduplicated": self.deduplicated, "deduplicated_hash_sum": self.deduplicated * HASH}
         gone = {"superseded": self.superseded, "superseded_hash_sum": self.superseded * HASH}
         own = {"content_hash_sum": kept * HASH, "recomputed_hash_sum": kept * HASH + self.swapped}
-        bronze = DayContent(
-            rows=kept, checksum="1", metrics={**own, **folded, **gone, **_recorded("raw_sales", raw, "received")}
-        )
+        of_raw = _recorded("raw_sales", raw, "received", *taken_back)
+        bronze = DayContent(rows=kept, checksum="1", metrics={**own, **folded, **gone, **of_raw})
         fact = {"recomputed_hash_sum": self.published * HASH + self.swapped}
         upstream = {
             **_recorded("bronze_sales", bronze, *folded, *gone),
             **_recorded("quarantine_sales", rejects, "received"),
-            **_recorded("raw_sales", raw, "received"),
+            **of_raw,
         }
         return {
             "raw_sales": raw,
@@ -95,7 +97,8 @@ def _accounted(states: dict[TableDay, DayState]) -> dict[str, AccountedTable]:
         Day(90, deduplicated=4),
         Day(90, superseded=5),
         Day(90, markers=6),
-        Day(90, quarantined=3, deduplicated=4, superseded=5, markers=6),
+        Day(90, deleted=7),
+        Day(90, quarantined=3, deduplicated=4, superseded=5, markers=6, deleted=7),
         Day(3, quarantined=3),
     ],
     ids=str,
@@ -112,13 +115,16 @@ def test_everything_received_is_somewhere(fate: Day) -> None:
             quarantined=fate.quarantined,
             deduplicated=fate.deduplicated,
             superseded=fate.superseded,
+            deleted=fate.deleted or None,
             reconciled=1,
         )
     raw = found["raw_sales"]
     assert (raw.received, raw.published, raw.quarantined, raw.reconciled) == (fate.received, fate.received, None, 1)
 
 
-@pytest.mark.parametrize("fate", [Day(90, lost=1), Day(90, lost=-1), Day(90, superseded=5, lost=2)], ids=str)
+@pytest.mark.parametrize(
+    "fate", [Day(90, lost=1), Day(90, lost=-1), Day(90, superseded=5, lost=2), Day(9, deleted=2, lost=1)], ids=str
+)
 def test_a_day_that_lost_or_doubled_rows_is_not_reconciled(fate: Day) -> None:
     """Beside a day that is: the count of reconciled days says how many are not."""
     found = _accounted(_states(Day(10), fate))

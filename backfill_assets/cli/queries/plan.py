@@ -29,6 +29,7 @@ Examples:
   backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29
   backfill plan fact_sales_transactions --days 2017-03-01..2017-05-29 --version v1
   backfill plan bronze_sales --days 2017-03-04 --source-too
+  backfill plan bronze_sales --days 2017-03-04 --refresh-source
   backfill plan fact_sales_transactions --days 2017-03-04 --only-downstream
   backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 --markdown > plan.md
   backfill plan fact_daily_revenue --days 2017-03-01..2017-05-29 \\
@@ -59,6 +60,7 @@ Examples:
 @click.option("--version", default="", metavar="V", help="The version of TARGET's logic.  [default: the current one]")
 @click.option("--only-downstream", is_flag=True, help="Rebuild only what is computed from TARGET.")
 @click.option("--source-too", is_flag=True, help="Also rebuild everything that TARGET is computed from.")
+@click.option("--refresh-source", is_flag=True, help="Also read landed files again that their source has changed.")
 @click.option("--force", is_flag=True, help="Also rebuild days that are unchanged.")
 @click.option(
     "--expect",
@@ -81,6 +83,7 @@ def plan(
     version: str,
     only_downstream: bool,
     source_too: bool,
+    refresh_source: bool,
     force: bool,
     expected: tuple[str, ...],
     as_json: bool,
@@ -110,7 +113,8 @@ def plan(
             raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
         found, moved, now = look_again(current_settings(), target)
     else:
-        found, now = _make(target, days_text, version, _scope(only_downstream, source_too), force, expected=expected)
+        scope = _scope(only_downstream, source_too, refresh_source)
+        found, now = _make(target, days_text, version, scope, force, expected=expected)
     if as_json:
         say_json(_as_json(found, moved))
     elif as_markdown:
@@ -145,13 +149,16 @@ def _file_command(file: Path | None, *, check: bool, schema: bool, as_json: bool
     return plan_file.plan_from_file(file, check=check, as_json=as_json, as_markdown=as_markdown)
 
 
-def _scope(only_downstream: bool, source_too: bool) -> Scope:
+def _scope(only_downstream: bool, source_too: bool, refresh_source: bool) -> Scope:
     from backfill_assets.plan.records import Scope
 
-    if only_downstream and source_too:
-        raise click.UsageError("--only-downstream and --source-too cannot be combined.")
+    if only_downstream and (source_too or refresh_source):
+        other = "--source-too" if source_too else "--refresh-source"
+        raise click.UsageError(f"--only-downstream and {other} cannot be combined.")
     if only_downstream:
         return Scope.DOWNSTREAM
+    if refresh_source:
+        return Scope.SOURCE
     return Scope.WHOLE if source_too else Scope.ONWARDS
 
 
@@ -185,6 +192,7 @@ def say_plan(found: Plan, now: datetime, moved: PlanDrift | None = None) -> None
         expectation_lines,
         headline,
         scope_line,
+        source_lines,
         terms_lines,
         time_lines,
     )
@@ -195,7 +203,8 @@ def say_plan(found: Plan, now: datetime, moved: PlanDrift | None = None) -> None
     say(cost_line(found), *time_lines(found))
     if found.pinned:
         _say_pinned(found, now)
-    for line in (*boundary_lines(found), *as_of_lines(found), *expectation_lines(found), *terms_lines(found)):
+    of_days = (*source_lines(found), *boundary_lines(found), *as_of_lines(found), *expectation_lines(found))
+    for line in (*of_days, *terms_lines(found)):
         say(line)
     for each in found.findings:
         say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}\n       -> {each.next_step}"))

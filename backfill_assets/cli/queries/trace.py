@@ -16,6 +16,7 @@ from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.landing.places import event_place, format_place, place_values
+from backfill_assets.model.deletion import DELETION
 from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def _trail_facts(
 ) -> _TrailFacts:
     from backfill_assets.landing.landed_lines import landed_line
     from backfill_assets.landing.landed_values import overtakes
+    from backfill_assets.landing.trace import deleted_by
     from backfill_assets.landing.trace_outcomes import RECEIVED, fates
     from backfill_assets.landing.zone import LandingZone
     from backfill_assets.published.stamps import stamps
@@ -163,6 +165,7 @@ def _trail_facts(
             [found.row for found in trail.typed],
             [found.row for found in trail.quarantined],
             partial(overtakes, source),
+            deleted_by(snapshot, trail),
         ),
         lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
         stamps=stamps(snapshot, {key for key in keys if place is None or key.day not in place.own(key.table)}),
@@ -201,6 +204,12 @@ def _in_words(found: Found) -> str:
     row, table = found.row, registry.table(found.table)
     if row.get("record_kind") == "supersession":
         return f"marker: a newer version belongs to {row['superseded_by_day']}"
+    if row.get("record_kind") == DELETION:
+        return (
+            f"deletion of {format_place(row['source_file'], row['source_line'])}"
+            if row["source_file"]
+            else (f"deletion of the marker of {row['superseded_by_day']}")
+        )
     if found.layer in ("raw", "quarantine"):
         return format_place(row["source_file"], row["source_line"])
     names = dict.fromkeys((*table.key, *table.totals))

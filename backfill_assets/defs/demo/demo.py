@@ -124,16 +124,18 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
 
     log = open_publisher(settings).log
     states = log.day_states(log.head())
-    counts = ("days", "unchanged", "received", "published", "quarantined", "deduplicated", "superseded")
+    accounts = account(_steps(), list(days), states)
+    deleted = ("deleted",) if any(found.deleted for found in accounts) else ()
+    counts = ("days", "unchanged", "received", "published", "quarantined", "deduplicated", "superseded", *deleted)
     rows = new_table("table", *counts, "reconciled", "seconds", numbers=[*counts, "reconciled", "seconds"])
     rows.box, rows.padding = SIMPLE_HEAD, 0
     rows.columns[0].no_wrap = True
     unchanged = {key for key, state in states.items() if state.sequence <= before}
-    for found in account(_steps(), list(days), states):
+    for found in accounts:
         periods = registry.step(found.table).cadence.starts(days)
         reused = sum(TableDay(found.table, day) in unchanged for day in periods)
         accounted = [found.days, reused, found.received, found.published, found.quarantined]
-        accounted += [found.deduplicated, found.superseded]
+        accounted += [found.deduplicated, found.superseded, *([found.deleted] if deleted else [])]
         seconds = step_seconds.get(found.table)
         rows.add_row(
             found.table,

@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.lakehouse.rows import stage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+from backfill_assets.landing.deletions import days_with_deletions
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import EXAMPLE, DayFacts, Metrics, RuleOutcome, Step, Table
 from backfill_assets.model.landed import OCCURRENCE
@@ -146,7 +147,9 @@ def extend_refined(growth: Growth, build: ReplaceBuild, days: Sequence[date], pi
     if not isinstance(refinement, Refinement) or OCCURRENCE in refinement.key:
         return Extended(reasons=dict.fromkeys(days, "its key numbers identical lines"))
     raw = build.version.reads[0].table
+    corrected = days_with_deletions(pin.states, raw, days)
     reasons = {day: why for day in days if (why := growth.why_not(build, day))}
+    reasons |= dict.fromkeys(corrected, f"the source has taken rows of {raw} back")
     rest = [day for day in days if day not in reasons]
     files = _input_files(growth, raw, rest, pin)
     gained = _gained(growth, build, raw, rest, files, pin)

@@ -13,6 +13,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent, InputRead, Position, Prepared, TableChange
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Step
+from backfill_assets.model.deletion import REFRESH
 from backfill_assets.model.placement import recorded_placement
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.published.stream_positions import stream_topics
@@ -34,8 +35,8 @@ def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
         step = registry.step(change.table)
     except InvalidRequest:
         return f"the table {change.table} is not declared any more"
-    if topics := stream_topics(change.positions):
-        return f"its rows are events of the topic {', '.join(topics)}, which is not read again: raw has them"
+    if never := _why_never(made_by, change):
+        return never
     build = ArrivalBuild(lake, _as_declared_then(step, change), RunInfo(""), _no_progress)
     files = _landed_again(lake.landing, build.source.name, change.positions)
     if isinstance(files, str):
@@ -46,6 +47,15 @@ def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
     if build.source.personal_fields and not Path(lake.token_key_file).exists():
         return f"the token key {lake.token_key_file} is gone"
     return _taken_in(build, files, made_by)
+
+
+def _why_never(made_by: Prepared, change: TableChange) -> str:
+    """Why its rows cannot be had again from landed files, whichever there are; empty if they can."""
+    if made_by.publication.provenance.reason.startswith(REFRESH):
+        return "it read its source again, and appended what differed from the rows that raw held then"
+    if topics := stream_topics(change.positions):
+        return f"its rows are events of the topic {', '.join(topics)}, which is not read again: raw has them"
+    return ""
 
 
 def _as_declared_then(step: Step, change: TableChange) -> Step:

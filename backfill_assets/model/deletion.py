@@ -1,0 +1,14 @@
+"""A deletion: the row of raw by which a source takes back one that it had delivered; how it is written and measured."""
+
+from __future__ import annotations
+
+DELETION = "deletion"
+"""The kind of a raw row that cancels one other row: in all its columns but these, it is equal to that one."""
+DELETED = "deleted"
+"""The metric of raw that counts received rows that the source took back."""
+DELETED_HASHES = "deleted_hash_sum"
+"""The metric of raw with the sum of their content hashes."""
+OF_DELETIONS = (DELETED, DELETED_HASHES)
+"""Only days with deletions have these metrics: a day without them is recorded as it was before there were any."""
+REFRESH = "source-side refresh"
+"""How the reason of a publication that brings deletions begins, in the publication log."""

@@ -1,0 +1,196 @@
+"""A source-side refresh: landed files are read again, and raw gets the difference, in one publication or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from typing import TYPE_CHECKING
+
+from backfill_assets.errors import PublicationRefused
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile, read_log
+from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import DayLineage, DayRead, InputRead, Publication
+from backfill_assets.lakehouse.rows import published_rows, stage
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.deletions import rows_that_stand
+from backfill_assets.landing.raw_rows import raw_rows, raw_schema
+from backfill_assets.model.deletion import DELETED, REFRESH
+from backfill_assets.publication.publisher import Pin, Published
+from backfill_assets.rebuild.append import AppendBuild, Arrivals
+from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles, Positions, compare_files, moved_positions
+from backfill_assets.rebuild.refresh.row_difference import RowCounts, count_rows, row_difference
+from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import format_ranges
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from backfill_assets.lakehouse.timelines import Timeline
+
+_MOST_ATTEMPTS = 5
+
+
+class _RawMoved(Exception):
+    """Rows that were compared with the source have been withdrawn or replaced since."""
+
+
+@dataclass(frozen=True)
+class RefreshResult:
+    """What a refresh has found, and appended. ``publication`` is empty if there was nothing to append."""
+
+    files: tuple[ArrivalFiles, ...]
+    rows: Mapping[date, tuple[int, int]] = field(default_factory=dict)
+    """Rows that were added and deleted, by event day."""
+    publication: str = ""
+    version: int | None = None
+    """Of the raw table."""
+
+
+@dataclass
+class RefreshBuild(AppendBuild):
+    """One look at the landed files of some arrival days, and what raw has to gain from it.
+
+    What differs is computed anew with each attempt: rows that were staged against another state of raw are not used.
+    """
+
+    compared: frozenset[str] = frozenset()
+    """The files of raw whose rows were compared with the source."""
+    known: Positions = field(default_factory=dict)
+    """What raw had recorded when the landed files were compared."""
+
+    # ------------------------------------------------------------------ what is asked for
+
+    def preview(self, days: Sequence[date]) -> tuple[tuple[ArrivalFiles, ...], RowCounts]:
+        """What :meth:`run_days` would append; publishes nothing, and starts Spark only if a file differs."""
+        found = self.compare(days)
+        different = [each for each in found if each.differs]
+        return found, count_rows(self.difference(different)) if different else {}
+
+    def run_days(self, days: Sequence[date]) -> RefreshResult:
+        """Read the files of ``days`` again if one of them differs, and append what differs in their rows.
+
+        Raises :class:`SourceUnreadable` for damaged files and for days without a folder, before anything is staged,
+        and :class:`DaysFailed` when a gate holds a day back.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            found = self.compare(days)
+            different = [each for each in found if each.differs]
+            if not different:
+                return RefreshResult(found)
+            try:
+                outcome = self.append(self.arrivals(different))
+            except _RawMoved:
+                self.progress(f"{self.table.name}: its rows were moved meanwhile, comparing again")
+                continue
+            if isinstance(outcome, Published):
+                return RefreshResult(found, self.rows(), outcome.publication, outcome.versions[self.table.name])
+            self.progress(f"{self.table.name}: another run has read the same files, comparing again")
+        raise PublicationRefused(
+            f"{self.table.name}: other runs kept changing what raw has of these files.",
+            hint="Let them finish, then run this again.",
+        )
+
+    def rows(self) -> dict[date, tuple[int, int]]:
+        """By event day."""
+        counts = {day: each.content.metrics for day, each in self.staged.items()}
+        return {day: (_count(of, "received"), _count(of, DELETED)) for day, of in sorted(counts.items())}
+
+    # ------------------------------------------------------------------ compare
+
+    def compare(self, days: Sequence[date]) -> tuple[ArrivalFiles, ...]:
+        main = MainTable.open(self.lake.storage, self.table.name)
+        self.known = main.transactions() if main else {}
+        with waiting(self.progress, f"{self.table.name}: landed files are compared with those that raw has read"):
+            return compare_files(self.lake.landing, self.source.name, self.known, days)
+
+    def difference(self, different: Sequence[ArrivalFiles]) -> DataFrame:
+        """All files of an arrival day are read, also unchanged ones: a row may have moved from one to another."""
+        files = [file for each in different for file in each.files]
+        for file in files:
+            self.lake.landing.verify_readable(file)
+        paths = [str(self.lake.landing.locate(file)) for file in files]
+        source = raw_rows(self.lake.spark(), self.source, paths, self.lake.token_key_file)
+        return row_difference(source, self.standing([each.day for each in different]))
+
+    def standing(self, arrival_days: Collection[date]) -> DataFrame:
+        """The rows that raw has of files that landed on ``arrival_days``; events of a topic are none of these."""
+        name = self.table.name
+        published = [day for table, day in self.lake.states(self.step) if table == name]
+        pin = self.lake.publisher.pin(writes={}, reads={name: published}, also={name})
+        read = pin.inputs[name]
+        files = _files_of(self.lake.storage, read, arrival_days)
+        self.compared = frozenset(file.path for of_day in files.values() for file in of_day)
+
+        def rows(days: Sequence[date]) -> DataFrame:
+            some = read.model_copy(update={"days": {day: read.days[day] for day in days}})
+            return published_rows(self.lake.spark(), self.lake.storage, some, raw_schema(self.source))
+
+        standing = rows_that_stand(pin.states, name, sorted(files), rows)
+        landed = standing["source_file"].startswith(f"{self.source.name}/")
+        return standing.where(landed & standing["arrival_day"].isin(list(arrival_days)))
+
+    # ------------------------------------------------------------------ append
+
+    def arrivals(self, different: Sequence[ArrivalFiles]) -> Arrivals:
+        positions = moved_positions(self.source.name, different, self.known)
+        moved = fingerprints.physical(f"{each.id}={each.before}..{each.after}" for each in positions)
+        made_of = fingerprints.input_fingerprint(self.step.code_version, "", moved)
+        return Arrivals(made_of, positions, partial(self.stage_difference, different), may_be_staged=False)
+
+    def stage_difference(self, different: Sequence[ArrivalFiles], timeline: Timeline) -> None:
+        days = [each.day for each in different]
+        with waiting(self.progress, f"{self.table.name}: Spark compares the files of {format_ranges(days)} with raw"):
+            stage(self.difference(different), timeline, {}, other_days=True)
+        for each in different:
+            for file in each.files:
+                self.lake.landing.verify_unchanged(file)
+
+    def pin(self, timeline: Timeline) -> Pin:
+        """Raw may gain other rows until this is published; those that were compared must still be there."""
+        pin = super().pin(timeline)
+        name = self.table.name
+        if name not in pin.inputs:
+            pin = self.lake.publisher.pin(writes={}, reads={name: timeline.days_with_files()}, also={name})
+        main = MainTable.open(self.lake.storage, name)
+        if not self.compared <= (set(main.state().active) if main else set()):
+            raise _RawMoved
+        return pin
+
+    def request(self, timeline: Timeline, pin: Pin, arrivals: Arrivals) -> Publication:
+        request = super().request(timeline, pin, arrivals)
+        made = request.provenance.model_copy(update={"reason": f"{REFRESH}: its landed files were read again"})
+        return request.model_copy(update={"provenance": made})
+
+    def lineage(self, staged: StagedTableDay, pin: Pin) -> DayLineage:
+        """Without a window for supersessions, a day was compared with itself alone."""
+        if self.window_days({staged.day}):
+            return super().lineage(staged, pin)
+        read = pin.inputs[self.table.name]
+        own = DayRead(table=read.table, version=read.version, first=staged.day, last=staged.day)
+        return DayLineage(reads=(own,), environment=staged.environment)
+
+
+def _files_of(storage: Storage, read: InputRead, arrival_days: Collection[date]) -> dict[date, tuple[AddedFile, ...]]:
+    """The files of each day of raw that can have a row that arrived on ``arrival_days``, by their statistics."""
+    if read.version is None:
+        return {}
+    files = read_log(storage, read.table, read.version).of_days(read.days)
+    wanted = sorted(map(str, arrival_days))
+    return {day: of_day for day, of_day in files.items() if any(_may_hold(file, wanted) for file in of_day)}
+
+
+def _may_hold(file: AddedFile, arrival_days: Sequence[str]) -> bool:
+    stats = json.loads(file.stats)
+    least, greatest = (stats.get(end, {}).get("arrival_day") for end in ("minValues", "maxValues"))
+    if least is None or greatest is None:
+        return bool(stats.get("nullCount", {}).get("arrival_day") != file.rows)
+    return any(least <= day <= greatest for day in arrival_days)
+
+
+def _count(metrics: Mapping[str, object], name: str) -> int:
+    return int(str(metrics.get(name) or 0))
