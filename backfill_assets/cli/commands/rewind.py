@@ -139,21 +139,26 @@ def forward(name: str, version: str, other: str | None, as_json: bool) -> None:
     that fail their gates stay as they were, with all that reads them.
     """
     from backfill_assets.datasets import registry
-    from backfill_assets.lakehouse.named_timelines import change_timeline, create_timeline, find_timeline
+    from backfill_assets.lakehouse.named_timelines import find_timeline
+    from backfill_assets.timeline.attempts import attempt_forward
     from backfill_assets.timeline.forward import forward as go_forward
-    from backfill_assets.timeline.rewind import copied_timeline
 
     settings = current_settings()
     publisher = open_publisher(settings)
     found = find_timeline(publisher.storage, name, publisher.now())
-    if other is not None:
-        copy = copied_timeline(found, other, getpass.getuser(), publisher.now())
-        found = create_timeline(publisher.storage, copy)
+    change = f"forward from {found.moment or 'its base'}" + (f" by {version}" if version else "")
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
-        done = go_forward(lake, registry.steps(), found, version, run_info("backfill forward"), report_progress)
-    change = f"forward from {found.moment or 'its base'}" + (f" by {version}" if version else "")
-    made = change_timeline(publisher.storage, done.timeline, change, publisher.now())
+        run = run_info("backfill forward")
+        done = attempt_forward(
+            publisher,
+            found,
+            other,
+            getpass.getuser(),
+            change,
+            lambda timeline: go_forward(lake, registry.steps(), timeline, version, run, report_progress),
+        )
+    made = done.timeline
     if as_json:
         say_json({**summary_values(made), "steps": [_step_values(each) for each in done.steps]})
         return
