@@ -7,9 +7,10 @@ remain. There must be one.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -42,6 +43,7 @@ from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.staging import change, stage
 from backfill_assets_tests.timeline import sequential_model as model
+from backfill_assets_tests.timeline.sequential_model import Model
 from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, STEPS, ArrowEngine, measured
 from backfill_assets_tests.timeline.timeline_cut_over import publish_timeline
 
@@ -75,8 +77,10 @@ class Candidate:
     An outcome is empty while the deed has not come about.
     """
 
-    model: model.Model
+    model: Model
     outcomes: Mapping[int, str]
+    begun: Mapping[int, Model]
+    """What the lakehouse was when each of them began."""
 
 
 @dataclass
@@ -101,7 +105,7 @@ class PlayedLakehouse:
         self.root.mkdir(exist_ok=True)
         self.storage = Storage(str(self.root))
         self.clock = datetime.now(UTC)
-        self.candidates = [Candidate(model.Model(), {})]
+        self.candidates = [Candidate(Model(), {}, {})]
         self.deeds: dict[int, Deed] = {}
         self._deeds = 0
         self._rows = 0
@@ -140,7 +144,10 @@ class PlayedLakehouse:
         for other in self.deeds.values():
             other.alone = False
         self.deeds[number] = deed
-        self.candidates = [replace(each, outcomes={**each.outcomes, number: ""}) for each in self.candidates]
+        self.candidates = [
+            Candidate(each.model, {**each.outcomes, number: ""}, {**each.begun, number: each.model})
+            for each in self.candidates
+        ]
         actor.advance()
         while not actor.finished and (passing is None or passing > 0):
             actor.advance()
@@ -179,25 +186,30 @@ class PlayedLakehouse:
         while todo:
             each = todo.pop()
             for number in (number for number, outcome in each.outcomes.items() if not outcome):
-                deed = self.deeds[number]
-                for raw in model.raw_choices(each.model, deed.since):
-                    after, outcome = deed.modelled(each.model, raw)
-                    came = Candidate(after, {**each.outcomes, number: outcome})
+                for came in self._results(each, self.deeds[number]):
                     if came not in found:
                         found.append(came)
                         todo.append(came)
-                    if outcome == model.EITHER:
-                        refused = Candidate(each.model, {**each.outcomes, number: model.REFUSED})
-                        if refused not in found:
-                            found.append(refused)
-                            todo.append(refused)
         self.candidates = found
+
+    def _results(self, each: Candidate, deed: Deed) -> Iterator[Candidate]:
+        """What becomes of it by ``deed``, by what it may have looked at and by the raw rows that it may have read."""
+        looked_at = [each.model] if deed.alone else [each.model, each.begun[deed.number]]
+        for planned, raw in itertools.product(looked_at, model.raw_choices(each.model, deed.since)):
+            after, outcome = deed.modelled(each.model, raw, planned)
+            yield replace(each, model=after, outcomes={**each.outcomes, deed.number: outcome})
+            if outcome == model.EITHER:
+                yield replace(each, outcomes={**each.outcomes, deed.number: model.REFUSED})
 
     def _forget(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             del self.deeds[number]
         self.candidates = [
-            replace(each, outcomes={key: value for key, value in each.outcomes.items() if key in self.deeds})
+            Candidate(
+                each.model,
+                {key: value for key, value in each.outcomes.items() if key in self.deeds},
+                {key: value for key, value in each.begun.items() if key in self.deeds},
+            )
             for each in self.candidates
         ]
 
@@ -279,8 +291,12 @@ class PlayedLakehouse:
             LandingZone(self.root / "landing"),
             lambda: cast("object", ArrowEngine(reached)),  # type: ignore[arg-type,return-value]
             "",
-            sleep=lambda _: None,
+            sleep=self._sleep,
         )
+
+    def _sleep(self, seconds: float) -> None:
+        """Who waits for a hold waits by this clock."""
+        self.clock += timedelta(seconds=seconds)
 
     def days_pass(self) -> None:
         self.clock += timedelta(days=RETENTION_DAYS, hours=1)
@@ -364,13 +380,13 @@ def _by_day(rows: Iterable[Mapping[str, object]]) -> dict[date, tuple[str, ...]]
     return {day: tuple(sorted(names)) for day, names in found.items()}
 
 
-def _differences(expected: model.Model, main: Rows, lines: Mapping[str, Rows], closed: int) -> str | None:
+def _differences(expected: Model, main: Rows, lines: Mapping[str, Rows], closed: int) -> str | None:
     if len(expected.published) != closed:
         return f"{closed} publications are done, expected {len(expected.published)}"
     if _rows(expected.main) != main:
         return f"main is {main}, expected {_rows(expected.main)}"
     wanted = {name: _rows(line.tables) for name, line in expected.lines.items()}
-    found = {name: {table: days for table, days in line.items()} for name, line in lines.items()}
+    found = {name: dict(line) for name, line in lines.items()}
     if _without_empty(wanted) != _without_empty(found):
         return f"timelines are {found}, expected {wanted}"
     return None

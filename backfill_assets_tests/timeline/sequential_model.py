@@ -92,12 +92,12 @@ def _laid_over(days: Days, over: Mapping[date, Value | None]) -> Days:
 
 Result = tuple[Model, str]
 RawOf = Mapping[date, tuple[str, ...]]
-Deed = Callable[[Model, RawOf], Result]
-"""From a model, and from raw as the deed has read it, to the next model and the outcome."""
+Deed = Callable[[Model, RawOf, Model], Result]
+"""From a model, raw as the deed has read it, and the model that it looked at first, to the next one and the outcome."""
 
 
 def raw_choices(model: Model, since: int) -> Iterator[RawOf]:
-    """Raw as a deed may have read it that has begun when rows had arrived ``since`` times: each day as of then or later.
+    """Raw as a deed may have read it that began when rows had arrived ``since`` times: each day as of then or later.
 
     Rows that arrive while days are staged do not keep them from being published.
     """
@@ -111,7 +111,7 @@ def raw_choices(model: Model, since: int) -> Iterator[RawOf]:
 
 
 def land(deed: int, day: date, names: tuple[str, ...]) -> Deed:
-    def landed(model: Model, _: RawOf) -> Result:
+    def landed(model: Model, _: RawOf, __: Model) -> Result:
         before = model.main["raw"].get(day)
         rows = tuple(sorted((*(before.rows if before else ()), *names)))
         found = model.publish(deed, {"raw": {day: Value(rows, ("", ()), deed)}})
@@ -123,7 +123,7 @@ def land(deed: int, day: date, names: tuple[str, ...]) -> Deed:
 def run_fact(deed: int, days: Iterable[date], version: str) -> Deed:
     asked = tuple(days)
 
-    def ran(model: Model, raw: RawOf) -> Result:
+    def ran(model: Model, raw: RawOf, _: Model) -> Result:
         computed = _facts(deed, asked, version, raw)
         return _publish_changed(model, deed, {"fact": computed}), DONE
 
@@ -133,7 +133,7 @@ def run_fact(deed: int, days: Iterable[date], version: str) -> Deed:
 def run_report(deed: int, weeks: Iterable[date]) -> Deed:
     asked = tuple(weeks)
 
-    def ran(model: Model, _: RawOf) -> Result:
+    def ran(model: Model, _: RawOf, __: Model) -> Result:
         computed = {week: _report(deed, week, model.main["fact"]) for week in asked}
         if None in computed.values():
             return model, REFUSED
@@ -157,7 +157,7 @@ def _report(deed: int, week: date, facts: Days) -> Value | None:
 
 def _changed(now: Tables, computed: Images) -> dict[str, dict[date, Value | None]]:
     """The days that are not as they are now from the same inputs by the same version."""
-    changed = {
+    changed: dict[str, dict[date, Value | None]] = {
         table: {day: value for day, value in days.items() if value and not _same(now[table].get(day), value)}
         for table, days in computed.items()
     }
@@ -176,7 +176,7 @@ def _publish_changed(model: Model, deed: int, computed: Images) -> Model:
 def roll_back(deed: int, which: int) -> Deed:
     """Undo the publication with the number ``which``."""
 
-    def undone(model: Model, _: RawOf) -> Result:
+    def undone(model: Model, _: RawOf, __: Model) -> Result:
         target = model.published[which]
         now = {(table, day): model.main[table].get(day) for table, days in target.after.items() for day in days}
         is_ours = all(_token(now[table, day]) == _token(target.after[table][day]) for table, day in now)
@@ -191,11 +191,11 @@ def _token(value: Value | None) -> int | None:
     return value.token if value else None
 
 
-def days_pass(model: Model, _: RawOf) -> Result:
+def days_pass(model: Model, _: RawOf, __: Model) -> Result:
     return replace(model, epoch=model.epoch + 1), DONE
 
 
-def nothing(model: Model, _: RawOf) -> Result:
+def nothing(model: Model, _: RawOf, __: Model) -> Result:
     """Reclaiming changes nothing that anyone reads."""
     return model, DONE
 
@@ -206,7 +206,7 @@ def nothing(model: Model, _: RawOf) -> Result:
 def rewind(name: str, target: str, which: int, *, before: bool, days: tuple[date, ...] | None) -> Deed:
     """To the publication with the number ``which``, or to the one before it."""
 
-    def rewound(model: Model, _: RawOf) -> Result:
+    def rewound(model: Model, _: RawOf, __: Model) -> Result:
         if name in model.lines:
             return model, REFUSED
         at = which - 1 if before else which
@@ -221,9 +221,7 @@ def rewind(name: str, target: str, which: int, *, before: bool, days: tuple[date
     return rewound
 
 
-def _days_to_rewind(
-    then: Tables, now: Tables, target: str, days: tuple[date, ...] | None
-) -> dict[str, set[date]]:
+def _days_to_rewind(then: Tables, now: Tables, target: str, days: tuple[date, ...] | None) -> dict[str, set[date]]:
     known = {table: {*then[table], *now[table]} for table in ("fact", "report")}
     differ = {
         table: {day for day in known[table] if _rows(then[table].get(day)) != _rows(now[table].get(day))}
@@ -245,7 +243,7 @@ def _rows(value: Value | None) -> tuple[str, ...] | None:
 
 
 def forward(deed: int, name: str, version: str, other: str | None) -> Deed:
-    def went(model: Model, raw: RawOf) -> Result:
+    def went(model: Model, raw: RawOf, _: Model) -> Result:
         line = model.lines.get(name)
         if line is None or (other is not None and other in model.lines):
             return model, REFUSED
@@ -268,14 +266,17 @@ def _recomputed(deed: int, line: Line, main: Tables, raw: RawOf, version: str) -
 
 
 def publish(deed: int, name: str) -> Deed:
-    """What the timeline holds and main does not, with all that is computed from it, in one publication."""
+    """What the timeline holds and main does not, with all that is computed from it, in one publication.
 
-    def published(model: Model, raw: RawOf) -> Result:
-        line = model.lines.get(name)
+    Which days these are was planned before they are staged.
+    """
+
+    def published(model: Model, raw: RawOf, planned: Model) -> Result:
+        line = planned.lines.get(name)
         if line is None or not line.versions:
             return model, REFUSED
         differ = {
-            table: [day for day, held in days.items() if _rows(held) != _rows(model.main[table].get(day))]
+            table: [day for day, held in days.items() if _rows(held) != _rows(planned.main[table].get(day))]
             for table, days in line.days.items()
         }
         if not any(differ.values()):
@@ -292,7 +293,7 @@ def publish(deed: int, name: str) -> Deed:
 
 
 def delete(name: str) -> Deed:
-    def deleted(model: Model, _: RawOf) -> Result:
+    def deleted(model: Model, _: RawOf, __: Model) -> Result:
         if name not in model.lines:
             return model, REFUSED
         return replace(model, lines={key: line for key, line in model.lines.items() if key != name}), DONE

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -44,8 +44,7 @@ _WEIGHTS = {
 }
 _NAMES = ("one", "two", "three")
 _NEWEST = 6
-_FEWEST, _MOST = 8, 14
-
+_FEWEST, _MOST = 6, 10
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class History:
         self.campaigns = 0
 
     def play(self, chosen: Chosen) -> None:
-        do = {
+        do: dict[str, Callable[[Chosen], None]] = {
             "arrive": self.arrive,
             "run fact": self.run_fact,
             "run report": self.run_report,
@@ -112,7 +111,19 @@ class History:
             "publish, and stand still": self.publish,
             "go on": lambda _: self.go_on(),
         }
-        do[chosen.kind](chosen)
+        possible = self.possible(chosen)
+        do[possible.kind](possible)
+
+    def possible(self, chosen: Chosen) -> Chosen:
+        """Mostly, what needs a timeline comes when there is one: before that, the one that it needs is made."""
+        lines = [line for each in self.played.candidates for line in each.model.lines.values()]
+        if chosen.number % 10 == 0 or chosen.kind not in ("forward", "publish", "publish, and stand still", "delete"):
+            return chosen
+        if not lines:
+            return replace(chosen, kind="rewind")
+        if chosen.kind.startswith("publish") and not any(line.versions for line in lines):
+            return replace(chosen, kind="forward")
+        return chosen
 
     def _do(self, chosen: Chosen, work: object, modelled: object) -> None:
         if not chosen.kind.endswith("stand still"):
@@ -120,6 +131,7 @@ class History:
             ENDED[f"{chosen.kind}: {how}"] += 1
         elif self.paused is None:
             self.paused = chosen.kind, self.played.begin(work, modelled, chosen.points)  # type: ignore[arg-type]
+            self.played.judge()
 
     def _which(self, chosen: Chosen) -> int:
         """One of the newest publications, as its place among all."""
@@ -171,7 +183,9 @@ class History:
         )
 
     def forward(self, chosen: Chosen) -> None:
-        name, version, other = self._name(chosen), chosen.version, chosen.name if chosen.as_other else None
+        name, version = self._name(chosen), chosen.version
+        taken = {name for each in self.played.candidates for name in each.model.lines}
+        other = next((free for free in _NAMES if free not in taken), chosen.name) if chosen.as_other else None
         self._do(
             chosen,
             self.played.forward(name, version, other),
@@ -253,5 +267,7 @@ def test_every_interleaving_ends_as_a_sequential_model_says(monkeypatch: pytest.
     finally:
         print(f"{HISTORIES} histories\n" + "\n".join(f"{n:6} {how}" for how, n in sorted(ENDED.items())))
     kinds = [kind for kind in _WEIGHTS if kind not in ("recover", "go on")]
-    ends = [f"{kind}: {how}" for kind in kinds for how in ("done", "died") if not kind.endswith("still") or how == "done"]
+    ends = [
+        f"{kind}: {how}" for kind in kinds for how in ("done", "died") if not kind.endswith("still") or how == "done"
+    ]
     assert HISTORIES < 50 or not [each for each in ends if not ENDED[each]], "what no history has done"
