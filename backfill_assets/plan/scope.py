@@ -10,7 +10,16 @@ from functools import cached_property
 from backfill_assets.days import DayRange
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, read_by, reading, upstream, walk_downstream
-from backfill_assets.plan.records import Estimate, PlannedStep, PlanRequest, Recommended, Scope, Why, as_ranges
+from backfill_assets.plan.records import (
+    Estimate,
+    PlannedStep,
+    PlanRequest,
+    Recommended,
+    Scope,
+    Why,
+    as_ranges,
+    days_of,
+)
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus, Statuses
 from backfill_assets.text import format_ranges
@@ -62,7 +71,7 @@ class RebuildScope:
 def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     """``situation`` already has the version that was asked for as the target's current one."""
     target = situation.step_of(asked.target)
-    periods = frozenset(target.cadence.starts(DayRange.parse(asked.days)))
+    periods = frozenset(target.cadence.starts(DayRange.parse(asked.days))).difference(days_of(asked.leaves))
     needed = upstream(situation.steps, target, periods)
     demanded = upstream(situation.steps, target, periods, exactly=True)
     given = {target.name: set(periods)}

@@ -43,8 +43,8 @@ from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.staging import change, stage
 from backfill_assets_tests.timeline import sequential_model as model
-from backfill_assets_tests.timeline.sequential_model import Model
 from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, STEPS, ArrowEngine, measured
+from backfill_assets_tests.timeline.sequential_model import Model
 from backfill_assets_tests.timeline.timeline_cut_over import publish_timeline
 
 DAYS = tuple(DayRange.parse("2017-03-04..2017-03-07"))

@@ -271,3 +271,29 @@ def test_every_interleaving_ends_as_a_sequential_model_says(monkeypatch: pytest.
         f"{kind}: {how}" for kind in kinds for how in ("done", "died") if not kind.endswith("still") or how == "done"
     ]
     assert HISTORIES < 50 or not [each for each in ends if not ENDED[each]], "what no history has done"
+
+
+def test_publishing_leaves_days_that_the_timeline_does_not_hold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The second of three days became right before, and then main took another version: it is main's own."""
+    staged_by_arrow(monkeypatch)
+    played = PlayedLakehouse(tmp_path / "lake")
+    wrong_from_the_second_day(played)
+    wrong, between = len(played.publications()) - 2, (DAYS[2],)
+
+    def do(work: object, modelled: object) -> None:
+        assert played.do(work, modelled) == model.DONE  # type: ignore[arg-type]
+
+    do(played.run_fact(between, "v2"), lambda deed: model.run_fact(deed, between, "v2"))
+    do(
+        played.rewind("one", "fact", wrong, before=True, days=None),
+        lambda _: model.rewind("one", "fact", wrong, before=True, days=None),
+    )
+    do(played.forward("one", "v2", None), lambda deed: model.forward(deed, "one", "v2", None))
+    do(played.run_fact(between, "v1"), lambda deed: model.run_fact(deed, between, "v1"))
+    do(played.publish("one", "campaign-1"), lambda deed: model.publish(deed, "one"))
+    assert {day: version for day, (version, _) in played.main()["fact"].items()} == dict(
+        zip(DAYS, ("v2", "v2", "v1", "v2"), strict=True)
+    )
+    played.remove()

@@ -23,6 +23,7 @@ HOME = Path("/tmp/backfill-rewind")  # noqa: S108  the pictures show it, so it i
 SAID = HOME / "said"
 DAYS, WRONG = "2017-03-06..2017-03-10", "2017-03-08..2017-03-10"
 FACT = "fact_sales_transactions"
+REPORTS = ("fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
 WIDTH = 118
 _FONT_FACES = re.compile(r"\s*@font-face \{.*?\}\n", re.DOTALL)
 _MOST_LINES = 44
@@ -43,7 +44,7 @@ def play(environment: dict[str, str]) -> None:
     """What a new user types, from an empty lakehouse on."""
     SAID.mkdir()
     types(environment, "sample", "--days", DAYS)
-    types(environment, "run", FACT, "--upstream", "--downstream", "--days", DAYS)
+    types(environment, "run", *REPORTS, "--upstream", "--days", DAYS)
     types(environment, "run", FACT, "--downstream", "--version", "v1", "--days", WRONG)
     listed = types(environment, "rewind", FACT, "--list", name="list")
     first, *_ = re.findall(r"\d{8}t\d{6}-fact-sales-transactions-[0-9a-f]{8}", listed)
