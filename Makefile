@@ -102,6 +102,7 @@ screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (C
 	@$(BIN)/python docs/screenshots/take.py
 	@$(BIN)/python docs/screenshots/take_campaign.py
 	@$(BIN)/python docs/screenshots/take_stream.py
+	@$(BIN)/python docs/screenshots/take_timelines.py
 	@$(BIN)/python docs/screenshots/take_rewind.py
 	@$(BIN)/python docs/screenshots/draw_rewind.py
 

@@ -119,6 +119,7 @@ _TALLY = (
 _STORM = "backfill_assets_tests/protocol/test_storm.py::test_a_storm_loses_nothing_and_doubles_nothing"
 _REWIND = "backfill_assets_tests/stories/test_rewind.py"
 _TIMELINE = "backfill_assets_tests/cli/commands/test_timeline.py"
+_RUN_ON = "backfill_assets_tests/stories/test_run_on_timeline.py"
 _LAB = "backfill_assets_tests/stories/test_lab.py"
 _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
 _POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
@@ -159,6 +160,17 @@ BY_ANOTHER_TEST: Mapping[str, str] = {
     "test_a_timeline_is_published_as_a_plan_is_and_undone",
     "backfill timeline list": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline create trial --keep-for 14": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
+    "backfill timeline create as-in-may --base 2017-06-01T12:00": "backfill_assets_tests/timeline/test_based.py::"
+    "test_days_read_through_to_the_moment",
+    f"backfill run {FACT} --downstream --version v1 --days {DAYS} --on trial": f"{_RUN_ON}::"
+    "test_a_run_builds_on_the_timeline_what_main_would_have",
+    f"backfill status {FACT} --on trial": f"{_RUN_ON}::test_a_run_builds_on_the_timeline_what_main_would_have",
+    f"backfill trace {TRACED} --on trial": f"{_RUN_ON}::test_a_run_builds_on_the_timeline_what_main_would_have",
+    "backfill diff main trial": f"{_REWIND}::test_back_to_before_it_and_forward_by_another_version",
+    f"dagster asset materialize -m backfill_assets.definitions --select key:shadow/{FACT} "
+    "--partition-range 2017-03-01...2017-05-29 --config-json '"
+    '{"ops": {"shadow_sales_daily": {"config": {"timeline": "trial", "version": "v1"}}}}\'': "backfill_assets_tests/"
+    "stories/test_timeline_in_dagster.py::test_a_backfill_with_the_tag_builds_on_the_timeline",
     "backfill timeline rename trial second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill timeline delete second-trial": f"{_TIMELINE}::test_it_is_listed_renamed_and_deleted",
     "backfill sample --live --events-per-second 20 --seconds 3": "backfill_assets_tests/cli/commands/test_sample.py::"

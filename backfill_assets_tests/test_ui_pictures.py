@@ -8,7 +8,8 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
 PICTURES = DOCS / "screenshots"
-SCRIPTS, PAGES = ("take.py", "take_campaign.py", "take_stream.py"), ("ui.md", "campaign-ui.md", "stream.md")
+SCRIPTS = ("take.py", "take_campaign.py", "take_stream.py", "take_timelines.py")
+PAGES = ("ui.md", "campaign-ui.md", "stream.md", "rewind.md")
 _LARGEST_BYTES = 150_000
 
 

@@ -22,6 +22,7 @@ from backfill_assets.defs.sensors.partition_statuses import partition_status_sen
 from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset
 from backfill_assets.defs.streams.sensor import stream_sensor
+from backfill_assets.defs.timelines.shown import timelines_sensor, timelines_spec
 from backfill_assets.defs.watchdogs import watchdog_job, watchdog_schedule
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.model.graph import build_order
@@ -46,6 +47,7 @@ def code_location(
     watch, maintain = watchdog_job(datasets), maintenance_job()
     return dg.Definitions(
         assets=[
+            timelines_spec(),
             *_assets(datasets, days_per_run, pool),
             *_campaign_assets(datasets, pool),
             *(stream_asset(each, stream_command) for each in streamed),
@@ -62,6 +64,7 @@ def code_location(
             repair_sensor(datasets, table_partitions(datasets)),
             landed_file_sensor(datasets, table_partitions(datasets)),
             campaign_sensor(),
+            timelines_sensor(),
             *([stream_sensor(streamed)] if streamed else []),
         ],
         resources=dict(resources),

@@ -17,6 +17,8 @@ from backfill_assets.text import format_count
 GATES = "gates"
 WATCHDOG = "watchdog"
 CADENCE_TAG = "cadence"
+SHADOW = "shadow"
+"""Copies of the assets, for days that are staged on timelines."""
 _PERIODS = {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}
 _GROUPS: dict[Layer, str] = {
     "raw": "raw",
@@ -25,6 +27,10 @@ _GROUPS: dict[Layer, str] = {
     "fact": "fact",
     "report": "reports",
 }
+
+
+def shadow_key(table: str) -> dg.AssetKey:
+    return dg.AssetKey([SHADOW, table])
 
 
 def asset_specs(

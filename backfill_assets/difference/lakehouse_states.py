@@ -29,6 +29,7 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import Overlay
 from backfill_assets.text import format_count, format_range
 from backfill_assets.timeline.forward import day_before
+from backfill_assets.timeline.places import find_place, is_of_campaign
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +72,7 @@ def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> L
     """Raises :class:`InvalidRequest` for what names no state, and for a version without the ``table`` it is of."""
     if text == MAIN:
         return LakehouseState(MAIN, Snapshot.newest(storage))
-    for timeline in kept_timelines(storage, now):
+    for timeline in [find_place(storage, text, now)] if is_of_campaign(text) else kept_timelines(storage, now):
         if timeline.name == text:
             return LakehouseState(text, Snapshot(storage, timeline.base.sequence, timeline.base.versions), timeline)
     if text.isdigit() and not table:

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile, VersionGone, read_log
@@ -21,6 +22,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import among, equal
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.publication_log.rows import DAY_COLUMNS, day_states, newest_days
+from backfill_assets.published.observed import LogView
 from backfill_assets.published.positions import snapshot_at, snapshot_of, snapshot_with
 from backfill_assets.published.reading import anything_published
 from backfill_assets.published.snapshot import Snapshot
@@ -150,3 +152,24 @@ def differing(one: HeldDays, other: HeldDays) -> dict[str, set[date]]:
 
 def _logical(held: HeldDay | None) -> str:
     return held.logical if held is not None else fingerprints.NEVER_PUBLISHED
+
+
+def observe_at(snapshot: Snapshot, tables: Iterable[str]) -> LogView:
+    """``tables`` as they were in ``snapshot``: what :func:`observe` would have seen then."""
+    wanted = list(tables)
+    states = _states(snapshot, wanted)
+    files = {
+        table: {
+            day: fingerprints.physical(file.path for file in held.files)
+            for day, held in _held_days(snapshot, table, states.get(table, {})).items()
+            if held.files
+        }
+        for table in wanted
+    }
+    return LogView(
+        states={TableDay(table, day): state for table, days in states.items() for day, state in days.items()},
+        newest=files,
+        pinned=files,
+        sequence=snapshot.sequence,
+        versions=snapshot.versions,
+    )

@@ -71,8 +71,8 @@ class Builder:
         """
         self.lake.require_clean_tree()
         wanted = sorted(set(days))
-        self._refuse_future(step, wanted)
-        self.lake.publisher.recover(_touched_tables(step))
+        self.lake.require_ended(step, wanted)
+        self.lake.publisher.recover(touched_tables(step))
         with explain_lost_server(f"{step.name} was built"):
             if step.source is not None:
                 self._refuse_version(step, version)
@@ -91,17 +91,8 @@ class Builder:
         """Stage all days of a publication again from the inputs it recorded, and compare the checksums."""
         return reproduce(self.lake, publication)
 
-    def _refuse_future(self, step: Step, days: Sequence[date]) -> None:
-        today = self.lake.publisher.now().date()
-        late = [day for day in days if day >= today]
-        if late:
-            raise InvalidRequest(
-                f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
-                hint="End the range with yesterday at the latest.",
-            )
 
-
-def _touched_tables(step: Step) -> set[str]:
+def touched_tables(step: Step) -> set[str]:
     """The tables that a build of ``step`` writes or reads, in any of its versions."""
     read = {read.table for version in step.versions for read in version.reads}
     return read.union(step.table_names)

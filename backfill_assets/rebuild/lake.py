@@ -6,9 +6,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.days import TableDay
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayState, Environment, Provenance
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
@@ -69,6 +71,16 @@ class Lake:
         for timeline in found.values():
             timeline.open()
         return found
+
+    def require_ended(self, step: Step, days: Iterable[date]) -> None:
+        """Raise :class:`InvalidRequest` for days that are not over."""
+        today = self.publisher.now().date()
+        late = sorted(day for day in days if day >= today)
+        if late:
+            raise InvalidRequest(
+                f"{step.name}: {late[0]} has not ended yet; today is {today} in UTC.",
+                hint="End the range with yesterday at the latest.",
+            )
 
     def rolled_back(self, days: Iterable[TableDay], states: Mapping[TableDay, DayState]) -> dict[TableDay, str]:
         """The rollback by which each of ``days`` (table and day) came to be as ``states`` has it."""

@@ -11,10 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.days import TableDay
-from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.delta_log import read_log
-from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
@@ -24,7 +21,8 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import DayBefore, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, shadow_step
+from backfill_assets.rebuild.shadow import HeldBack, ShadowStep, shadow_step
+from backfill_assets.timeline.built_days import built_days
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ class _Way:
         wanted = ShadowStep(step, step.version(version), todo)
         done = shadow_step(self.lake, self.timeline.id, wanted, self.run, self.progress, inputs, self.out)
         for table in done.build.tables:
-            found = self.found(done, table)
+            found = built_days(done.build, table, self.timeline.name)
             self.changed.setdefault(table, {}).update(found)
             self.overlay = self.overlay.putting_back(table, ((day, day_before(held)) for day, held in found.items()))
             self.out[table] = frozenset(held.day for held in done.held_back)
@@ -142,33 +140,6 @@ class _Way:
         return all(
             each is not None and each.content and each.content.input_fingerprint == fingerprint for each in contents
         )
-
-    def found(self, done: ShadowedStep, table: str) -> dict[date, HeldDay]:
-        """The days of ``table`` that are staged now, and those that main has just so."""
-        staged = {
-            each.day: HeldDay(day=each.day, content=each.content, files=each.files)
-            for held in done.build.staged.values()
-            for each in held
-            if each.table == table
-        }
-        return staged | self.taken_over(done, table)
-
-    def taken_over(self, done: ShadowedStep, table: str) -> dict[date, HeldDay]:
-        if not done.build.reused:
-            return {}
-        main = MainTable.open(self.lake.storage, table)
-        active = read_log(self.lake.storage, table, main.version).active if main else {}
-        found = {}
-        for day, pin in done.build.reused.items():
-            key = TableDay(table, day)
-            paths = pin.expected[key].files
-            if any(path not in active for path in paths):
-                raise PublicationRefused(
-                    f"{table} {day} was published again while the timeline {self.timeline.name} went forward.",
-                    hint="What was staged is kept: run the command again.",
-                )
-            found[day] = HeldDay(day=day, content=pin.states[key].content, files=tuple(active[path] for path in paths))
-        return found
 
 
 def count_of(steps: Sequence[ForwardedStep]) -> Mapping[str, int]:

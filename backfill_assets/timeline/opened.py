@@ -23,15 +23,20 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.arrow_dataset import dataset_of_files
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
-from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, find_timeline, opened_folder
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, opened_folder
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import TIMELINES, Timeline
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import held_days
+from backfill_assets.published.reading import PublishedTable
 from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.timeline.places import find_place
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+
+_NO_VERSION = -1
 
 
 @dataclass(frozen=True)
@@ -111,10 +116,39 @@ class OpenedTimeline:
         return [each for each in found if each.is_named and each.exists()]
 
 
+@dataclass(frozen=True)
+class TimelineSnapshot(Snapshot):
+    """All tables as a timeline has them, for questions about several tables."""
+
+    opened: OpenedTimeline
+
+    @classmethod
+    def of(cls, opened: OpenedTimeline) -> TimelineSnapshot:
+        base = opened.timeline.base
+        return cls(opened.storage, base.sequence, base.versions, opened)
+
+    def table(self, name: str) -> PublishedTable | None:
+        """With the timeline's own days; None if there are none, and nothing was published to it by the base."""
+        if name not in self.opened.timeline.days:
+            return super().table(name)
+        version = self.versions.get(name, _NO_VERSION)
+        return TableOnTimeline(name, self.storage.uri(name), version, self.storage, self.opened)
+
+
+@dataclass(frozen=True)
+class TableOnTimeline(PublishedTable):
+    """One table as a timeline has it; ``version`` is that of its base."""
+
+    opened: OpenedTimeline
+
+    def dataset(self) -> ds.Dataset:
+        return self.opened.dataset(self.table)
+
+
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def open_timeline(storage: Storage, name: str) -> OpenedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` if there is none."""
-    return OpenedTimeline(storage, find_timeline(storage, name, utc_now()))
+    return OpenedTimeline(storage, find_place(storage, name, utc_now()))

@@ -83,7 +83,7 @@ def rewound_timeline(
     held = {
         table: {day: then.get(table, {}).get(day, HeldDay(day=day)) for day in found} for table, found in days.items()
     }
-    _require_files(storage, held, moment)
+    require_files(storage, held, moment.text)
     reads = {table: found for table, found in days.items() if table in moment.snapshot.versions}
     return timeline.with_days(held).model_copy(
         update={
@@ -135,7 +135,8 @@ def _refuse_raw(steps: Sequence[Step], tables: Collection[str]) -> None:
             )
 
 
-def _require_files(storage: Storage, held: HeldDays, moment: Moment) -> None:
+def require_files(storage: Storage, held: HeldDays, moment: str) -> None:
+    """Raise :class:`PublicationRefused` for files that are gone, with the earliest moment of each table."""
     gone = {table: _missing(storage, table, days.values()) for table, days in held.items()}
     lost = {table: len(paths) for table, paths in gone.items() if paths}
     if not lost:
@@ -152,7 +153,7 @@ def _require_files(storage: Storage, held: HeldDays, moment: Moment) -> None:
         for at in [earliest[table]]
     )
     raise PublicationRefused(
-        f"What was published at {moment.text} is not kept any more. {named}. Nothing was changed.",
+        f"What was published at {moment} is not kept any more. {named}. Nothing was changed.",
         hint="Rewind to a later moment: backfill rewind --list shows them. Or rebuild the days.",
     )
 

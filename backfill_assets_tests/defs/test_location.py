@@ -80,6 +80,7 @@ def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
     assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | CAMPAIGN_GROUPS | {
         "maintenance": "maintenance",
         "stream_sales": "stream",
+        "timelines": "timelines",
     }
 
 

@@ -15,9 +15,9 @@ from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.steps import abandon
 from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.campaigns.launch import ROLLED_BACK
-from backfill_assets.defs.campaigns.shadow import shadow_key
 from backfill_assets.defs.campaigns.steps import PLANNED, SENSOR, step_key
 from backfill_assets.defs.location import code_location
+from backfill_assets.defs.specs import shadow_key
 from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep

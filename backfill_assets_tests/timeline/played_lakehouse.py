@@ -28,6 +28,7 @@ from backfill_assets.lakehouse.named_timelines import (
 from backfill_assets.lakehouse.records import DayContent, Position, Publication, TableChange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Step
 from backfill_assets.publication.publisher import Published, Publisher
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.publication.rollback import roll_back
@@ -40,6 +41,7 @@ from backfill_assets.timeline.attempts import attempt_forward
 from backfill_assets.timeline.forward import forward
 from backfill_assets.timeline.opened import OpenedTimeline
 from backfill_assets.timeline.rewind import RewindRequest, rewound_timeline
+from backfill_assets.timeline.run_on import StepRequest, run_on
 from backfill_assets_tests.protocol.actor import Actor
 from backfill_assets_tests.protocol.staging import change, stage
 from backfill_assets_tests.timeline import sequential_model as model
@@ -358,6 +360,10 @@ class PlayedLakehouse:
             )
 
         return work
+
+    def run_on(self, name: str, step: Step, days: Iterable[date], version: str) -> Work:
+        asked = StepRequest(step, list(days), version)
+        return lambda lake: run_on(lake, find_timeline(lake.storage, name, self.clock), [asked], RUN, silent)
 
     def publish(self, name: str, campaign: str) -> Work:
         return lambda lake: publish_timeline(lake, STEPS, find_timeline(lake.storage, name, self.clock), campaign)

@@ -265,6 +265,44 @@ def _recomputed(deed: int, line: Line, main: Tables, raw: RawOf, version: str) -
     return {table: days for table, days in (("fact", facts), ("report", weeks)) if days}
 
 
+def run_fact_on(deed: int, name: str, days: Iterable[date], version: str) -> Deed:
+    """Days of the fact are built on a timeline, from raw as of its base."""
+    asked = tuple(days)
+
+    def ran(model: Model, _: RawOf, __: Model) -> Result:
+        if name not in model.lines:
+            return model, REFUSED
+        shown = model.lines[name].tables
+        raw = {day: value.rows for day, value in shown["raw"].items()}
+        return _build_on(model, name, {"fact": _facts(deed, asked, version, raw)}, {"fact": version}), DONE
+
+    return ran
+
+
+def run_report_on(deed: int, name: str, weeks: Iterable[date]) -> Deed:
+    asked = tuple(weeks)
+
+    def ran(model: Model, _: RawOf, __: Model) -> Result:
+        if name not in model.lines:
+            return model, REFUSED
+        computed = {week: _report(deed, week, model.lines[name].tables["fact"]) for week in asked}
+        if None in computed.values():
+            return model, REFUSED
+        return _build_on(model, name, {"report": computed}, {"report": "v1"}), DONE
+
+    return ran
+
+
+def _build_on(model: Model, name: str, computed: Images, versions: Mapping[str, str]) -> Model:
+    line = model.lines[name]
+    changed = _changed(line.tables, computed)
+    if not changed:
+        return model
+    days = {table: {**line.days.get(table, {}), **changed.get(table, {})} for table in {*line.days, *changed}}
+    after = replace(line, days=days, versions={**line.versions, **versions})
+    return replace(model, lines={**model.lines, name: after})
+
+
 def publish(deed: int, name: str) -> Deed:
     """What the timeline holds and main does not, with all that is computed from it, in one publication.
 
@@ -282,7 +320,7 @@ def publish(deed: int, name: str) -> Deed:
         if not any(differ.values()):
             return model, REFUSED
         days = differ.get("fact", [])
-        facts = _facts(deed, days, line.versions.get("fact", ""), raw)
+        facts = _facts(deed, days, line.versions.get("fact", "v2"), raw)
         read = _laid_over(model.main["fact"], {**facts})
         touched = map(Cadence.WEEKLY.start, days) if days else differ["report"]
         weeks = {week: _report(deed, week, read) for week in touched}

@@ -18,7 +18,7 @@ import pytest
 
 from backfill_assets.days import DayRange
 from backfill_assets_tests.timeline import sequential_model as model
-from backfill_assets_tests.timeline.arrow_engine import staged_by_arrow
+from backfill_assets_tests.timeline.arrow_engine import FACT, REPORT, staged_by_arrow
 from backfill_assets_tests.timeline.played_lakehouse import DAYS, WEEKS, Deed, PlayedLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -35,6 +35,7 @@ _WEIGHTS = {
     "reclaim": 2,
     "rewind": 4,
     "forward": 5,
+    "run on": 4,
     "publish": 4,
     "delete": 1,
     "recover": 1,
@@ -42,6 +43,7 @@ _WEIGHTS = {
     "publish, and stand still": 1,
     "go on": 2,
 }
+_ON_A_TIMELINE = ("forward", "run on", "publish", "publish, and stand still", "delete")
 _NAMES = ("one", "two", "three")
 _NEWEST = 6
 _FEWEST, _MOST = 6, 10
@@ -104,6 +106,7 @@ class History:
             "reclaim": self.reclaim,
             "rewind": self.rewind,
             "forward": self.forward,
+            "run on": self.run_on,
             "publish": self.publish,
             "delete": self.delete,
             "recover": lambda _: self.played.recover(),
@@ -117,7 +120,7 @@ class History:
     def possible(self, chosen: Chosen) -> Chosen:
         """Mostly, what needs a timeline comes when there is one: before that, the one that it needs is made."""
         lines = [line for each in self.played.candidates for line in each.model.lines.values()]
-        if chosen.number % 10 == 0 or chosen.kind not in ("forward", "publish", "publish, and stand still", "delete"):
+        if chosen.number % 10 == 0 or chosen.kind not in _ON_A_TIMELINE:
             return chosen
         if not lines:
             return replace(chosen, kind="rewind")
@@ -191,6 +194,15 @@ class History:
             self.played.forward(name, version, other),
             lambda deed: model.forward(deed, name, version, other),
         )
+
+    def run_on(self, chosen: Chosen) -> None:
+        name, days, version = self._name(chosen), chosen.days, chosen.version
+        if chosen.flag:
+            work = self.played.run_on(name, FACT, days, version)
+            self._do(chosen, work, lambda deed: model.run_fact_on(deed, name, days, version))
+        else:
+            work = self.played.run_on(name, REPORT, WEEKS, "v1")
+            self._do(chosen, work, lambda deed: model.run_report_on(deed, name, WEEKS))
 
     def publish(self, chosen: Chosen) -> None:
         name = self._name(chosen, gone_forward=chosen.number % 5 > 0)

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from backfill_assets.cli.commands.campaign import stage_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
+from backfill_assets.cli.on_timeline import plan_on_timeline, run_json, run_on_timeline, say_run
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
     from backfill_assets.settings import Settings
 
-_OF_TABLES = ("days_texts", "upstream", "downstream", "version", "force", "verify", "dry_run")
+_OF_TABLES = ("days_texts", "upstream", "downstream", "version", "force", "verify", "dry_run", "name")
 _EPILOG = """
 \b
 Examples:
@@ -40,6 +41,7 @@ Examples:
   backfill run bronze_fx_rates --downstream --days 2017-03-04     also the later days that use these rates
   backfill run report_store_ranking --upstream --days 2017-03-01..2017-05-29
   backfill run fact_sales_transactions --days 2017-03-01..2017-05-29 --dry-run
+  backfill run fact_daily_revenue --days 2017-03-01..2017-05-29 --on trial     on a timeline; nothing is published
   backfill run plan-0123456789abcdef
 """
 
@@ -103,6 +105,7 @@ class Ran:
     help="Also compute the days whole that a stream has extended, and publish those that differ.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be built, and stop.")
+@click.option("--on", "name", metavar="NAME", help="Build the days on this timeline; nothing is published.")
 @click.option(
     "--waves", default="1%,10%,50%,100%", show_default=True, help="Plan only: the share staged by the end of each wave."
 )
@@ -124,6 +127,7 @@ def run(
     force: bool,
     verify: bool,
     dry_run: bool,
+    name: str | None,
     waves: str,
     limits: str,
     daemon: bool,
@@ -141,6 +145,9 @@ def run(
     used on Sunday. --downstream includes the published days that look back to the days: a rate is used for up to a
     week. If the inputs of such a later day have changed, it is built with the version that it was published with.
 
+    With --on, the days are built on a timeline: from its own days and its base, with the same gates. Raw tables are not
+    built there.
+
     With the id of a plan instead of TABLES, the days of the plan are staged where no reader sees them: a canary first,
     then more in waves, until a limit stops it or it waits for approval. `backfill approve` then publishes all of its
     tables at once.
@@ -157,6 +164,21 @@ def run(
     days = sorted({day for text in days_texts for day in DayRange.parse(text)})
     asked = RunRequest(tables, days, upstream=upstream, downstream=downstream, version=version, force=force)
     settings = current_settings()
+    if name is not None:
+        _refuse_verify(verify)
+        _run_on(settings, asked, name, dry_run=dry_run, as_json=as_json)
+    else:
+        _run_on_main(settings, asked, days_texts, verify=verify, dry_run=dry_run, as_json=as_json)
+
+
+def _refuse_verify(verify: bool) -> None:
+    if verify:
+        raise click.UsageError("--verify is about published days: give it without --on.")
+
+
+def _run_on_main(
+    settings: Settings, asked: RunRequest, days_texts: Sequence[str], *, verify: bool, dry_run: bool, as_json: bool
+) -> None:
     plan = _plan(settings, asked)
     if not as_json:
         _say_plan(plan)
@@ -171,6 +193,21 @@ def run(
         say_json({**values, "steps": [asdict(step) for step in ran]})
     else:
         _say_ran(ran)
+
+
+def _run_on(settings: Settings, asked: RunRequest, name: str, *, dry_run: bool, as_json: bool) -> None:
+    planned = plan_on_timeline(settings, asked, name)
+    plan = planned.plan
+    if not as_json:
+        say(f"On the timeline {name}:")
+        _say_plan(plan)
+        say(*(f"{table} is left out: raw is shared, and read as of the timeline's base" for table in planned.left_out))
+    values = {"timeline": name, "left_out": list(planned.left_out), "steps": [_plan_json(each) for each in plan.steps]}
+    done = None if dry_run else run_on_timeline(settings, planned)
+    if as_json:
+        say_json(values if done is None else {**values, **run_json(done)})
+    elif done is not None:
+        say_run(done)
 
 
 def _require_options_of(context: click.Context, what: str, others: Sequence[str]) -> None:

@@ -40,11 +40,12 @@ def timeline() -> None:
 @timeline.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_timelines(as_json: bool) -> None:
-    """List the timelines, with their days and their size."""
-    from backfill_assets.lakehouse.named_timelines import kept_timelines
+    """List the timelines, with their days and their size; those of open campaigns too."""
+    from backfill_assets.timeline.places import all_places
+    from backfill_assets.timeline.summary import size_of
 
     publisher = open_publisher(current_settings())
-    found = kept_timelines(publisher.storage, publisher.now())
+    found = all_places(publisher.storage, publisher.now())
     if as_json:
         say_json([summary_values(each) for each in found])
         return
@@ -62,16 +63,30 @@ def list_timelines(as_json: bool) -> None:
 
 @timeline.command("create")
 @click.argument("name")
+@click.option(
+    "--base",
+    default="main",
+    show_default=True,
+    metavar="MOMENT",
+    help="What its days read through to: main, a publication, a UTC time, or another timeline.",
+)
 @click.option("--keep-for", type=click.IntRange(min=1), metavar="DAYS", help="Forget it after so many days.")
-def create(name: str, keep_for: int | None) -> None:
-    """Make a timeline without days of its own: all read through to what is published now."""
-    from backfill_assets.lakehouse.named_timelines import create_timeline
-    from backfill_assets.timeline.rewind import kept_for, new_timeline
+def create(name: str, base: str, keep_for: int | None) -> None:
+    """Make a timeline whose days all read through to a base: to what is published now, or was at a moment.
 
+    With another timeline as the base it begins with the days of that one. No file is read or copied.
+    """
+    from backfill_assets.lakehouse.named_timelines import create_timeline, require_timeline_name
+    from backfill_assets.timeline.based import timeline_based_on
+    from backfill_assets.timeline.rewind import kept_for
+
+    require_timeline_name(name)
     publisher = open_publisher(current_settings())
     now = publisher.now()
-    made = new_timeline(publisher.storage, name, getpass.getuser(), now, kept_for(keep_for, now))
+    made = timeline_based_on(publisher.storage, base, name, getpass.getuser(), now, kept_for(keep_for, now))
     create_timeline(publisher.storage, made)
+    if made.days:
+        say(f"{name} begins with {format_count(sum(map(len, made.days.values())), 'day')} of {base}.")
     say(f"{name} reads through to entry {made.base.sequence} of the publication log.")
 
 
@@ -80,23 +95,25 @@ def create(name: str, keep_for: int | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show the days of a timeline, table by table, and how many of them differ from what is published now."""
-    from backfill_assets.timeline.rewind import differing_from_main
+    from backfill_assets.published.moments import held_days
+    from backfill_assets.published.snapshot import Snapshot
+    from backfill_assets.timeline.places import find_place
+    from backfill_assets.timeline.summary import tables_on
 
     publisher = open_publisher(current_settings())
-    found = _find(publisher, name)
-    differ = differing_from_main(publisher.storage, found)
+    found = find_place(publisher.storage, name, publisher.now())
+    tables = tables_on(found, held_days(Snapshot.newest(publisher.storage), found.days))
     if as_json:
-        values = {table: {"days": len(held), "differing": len(differ[table])} for table, held in found.days.items()}
+        values = {each.table: {"days": len(each.days), "differing": len(each.differing)} for each in tables}
         say_json({**summary_values(found), "tables": values, "held_back": found.held_back})
         return
     _say_summary(found)
     numbers = ("days", "rows", "differ from main")
     rows = new_table("table", *numbers, "version", "which days", numbers=numbers)
-    for table, held in found.days.items():
-        count = sum(each.content.rows for each in held if each.content)
-        versions = ", ".join(sorted({each.content.code_version for each in held if each.content}))
-        days = ranges([each.day for each in held], most=3)
-        rows.add_row(table, f"{len(held):,}", f"{count:,}", f"{len(differ[table]):,}", versions, days)
+    for each in tables:
+        counts = (len(each.days), each.rows, len(each.differing))
+        cells = (f"{count:,}" for count in counts)
+        rows.add_row(each.table, *cells, ", ".join(each.versions), ranges(each.days, most=3))
     say(rows)
     say(*(f"held back: {each}" for each in found.held_back))
 
@@ -129,17 +146,18 @@ def delete(name: str, yes: bool) -> None:
 
 
 def _find(publisher: Publisher, name: str) -> NamedTimeline:
+    """The timeline, to change it."""
     from backfill_assets.lakehouse.named_timelines import find_timeline
+    from backfill_assets.timeline.places import refuse_campaign
 
+    refuse_campaign(name)
     return find_timeline(publisher.storage, name, publisher.now())
 
 
-def size_of(found: NamedTimeline) -> int:
-    """Bytes of the files that it names, those that it shares with others among them."""
-    return sum(file.size for held in found.days.values() for each in held for file in each.files)
-
-
 def summary_values(found: NamedTimeline) -> dict[str, Any]:
+    from backfill_assets.timeline.places import is_of_campaign
+    from backfill_assets.timeline.summary import size_of
+
     return {
         "name": found.name,
         "id": found.id,
@@ -154,6 +172,7 @@ def summary_values(found: NamedTimeline) -> dict[str, Any]:
         "versions": dict(found.versions),
         "read_up_to": list(found.read_up_to),
         "keep_until": found.keep_until,
+        "of_campaign": is_of_campaign(found.name),
     }
 
 

@@ -30,7 +30,13 @@ def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bo
     of the timeline as it is now; after the timeline went forward, open it again. It goes with the timeline.
     """
     from backfill_assets.timeline.opened import open_timeline
+    from backfill_assets.timeline.places import is_of_campaign
 
+    if is_of_campaign(name):
+        raise InvalidRequest(
+            f"{name} is the timeline of a campaign: it changes as long as the campaign works.",
+            hint=f"backfill show TABLE --day D --on {name}, or backfill diff main {name}",
+        )
     storage = open_storage(current_settings())
     opened = open_timeline(storage, name)
     chosen = tables or opened.tables

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -18,6 +19,8 @@ from backfill_assets.landing.places import event_place, format_place, place_valu
 from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
+    from backfill_assets.cli.on_timeline import ObservedTimeline
+    from backfill_assets.lakehouse.records import DayContent
     from backfill_assets.landing.trace import Found, Trail
     from backfill_assets.landing.trace_outcomes import LineFate
     from backfill_assets.plan.status import Statuses
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _PERSONAL = "@"
+_OWN = "the timeline's own day"
 _EPILOG = """
 \b
 Examples:
@@ -34,6 +38,7 @@ Examples:
   backfill trace B01/2016-02-15T00:30:00Z --table bronze_sea_temperatures
   backfill trace @/2016-02-15T00:30:00Z --personal patient-0001
   backfill trace 32074897568-825412 --json
+  backfill trace 32074897568-825412 --on with-v2           as it is on a timeline
 """
 
 
@@ -47,6 +52,14 @@ class _TrailFacts:
     stamps: Mapping[TableDay, Stamp]
     statuses: Statuses
     """A report that is stale does not count the row as it is now, or not yet."""
+    place: ObservedTimeline | None = None
+    """The timeline that the row is traced on; None for main."""
+
+    def own_day(self, found: Found) -> DayContent | None:
+        """What the day holds if it is the timeline's own."""
+        if self.place is None or found.day not in self.place.own(found.table):
+            return None
+        return self.place.view.states[TableDay(found.table, found.day)].content
 
 
 @click.command(epilog=_EPILOG)
@@ -63,8 +76,11 @@ class _TrailFacts:
     hide_input=True,
     help=f"The landed value for which {_PERSONAL} is written in KEY. Without TEXT, the command asks for it.",
 )
+@click.option("--on", "name", metavar="NAME", help="Follow the row as it is on this timeline.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def trace(key: str, table: str | None, day_text: str | None, personal: str | None, as_json: bool) -> None:
+def trace(
+    key: str, table: str | None, day_text: str | None, personal: str | None, name: str | None, as_json: bool
+) -> None:
     """Follow the row with KEY from its landed line through raw, bronze or quarantine and fact to each report.
 
     Reads all tables as of one entry of the publication log. KEY is the key of a bronze or fact table, with a slash
@@ -80,16 +96,25 @@ def trace(key: str, table: str | None, day_text: str | None, personal: str | Non
     settings = current_settings()
     if personal is not None:
         key = _with_token(key, personal, settings)
-    snapshot = Snapshot.newest(open_storage(settings))
+    place = None if name is None else observe_timeline(settings, name)
+    snapshot = Snapshot.newest(open_storage(settings)) if place is None else _snapshot_on(settings, place)
     found = trails(snapshot, key, table, day)
-    statuses = _statuses(snapshot)
-    all_facts = [_trail_facts(settings, snapshot, trail, statuses) for trail in found]
+    statuses = _statuses(snapshot, place)
+    all_facts = [_trail_facts(settings, snapshot, trail, statuses, place) for trail in found]
     if as_json:
-        say_json({"key": key, "log_entry": snapshot.sequence, "trails": [_as_json(each) for each in all_facts]})
+        on = {} if name is None else {"timeline": name}
+        say_json({"key": key, "log_entry": snapshot.sequence, **on, "trails": [_as_json(each) for each in all_facts]})
         return
     for each in all_facts:
         _say(each)
-    say(f"As of entry {snapshot.sequence} of the publication log.")
+    where = "As of" if name is None else f"On the timeline {name}: its own days, and all others as of"
+    say(f"{where} entry {snapshot.sequence} of the publication log.")
+
+
+def _snapshot_on(settings: Settings, place: ObservedTimeline) -> Snapshot:
+    from backfill_assets.timeline.opened import OpenedTimeline, TimelineSnapshot
+
+    return TimelineSnapshot.of(OpenedTimeline(open_storage(settings), place.timeline))
 
 
 def _with_token(key: str, personal: str, settings: Settings) -> str:
@@ -108,15 +133,19 @@ def _with_token(key: str, personal: str, settings: Settings) -> str:
     return BETWEEN.join(token if part == _PERSONAL else part for part in parts)
 
 
-def _statuses(snapshot: Snapshot) -> Statuses:
+def _statuses(snapshot: Snapshot, place: ObservedTimeline | None) -> Statuses:
     from backfill_assets.datasets import registry
     from backfill_assets.plan.status import day_statuses
     from backfill_assets.published.observed import observe
 
+    if place is not None:
+        return day_statuses(registry.steps(), place.view)
     return day_statuses(registry.steps(), observe(snapshot.storage, [table.name for table in registry.tables()]))
 
 
-def _trail_facts(settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Statuses) -> _TrailFacts:
+def _trail_facts(
+    settings: Settings, snapshot: Snapshot, trail: Trail, statuses: Statuses, place: ObservedTimeline | None
+) -> _TrailFacts:
     from backfill_assets.landing.landed_lines import landed_line
     from backfill_assets.landing.landed_values import overtakes
     from backfill_assets.landing.trace_outcomes import RECEIVED, fates
@@ -125,6 +154,7 @@ def _trail_facts(settings: Settings, snapshot: Snapshot, trail: Trail, statuses:
 
     landing, source = LandingZone(settings.landing), trail.origin.source
     received = [found.row for found in trail.raw if found.row["record_kind"] == RECEIVED]
+    keys = {TableDay(found.table, found.day) for found in trail.rows}
     return _TrailFacts(
         trail=trail,
         fates=fates(
@@ -134,8 +164,9 @@ def _trail_facts(settings: Settings, snapshot: Snapshot, trail: Trail, statuses:
             partial(overtakes, source),
         ),
         lines={(row["source_file"], row["source_line"]): landed_line(landing, source, row) for row in received},
-        stamps=stamps(snapshot, {TableDay(found.table, found.day) for found in trail.rows}),
+        stamps=stamps(snapshot, {key for key in keys if place is None or key.day not in place.own(key.table)}),
         statuses=statuses,
+        place=place,
     )
 
 
@@ -181,6 +212,8 @@ def _status(facts: _TrailFacts, found: Found) -> str:
 
 
 def _stamp_cells(facts: _TrailFacts, found: Found) -> tuple[str, ...]:
+    if (own := facts.own_day(found)) is not None:
+        return (_OWN, "", own.code_version, "", "")
     stamp = facts.stamps.get(TableDay(found.table, found.day))
     if stamp is None:
         return ("",) * 5
@@ -207,8 +240,10 @@ def _as_json(facts: _TrailFacts) -> dict[str, Any]:
 
 
 def _row_json(facts: _TrailFacts, found: Found) -> dict[str, Any]:
-    stamp = facts.stamps.get(TableDay(found.table, found.day))
+    own, stamp = facts.own_day(found), facts.stamps.get(TableDay(found.table, found.day))
     known = _stamp_json(stamp) if stamp else {}
+    if own is not None:
+        known = {"own": True, "code_version": own.code_version}
     return {
         "table": found.table,
         "layer": found.layer,

@@ -1,7 +1,8 @@
-"""Shadow copies of the assets: what a campaign stages on its timeline, day by day, as native backfills.
+"""Shadow copies of the assets: what is staged on a timeline, day by day, as native backfills.
 
-A materialized partition of ``shadow/<table>`` means that the day is staged; readers do not see it yet. A day that is
-held back has no materialization: its run fails with the reason.
+A run says by its tag on which timeline it works: on that of a campaign, or on one with a name. A materialized partition
+of ``shadow/<table>`` means that the day is staged; readers do not see it yet. A day that is held back has no
+materialization: its run fails with the reason.
 """
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
@@ -15,25 +16,22 @@ from backfill_assets.days import Cadence, parse_day
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.specs import CADENCE_TAG
+from backfill_assets.defs.specs import CADENCE_TAG, SHADOW, shadow_key
+from backfill_assets.defs.timelines.staging import ShadowOptions, build_on_timeline
 from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.shadow import ShadowedStep
 
 TIMELINE_TAG = "backfill/timeline"
-"""The campaign on whose timeline a run works."""
+"""The timeline that a run works on: a campaign, or the name of a timeline."""
 WAVE_TAG = "backfill/wave"
-SHADOW = "shadow"
 _BEFORE: Mapping[Cadence, Collection[Cadence]] = {
     Cadence.DAILY: {Cadence.DAILY},
     Cadence.WEEKLY: {Cadence.DAILY, Cadence.WEEKLY},
     Cadence.MONTHLY: {Cadence.DAILY, Cadence.MONTHLY},
 }
 """What is staged, or adopted, before the tables of a cadence."""
-
-
-def shadow_key(table: str) -> dg.AssetKey:
-    return dg.AssetKey([SHADOW, table])
 
 
 def shadow_assets(steps: Sequence[Step], chain: Chain, pool: str | None = None) -> list[dg.AssetsDefinition]:
@@ -60,9 +58,15 @@ def _shadow_of(
         can_subset=True,
         pool=pool,
     )
-    def stage_days(context: dg.AssetExecutionContext, backfill: Backfill) -> Iterator[dg.AssetMaterialization]:
+    def stage_days(
+        context: dg.AssetExecutionContext, config: ShadowOptions, backfill: Backfill
+    ) -> Iterator[dg.AssetMaterialization]:
         try:
-            done = _stage_wave(context, cadence, backfill)
+            name = _timeline(context, config)
+            if not name.startswith(CAMPAIGN):
+                yield from build_on_timeline(context, name, steps, config, backfill)
+                return
+            done = _stage_wave(context, name, cadence, backfill)
         except BackfillError as error:
             raise plain_failure(error) from None
         yield from _report_days(context, done)
@@ -81,23 +85,36 @@ def _spec(table: str, step: Step, cadences: Mapping[str, Cadence]) -> dg.AssetSp
             for name in reads
         ],
         group_name=SHADOW,
-        description=f"Days of `{table}` on the timeline of a campaign: staged and judged. Readers do not see them.",
+        description=f"Days of `{table}` on a timeline: staged and judged. Readers do not see them.",
         kinds={"spark", "delta"},
         tags={CADENCE_TAG: step.cadence.value},
         skippable=True,
     )
 
 
-def _stage_wave(context: dg.AssetExecutionContext, cadence: Cadence, backfill: Backfill) -> list[ShadowedStep]:
-    tags = context.run.tags
-    if TIMELINE_TAG not in tags or not tags.get(WAVE_TAG, "").isdigit():
+def _timeline(context: dg.AssetExecutionContext, config: ShadowOptions) -> str:
+    name = config.timeline or context.run.tags.get(TIMELINE_TAG, "")
+    if not name:
         raise InvalidRequest(
-            f"The run does not say on whose timeline it works: it has no tags {TIMELINE_TAG} and {WAVE_TAG}.",
+            f"The run does not say on which timeline it works: it has no tag {TIMELINE_TAG}.",
+            hint="Give it the name of a timeline, by the tag or as timeline in the run's configuration: "
+            "backfill timeline create NAME makes one. A campaign gives its own: backfill run PLAN --daemon.",
+        )
+    return name
+
+
+def _stage_wave(
+    context: dg.AssetExecutionContext, campaign: str, cadence: Cadence, backfill: Backfill
+) -> list[ShadowedStep]:
+    wave = context.run.tags.get(WAVE_TAG, "")
+    if not wave.isdigit():
+        raise InvalidRequest(
+            f"The run does not say which wave of {campaign} it stages: it has no tag {WAVE_TAG}.",
             hint="A campaign launches these backfills: backfill run PLAN --daemon.",
         )
-    at = backfill.campaign(tags[TIMELINE_TAG], context.run, context.log.info)
-    staged = backfill.resume(lambda: at.stage_wave(int(tags[WAVE_TAG]), _BEFORE[cadence]), context.log.warning)
-    at.record_staged(int(tags[WAVE_TAG]))
+    at = backfill.campaign(campaign, context.run, context.log.info)
+    staged = backfill.resume(lambda: at.stage_wave(int(wave), _BEFORE[cadence]), context.log.warning)
+    at.record_staged(int(wave))
     return staged
 
 

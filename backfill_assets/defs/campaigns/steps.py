@@ -17,7 +17,7 @@ from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
 from backfill_assets.campaign.text import markdown
-from backfill_assets.defs.campaigns.shadow import TIMELINE_TAG, WAVE_TAG, shadow_key
+from backfill_assets.defs.campaigns.shadow import TIMELINE_TAG, WAVE_TAG
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
@@ -26,6 +26,7 @@ from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import RETRY_NUMBER_TAG, SENSOR_NAME_TAG, BaseAssetGraph
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.partition_statuses import report_publication
+from backfill_assets.defs.specs import shadow_key
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaigns
 from backfill_assets.plan.durations import band, spent_by_step, time_of

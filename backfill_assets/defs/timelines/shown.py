@@ -1,0 +1,133 @@
+"""The asset ``timelines``: each timeline with a name is a partition, with its days, age, size and difference to main.
+
+It is not materialized by runs: a sensor keeps it as the lakehouse has it.
+"""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+
+import dagster as dg
+
+from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.resources import Backfill
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, kept_timelines
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log.log import utc_now
+from backfill_assets.published.moments import HeldDays, held_days
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.text import format_count, format_ranges, format_size, markdown_table
+from backfill_assets.timeline.summary import TableOnPlace, size_of, tables_of, tables_on
+
+ASSET = SENSOR = "timelines"
+_PARTITIONS = dg.DynamicPartitionsDefinition(name=ASSET)
+_EVERY_SECONDS = 30
+_MOST_RANGES = 3
+_COLUMNS = ("table", "days", "rows", "differ from main", "version", "which days")
+_NUMBERS = ("days", "rows", "differ from main")
+Metadata = Mapping[str, dg.MetadataValue]
+
+
+def timelines_spec() -> dg.AssetSpec:
+    return dg.AssetSpec(
+        key=ASSET,
+        partitions_def=_PARTITIONS,
+        group_name=ASSET,
+        kinds={"deltalake"},
+        description=(
+            "Timelines with a name: each partition is a place on which days of tables differ from what is published. "
+            "Days are built on it by the assets `shadow/...` with the tag `backfill/timeline`."
+        ),
+    )
+
+
+def timelines_sensor() -> dg.SensorDefinition:
+    """Launches nothing; it is on from the start, because what Dagster shows must be true."""
+
+    @dg.sensor(
+        name=SENSOR,
+        description="Shows each timeline as a partition of the asset `timelines`. Launches nothing.",
+        minimum_interval_seconds=_EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
+        require_own_lakehouse(context.instance, backfill.storage)
+        shown = json.loads(context.cursor) if context.cursor else {}
+        now_shown, changes = report_timelines(context.instance, backfill.storage, shown)
+        reason = f"Reported {format_count(changes, 'change')}." if changes else "All timelines are shown as they are."
+        return dg.SensorResult(skip_reason=reason, cursor=json.dumps(now_shown))
+
+    return show_timelines
+
+
+def report_timelines(
+    instance: dg.DagsterInstance, storage: Storage, shown: Mapping[str, str]
+) -> tuple[dict[str, str], int]:
+    """Make the partitions of the asset those of the timelines that are kept, and report those that have changed.
+
+    ``shown`` has a digest of what was reported of each, by name; returns it as it is now, and how many changed.
+    """
+    kept = kept_timelines(storage, utc_now())
+    tables = tables_of(kept)
+    main = held_days(Snapshot.newest(storage), tables) if tables else {}
+    metadata = {each.name: timeline_metadata(each, main) for each in kept}
+    digests = {each.name: _digest(each.id, metadata[each.name]) for each in kept}
+    gone = set(instance.get_dynamic_partitions(ASSET)) - metadata.keys()
+    for name in gone:
+        instance.delete_dynamic_partition(ASSET, name)
+    instance.add_dynamic_partitions(ASSET, list(metadata))
+    changed = [name for name, digest in digests.items() if shown.get(name) != digest]
+    for name in changed:
+        event = dg.AssetMaterialization(ASSET, partition=name, metadata=metadata[name])
+        instance.report_runless_asset_event(event)
+    return digests, len(changed) + len(gone)
+
+
+def timeline_metadata(timeline: NamedTimeline, main: HeldDays) -> dict[str, dg.MetadataValue]:
+    """What the page of a timeline shows. Pure."""
+    tables, name = tables_on(timeline, main), timeline.name
+    differ = sum(len(each.differing) for each in tables)
+    held_back = "\n".join(f"- {each}" for each in timeline.held_back)
+    return {
+        "days": dg.MetadataValue.int(sum(len(each.days) for each in tables)),
+        "differ from main": dg.MetadataValue.int(differ),
+        "tables": dg.MetadataValue.md(markdown_table(_COLUMNS, map(_row, tables), _NUMBERS) if tables else "none"),
+        "size": dg.MetadataValue.text(format_size(size_of(timeline))),
+        "made": dg.MetadataValue.timestamp(timeline.made_at),
+        "made by": dg.MetadataValue.text(timeline.by or "unknown"),
+        "last change": dg.MetadataValue.text(timeline.change),
+        "changed": dg.MetadataValue.timestamp(timeline.changed_at),
+        "other days": dg.MetadataValue.text(f"as of entry {timeline.base.sequence} of the publication log"),
+        "kept until": dg.MetadataValue.timestamp(timeline.keep_until)
+        if timeline.keep_until
+        else dg.MetadataValue.text("it is deleted"),
+        **({"held back": dg.MetadataValue.md(held_back)} if held_back else {}),
+        "what to type": dg.MetadataValue.md(_block(_commands(name))),
+    }
+
+
+def _commands(name: str) -> list[str]:
+    return [
+        f"backfill timeline show {name}",
+        f"backfill run TABLES --days A..B --on {name}",
+        f"backfill status --on {name}",
+        f"backfill diff main {name}",
+        f"backfill open {name}",
+        f"backfill publish {name}",
+    ]
+
+
+def _block(lines: Iterable[str]) -> str:
+    return "\n".join(["```", *lines, "```"])
+
+
+def _row(table: TableOnPlace) -> tuple[str, ...]:
+    days = format_ranges(table.days, _MOST_RANGES)
+    counts = (len(table.days), table.rows, len(table.differing))
+    return (table.table, *(f"{count:,}" for count in counts), ", ".join(table.versions), days)
+
+
+def _digest(id: str, metadata: Metadata) -> str:
+    text = json.dumps([id, {name: str(value.value) for name, value in metadata.items()}])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,79 @@
+"""``--on NAME``: what a person reads of days on a timeline, and what is refused before anything is built."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.rebuild import decide
+from backfill_assets_tests.cli.command import Backfill
+
+RAW, BRONZE, REVENUE = "raw_sales", "bronze_sales", "fact_daily_revenue"
+FIRST, SECOND = date(2017, 3, 1), date(2017, 3, 2)
+DAYS = f"{FIRST}..{SECOND}"
+
+
+@pytest.fixture
+def placed(backfill: Backfill) -> Backfill:
+    """Two days of raw, one of bronze. ``then`` has the state of then; main has another row since."""
+    backfill.lakehouse.publish("raw", {RAW: {FIRST: [1], SECOND: [2]}})
+    step = registry.step(BRONZE)
+    inputs = decide.wanted(step, step.version(), [FIRST], {RAW: {FIRST: "1:1"}})[FIRST].inputs
+    rows = {BRONZE: {FIRST: [1]}, "quarantine_sales": {FIRST: [1]}}
+    backfill.lakehouse.publish("bronze", rows, code=step.current, inputs={FIRST: inputs})
+    backfill("timeline", "create", "then", "--base", "bronze")
+    backfill.lakehouse.publish("late", {RAW: {FIRST: [1, 7]}})
+    return backfill
+
+
+def by_status(backfill: Backfill, table: str, *on: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = backfill.json("status", *on)["tables"][table]["days"]
+    return found
+
+
+def test_statuses_are_those_of_the_timeline(placed: Backfill) -> None:
+    assert by_status(placed, BRONZE) == {"missing": [str(SECOND)], "stale: input changed": [str(FIRST)]}
+    assert by_status(placed, BRONZE, "--on", "then") == {"missing": [str(SECOND)], "fresh": [str(FIRST)]}
+    one = placed.json("status", BRONZE, "--on", "then")
+    assert (one["timeline"], one["base"], one["tables"][BRONZE]["own"]) == ("then", 4, [])
+    day = one["tables"][BRONZE]["by_day"][str(FIRST)]
+    assert (day["own"], day["publication"]) == (False, "bronze")
+    output = placed("status", BRONZE, "--on", "then").output
+    assert "On the timeline then" in output and "of its own" in output
+    assert "There is no timeline" in placed("status", "--on", "elsewhere", exit_code=1).stderr
+
+
+def test_days_of_its_own_are_named(placed: Backfill) -> None:
+    placed("rewind", BRONZE, "--to", "bronze", "--days", FIRST, "--on", "back")
+    found = placed.json("status", BRONZE, "--on", "back")["tables"][BRONZE]
+    assert found["own"] == [str(FIRST)] and found["by_day"][str(FIRST)]["own"]
+    assert found["days"]["stale: input changed"] == [str(FIRST)], "raw is read as of its base, which is later"
+    assert "of its own" in placed("status", BRONZE, "--on", "back").output
+
+
+def test_a_dry_run_plans_by_the_timeline(placed: Backfill) -> None:
+    asked = ("run", REVENUE, "--upstream", "--days", DAYS, "--on", "then", "--dry-run")
+    found = placed.json(*asked)
+    steps = {step["step"]: step for step in found["steps"]}
+    assert steps[BRONZE]["days"] == {str(FIRST): "fresh", str(SECOND): "missing"}
+    assert RAW in found["left_out"] and RAW not in steps and "revision" not in found
+    output = placed(*asked).output
+    assert "On the timeline then:" in output and f"{RAW} is left out: raw is shared" in output
+    assert placed.json("timeline", "show", "then")["days"] == 0
+
+
+def test_unchanged_days_start_no_spark(placed: Backfill) -> None:
+    done = placed.json("run", BRONZE, "--days", FIRST, "--on", "then")
+    assert done["steps"][0]["unchanged"] == [str(FIRST)] and done["revision"] == 0
+    output = placed("run", BRONZE, "--days", FIRST, "--on", "then").output
+    assert "Nothing was computed" in output and "backfill diff main then" in output
+
+
+def test_what_cannot_be_done_on_a_timeline_is_refused(placed: Backfill) -> None:
+    refused = placed("run", RAW, "--days", DAYS, "--on", "then", exit_code=1).stderr
+    assert "raw is only ever appended to, and is shared" in refused and "backfill forward then" in refused
+    assert "--verify" in placed("run", BRONZE, "--days", DAYS, "--on", "then", "--verify", exit_code=2).stderr
+    assert "--on" in placed("run", "plan-0123456789abcdef", "--on", "then", exit_code=2).stderr
+    assert "There is no timeline" in placed("run", BRONZE, "--days", DAYS, "--on", "x", exit_code=1).stderr

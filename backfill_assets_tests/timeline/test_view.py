@@ -1,0 +1,104 @@
+"""A timeline looks to those who decide by the logs as main would if it had its days."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
+from backfill_assets.lakehouse import fingerprints
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
+from backfill_assets.lakehouse.records import DayContent, DayState
+from backfill_assets.plan.status import DayStatus, day_statuses
+from backfill_assets.published.moments import observe_at
+from backfill_assets.published.observed import LogView, observe
+from backfill_assets.published.positions import snapshot_of
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets.rebuild import decide
+from backfill_assets.timeline.view import timeline_view
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
+NOW = datetime(2017, 6, 1, tzinfo=UTC)
+FIRST, SECOND, THIRD = (date(2017, 3, day) for day in (1, 2, 3))
+STEPS = [registry.step(FACT), registry.step(REVENUE)]
+
+
+def content(rows: int, table: str = FACT, inputs: str = "", code: str = "") -> DayContent:
+    return DayContent(rows=rows, checksum=str(rows), code_version=code or registry.step(table).current, inputs=inputs)
+
+
+def file(name: str) -> AddedFile:
+    return AddedFile(path=name, size=1, day=str(FIRST), modified_ms=0, stats="")
+
+
+def revenue_of(day: date, fact: DayContent) -> DayContent:
+    """Computed from ``fact``."""
+    step = registry.step(REVENUE)
+    logicals = {FACT: {day: fact.logical}}
+    return content(1, REVENUE, decide.wanted(step, step.version(), [day], logicals)[day].inputs)
+
+
+def base() -> LogView:
+    """Two days of fact, and revenue computed from them."""
+    fact = {day: content(2) for day in (FIRST, SECOND)}
+    contents = {FACT: fact, REVENUE: {day: revenue_of(day, found) for day, found in fact.items()}}
+    files = {table: dict.fromkeys(days, fingerprints.physical([table])) for table, days in contents.items()}
+    states = {
+        TableDay(table, day): DayState(table, day, "one", 3, files[table][day], found)
+        for table, days in contents.items()
+        for day, found in days.items()
+    }
+    return LogView(states=states, newest=files, pinned=files, sequence=3)
+
+
+def timeline(**days: tuple[HeldDay, ...]) -> NamedTimeline:
+    return NamedTimeline(id="timeline-x", name="x", made_at=NOW, base=TimelineBase(), changed_at=NOW, days=days)
+
+
+def statuses(view: LogView) -> dict[tuple[str, date], str]:
+    return {(REVENUE, day): status.value for day, status in day_statuses(STEPS, view)[REVENUE].items()}
+
+
+def test_days_of_its_own_make_stale_what_the_base_has_computed_from_others() -> None:
+    view = timeline_view(base(), timeline(**{FACT: (HeldDay(day=SECOND, content=content(5), files=(file("new"),)),)}))
+    assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): "stale: input changed"}
+    assert view.states[TableDay(FACT, SECOND)].publication == "" and view.sequence == 3
+    assert view.states[TableDay(FACT, FIRST)].publication == "one"
+    fresh = HeldDay(day=SECOND, content=revenue_of(SECOND, content(5)), files=(file("r"),))
+    both = timeline(
+        **{FACT: (HeldDay(day=SECOND, content=content(5), files=(file("new"),)),), REVENUE: (fresh,)},
+    )
+    assert statuses(timeline_view(base(), both))[REVENUE, SECOND] == "fresh"
+
+
+def test_a_day_that_was_never_published_is_missing_though_the_base_has_it() -> None:
+    view = timeline_view(base(), timeline(**{REVENUE: (HeldDay(day=FIRST),)}))
+    assert statuses(view) == {(REVENUE, FIRST): "missing", (REVENUE, SECOND): "fresh"}
+    assert view.pinned[REVENUE].keys() == {SECOND}
+
+
+def test_an_empty_day_is_there_and_a_foreign_write_is_one() -> None:
+    empty = HeldDay(day=FIRST, content=replace(revenue_of(FIRST, content(2)), rows=0, checksum="0"))
+    foreign = HeldDay(day=SECOND, files=(file("foreign"),), foreign=fingerprints.physical(["foreign"]))
+    view = timeline_view(base(), timeline(**{REVENUE: (empty, foreign)}))
+    assert statuses(view) == {(REVENUE, FIRST): "fresh", (REVENUE, SECOND): DayStatus.FOREIGN_WRITE}
+
+
+@pytest.mark.protocol
+def test_a_moment_is_observed_as_it_was_seen_then(tmp_path: Path) -> None:
+    lakehouse = SmallLakehouse(tmp_path)
+    lakehouse.publish("one", {FACT: {FIRST: [1, 2], SECOND: [3]}, REVENUE: {FIRST: [3]}})
+    lakehouse.write_past_the_protocol(REVENUE, SECOND, [9])
+    seen = observe(lakehouse.storage, [FACT, REVENUE])
+    assert observe_at(Snapshot.newest(lakehouse.storage), [FACT, REVENUE]).states == seen.states
+    lakehouse.publish("two", {FACT: {SECOND: [4], THIRD: [5]}})
+    then = observe_at(snapshot_of(lakehouse.storage, "one"), [FACT, REVENUE])
+    assert (then.states, then.pinned) == (seen.states, seen.pinned)
+    now = observe_at(Snapshot.newest(lakehouse.storage), [FACT, REVENUE])
+    assert now.pinned == observe(lakehouse.storage, [FACT, REVENUE]).pinned
