@@ -1,13 +1,13 @@
 """Draws the diagram of docs/rewind.md: main, a moment, two attempts on timelines, and what is published.
 
-``python docs/screenshots/draw_rewind.py`` writes ``rewind-diagram.svg`` beside it.
+``python docs/screenshots/draw_rewind.py`` writes ``docs/rewind/diagram.svg``.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-PICTURE = Path(__file__).with_name("rewind-diagram.svg")
+PICTURE = Path(__file__).parents[1] / "rewind" / "diagram.svg"
 WIDTH, HEIGHT = 820, 372
 MAIN, ORIGINAL, FIRST, SECOND = 60, 150, 232, 314
 """How far down each line lies."""

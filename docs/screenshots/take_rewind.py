@@ -18,7 +18,7 @@ import demo_place
 from rich.console import Console
 from rich.text import Text
 
-PICTURES = Path(__file__).parent
+PICTURES = Path(__file__).parents[1] / "rewind"
 HOME = Path("/tmp/backfill-rewind")  # noqa: S108  the pictures show it, so it is no folder of anybody's
 SAID = HOME / "said"
 DAYS, WRONG = "2017-03-06..2017-03-10", "2017-03-08..2017-03-10"
@@ -33,11 +33,11 @@ def take_all() -> None:
     if "--kept" not in sys.argv:
         demo_place.HOME = HOME
         play(demo_place.empty_home())
-    picture("rewind-1-list", "backfill rewind --list", ["list"])
-    picture("rewind-2-rewind", "backfill rewind", ["rewind", "forward"])
-    picture("rewind-3-diff", "backfill diff", ["diff"])
-    picture("rewind-4-publish", "backfill publish", ["publish"])
-    picture("rewind-5-approve", "backfill approve", ["approve", "undo"])
+    picture("1-list", "backfill rewind --list", ["list"])
+    picture("2-rewind", "backfill rewind", ["rewind", "forward"])
+    picture("3-diff", "backfill diff", ["diff"])
+    picture("4-publish", "backfill publish", ["publish"])
+    picture("5-approve", "backfill approve", ["approve", "undo"])
 
 
 def play(environment: dict[str, str]) -> None:
