@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx kills storm tally test test-long test-stories test-all test-fast check format mutants pins picture screenshots bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind histories kills storm tally test test-long test-stories test-all test-fast check format mutants pins picture screenshots bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -72,6 +72,12 @@ format: setup ## put the code into shape
 story-fx: setup ## the 90-day case on real data: plan, waves, difference, approval, undo; against pandas; then in several currencies
 	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_fx.py backfill_assets_tests/stories/test_difference.py
 
+story-rewind: setup ## 60 real days, of which 41 go wrong: rewind, forward twice, compare, publish, undo; killed at every step
+	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_rewind.py backfill_assets_tests/stories/test_killed_rewind.py
+
+histories: setup ## what is done on main and on timelines, in any order and killed anywhere, beside a sequential model: HISTORIES=500
+	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s --timeout 7200 backfill_assets_tests/timeline/test_histories.py
+
 kills: setup ## the cut-over killed at every step and at 100 random moments
 	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s backfill_assets_tests/stories/test_killed_cut_over.py
 
@@ -98,6 +104,8 @@ screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (C
 	@$(BIN)/python docs/screenshots/take_campaign.py
 	@$(BIN)/python docs/screenshots/take_stream.py
 	@$(BIN)/python docs/screenshots/take_timelines.py
+	@$(BIN)/python docs/screenshots/take_rewind.py
+	@$(BIN)/python docs/screenshots/draw_rewind.py
 
 bench: setup setup-broker $(PEERS) ## measure a backfill beside its goals, hand-written Spark, SQLMesh and DuckDB: hours
 	@$(BIN)/python -m benchmarks.backfill

@@ -16,7 +16,7 @@ import tempfile
 from datetime import date, timedelta
 from pathlib import Path
 
-import duckdb  # type: ignore[import-not-found]
+import duckdb
 
 FIRST, DAYS = date(2017, 3, 1), 90
 LAST = FIRST + timedelta(days=DAYS - 1)
@@ -95,7 +95,7 @@ def disagreeing(project: Path) -> dict[str, int]:
             name: db.execute(
                 f"SELECT count(DISTINCT day) FROM ((SELECT * FROM shop.{name} EXCEPT ({query.format(days='true')})) "  # noqa: S608
                 f"UNION ALL (({query.format(days='true')}) EXCEPT SELECT * FROM shop.{name}))"
-            ).fetchone()[0]
+            ).fetchall()[0][0]
             for name, query in REPORTS.items()
         }
 

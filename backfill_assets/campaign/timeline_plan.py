@@ -10,14 +10,14 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of
-from backfill_assets.plan.records import PlanRequest
+from backfill_assets.plan.records import PlanRequest, as_ranges
 from backfill_assets.text import format_range
 
 
 def timeline_request(
     steps: Sequence[Step], timeline: NamedTimeline, differing: Mapping[str, Collection[date]], table: str = ""
 ) -> PlanRequest:
-    """The plan for the days of ``timeline`` that main does not hold just so, which are ``differing`` by table.
+    """The plan for just the days of ``timeline`` that main does not hold so, which are ``differing`` by table.
 
     Its target is the first table that differs, and the others are computed from it; ``table`` chooses one where they
     are not. Raises :class:`InvalidRequest` for a timeline that has not gone forward, when nothing differs, and where
@@ -46,7 +46,12 @@ def timeline_request(
     days = DayRange(min(differ[target]), max(differ[target]))
     _require_whole(timeline, target, days)
     (step,) = steps_of(steps, [target])
-    return PlanRequest(target=target, days=format_range(days), version=timeline.versions.get(step.name, ""))
+    return PlanRequest(
+        target=target,
+        days=format_range(days),
+        version=timeline.versions.get(step.name, ""),
+        leaves=as_ranges(set(step.cadence.starts(days)).difference(differ[target])),
+    )
 
 
 def _require_whole(timeline: NamedTimeline, target: str, days: DayRange) -> None:

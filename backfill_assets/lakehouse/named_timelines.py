@@ -264,18 +264,29 @@ def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     return timeline
 
 
+def require_free_name(storage: Storage, name: str, now: datetime) -> None:
+    """Raise :class:`InvalidRequest` if a kept timeline has the name, or if none can have it."""
+    require_timeline_name(name)
+    if storage.exists(f"{_NAMES}/{name}"):
+        _refuse_taken(storage, name, now)
+
+
 def _claim_name(storage: Storage, name: str, timeline: NamedTimeline) -> None:
     """The name of a timeline whose age is reached, or whose process died before its first revision, is free again."""
     path, own = f"{_NAMES}/{name}", timeline.id.encode()
     if storage.put_if_absent(path, own):
         return
-    holder = _newest(storage, storage.read_bytes(path).decode())
-    if holder is not None and holder.name == name and holder.is_kept(timeline.changed_at) and holder.id != timeline.id:
+    _refuse_taken(storage, name, timeline.changed_at, timeline.id)
+    storage.replace_bytes(path, own)
+
+
+def _refuse_taken(storage: Storage, name: str, now: datetime, own_id: str = "") -> None:
+    holder = _newest(storage, storage.read_bytes(f"{_NAMES}/{name}").decode())
+    if holder is not None and holder.name == name and holder.is_kept(now) and holder.id != own_id:
         raise InvalidRequest(
             f"There is a timeline {name!r} already.",
             hint=f"Choose another name, or forget that one: backfill timeline delete {name}",
         )
-    storage.replace_bytes(path, own)
 
 
 def _path(id: str, revision: int) -> str:

@@ -63,6 +63,8 @@ class PlanRequest(Record):
     """Of the target's logic; empty for the current one."""
     scope: Scope = Scope.ONWARDS
     force: bool = False
+    leaves: Ranges = Field(default=(), exclude_if=not_)
+    """Days of the target within ``days`` that are left as they are: a timeline does not hold them otherwise."""
 
 
 class Estimate(Record):

@@ -21,6 +21,7 @@ from backfill_assets.plan.records import (
     SourceFiles,
     Why,
     as_ranges,
+    days_of,
 )
 from backfill_assets.plan.situation import PlanContext
 from backfill_assets.plan.status import DayStatus, Statuses
@@ -73,7 +74,7 @@ class RebuildScope:
 def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     """``situation`` already has the version that was asked for as the target's current one."""
     target = situation.step_of(asked.target)
-    periods = frozenset(target.cadence.starts(DayRange.parse(asked.days)))
+    periods = frozenset(target.cadence.starts(DayRange.parse(asked.days))).difference(days_of(asked.leaves))
     needed = upstream(situation.steps, target, periods)
     demanded = upstream(situation.steps, target, periods, exactly=True)
     given = {target.name: set(periods)}

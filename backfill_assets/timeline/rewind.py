@@ -12,8 +12,6 @@ from backfill_assets.lakehouse.named_timelines import (
     HeldDay,
     NamedTimeline,
     TimelineBase,
-    create_timeline,
-    kept_timelines,
     new_timeline_id,
 )
 from backfill_assets.lakehouse.storage import Storage
@@ -57,21 +55,6 @@ def copied_timeline(timeline: NamedTimeline, name: str, by: str, now: datetime) 
     """Another timeline of the same days: what is done on it leaves ``timeline`` as it is. No file is copied."""
     values = {"id": new_timeline_id(now), "name": name, "made_at": now, "changed_at": now, "by": by, "revision": 0}
     return timeline.model_copy(update={**values, "change": f"copied from {timeline.name}", "standby": None})
-
-
-def copy_timeline(storage: Storage, timeline: NamedTimeline, name: str, by: str, now: datetime) -> NamedTimeline:
-    """Write a copy of ``timeline`` under another name, or go on with the one that a dead process wrote.
-
-    Raises :class:`InvalidRequest` if the name belongs to something else.
-    """
-    copy = copied_timeline(timeline, name, by, now)
-    try:
-        return create_timeline(storage, copy)
-    except InvalidRequest:
-        there = next((each for each in kept_timelines(storage, now) if each.name == name), None)
-        if there is None or (there.revision, there.change, there.days) != (0, copy.change, timeline.days):
-            raise
-        return there
 
 
 def differing_from_main(storage: Storage, timeline: NamedTimeline) -> dict[str, set[date]]:

@@ -35,6 +35,13 @@ def test_the_target_is_the_first_table_that_differs_with_all_of_its_days() -> No
     assert (asked.target, asked.days, asked.version) == (REVENUE, "2017-03-06..2017-03-08", "v3")
 
 
+def test_days_that_do_not_differ_are_left_as_they_are() -> None:
+    """Main has a day between, by another version: it is no day of the timeline, and no part of what is published."""
+    asked = timeline_request(registry.steps(), timeline(**WENT), {FACT: {FIRST, THIRD}})
+    assert (asked.days, asked.leaves) == ("2017-03-06..2017-03-08", ("2017-03-07",))
+    assert timeline_request(registry.steps(), timeline(**WENT), {RANKING: {FIRST}}).leaves == ()
+
+
 def test_tables_that_are_not_computed_from_each_other_need_a_plan_each() -> None:
     differing = {RATES: {FIRST}, "bronze_sales": {FIRST}, FACT: {FIRST}}
     with pytest.raises(InvalidRequest, match="neither is computed from the other"):

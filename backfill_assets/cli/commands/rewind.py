@@ -19,11 +19,11 @@ from backfill_assets.text import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from backfill_assets.lakehouse.named_timelines import ArrivedRows
+    from backfill_assets.lakehouse.named_timelines import ArrivedRows, NamedTimeline
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.published.moments import Moment
     from backfill_assets.timeline.fields import OnlyFields
-    from backfill_assets.timeline.forward import ForwardedStep
+    from backfill_assets.timeline.forward import Forwarded, ForwardedStep
     from backfill_assets.timeline.moments_listed import MomentWorthGoingTo
 
 _EPILOG = """
@@ -163,11 +163,11 @@ def forward(
     moment, and a day on which another column would change is held back.
     """
     from backfill_assets.datasets import registry
-    from backfill_assets.lakehouse.named_timelines import change_timeline, find_timeline
+    from backfill_assets.lakehouse.named_timelines import find_timeline
     from backfill_assets.timeline.arrivals import arrival_lines
+    from backfill_assets.timeline.attempts import attempt_forward
     from backfill_assets.timeline.fields import only_fields
     from backfill_assets.timeline.forward import forward as go_forward
-    from backfill_assets.timeline.rewind import copy_timeline
 
     if fields and version:
         raise click.UsageError("--field goes forward by the current version of each table: leave out --version.")
@@ -178,14 +178,17 @@ def forward(
     if only is not None and not only.is_carried:
         _say_not_carried(only, as_json)
         return
-    if other is not None:
-        found = copy_timeline(publisher.storage, found, other, getpass.getuser(), publisher.now())
+    change = _change(found.moment, version, fields, without_arrivals)
     with ExitStack() as stack:
         lake = foreground_builder(settings, stack).lake
         run, arrivals = run_info("backfill forward"), not (without_arrivals or fields)
-        done = go_forward(lake, registry.steps(), found, version, run, report_progress, arrivals=arrivals, only=only)
-    change = _change(found.moment, version, fields, without_arrivals)
-    made = change_timeline(publisher.storage, done.timeline, change, publisher.now())
+
+        def go(timeline: NamedTimeline) -> Forwarded:
+            steps = registry.steps()
+            return go_forward(lake, steps, timeline, version, run, report_progress, arrivals=arrivals, only=only)
+
+        done = attempt_forward(publisher, found, other, getpass.getuser(), change, go)
+    made = done.timeline
     if as_json:
         since_last = {
             table: [_arrival_values(each) for each in days] for table, days in done.arrived.since_last.items()

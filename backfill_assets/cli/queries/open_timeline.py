@@ -64,9 +64,11 @@ def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bo
 
 def _recipe(lakehouse: str, name: str, table: str) -> list[str]:
     return [
+        "import duckdb",
         "from backfill_assets.lakehouse.storage import Storage",
         "from backfill_assets.timeline.opened import open_timeline",
         f"rows = open_timeline(Storage({lakehouse!r}), {name!r}).dataset({table!r})",
-        "rows.to_table()                                                # pyarrow",
-        f"duckdb.connect().register({table!r}, rows)     # DuckDB",
+        "rows.to_table()    # pyarrow",
+        f"connection = duckdb.connect().register({table!r}, rows)",
+        f"connection.sql('SELECT count(*) FROM {table}')    # DuckDB",  # noqa: S608
     ]

@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-import duckdb  # type: ignore[import-not-found]
+import duckdb
 from deltalake import DeltaTable
 
 BRONZE = """

@@ -1,0 +1,49 @@
+"""Publishes a timeline by its plan, without a campaign's waves, comparison and approval: planned, staged, cut over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from backfill_assets.campaign.cutover import CutOver, cut_over
+from backfill_assets.campaign.timeline_plan import timeline_request
+from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.named_timelines import NamedTimeline
+from backfill_assets.model.declaration import Step
+from backfill_assets.plan.make import make_plan
+from backfill_assets.plan.records import Plan
+from backfill_assets.plan.situation import PlanContext
+from backfill_assets.published.standing import observe_tables
+from backfill_assets.rebuild.builder import silent
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.shadow import ShadowStep
+from backfill_assets.timeline.rewind import differing_from_main
+
+
+def publish_timeline(lake: Lake, steps: Sequence[Step], timeline: NamedTimeline, campaign: str) -> CutOver:
+    asked = timeline_request(steps, timeline, differing_from_main(lake.storage, timeline))
+    found = shadow_steps(steps, make_plan(asked, _context(lake, steps)))
+    if not found:
+        raise InvalidRequest(f"Nothing of {timeline.name} is to be published.")
+    return cut_over(lake, campaign, found, RunInfo("publish"), silent)
+
+
+def shadow_steps(steps: Sequence[Step], plan: Plan) -> list[ShadowStep]:
+    by_name = {step.name: step for step in steps}
+    planned = [each for each in plan.steps if each.kind == "rebuild" and each.days]
+    return [ShadowStep(by_name[each.name], by_name[each.name].version(each.version), each.days) for each in planned]
+
+
+def _context(lake: Lake, steps: Sequence[Step]) -> PlanContext:
+    seen = observe_tables(lake.storage, [name for step in steps for name in step.table_names])
+    return PlanContext(
+        steps=steps,
+        observed=seen.observed,
+        begins=date(2017, 1, 1),
+        today=lake.publisher.now().date(),
+        bytes=seen.bytes,
+        schemas=seen.schemas,
+        declared_schemas=seen.schemas,
+        now=lake.publisher.now(),
+    )
