@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.datasets.fx_rates import FX_RATES
 from backfill_assets.datasets.sales.landed import SALES
+from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets_tests.strategies.raw_sales import raw_sales
@@ -74,6 +75,22 @@ def test_what_is_there_is_looked_at_only_where_a_readable_version_of_its_key_arr
     assert _markers(spark, [_on(5, 3, basket_id="other")], history) == []
     assert _markers(spark, [_on(5, 3, updated_at="later")], history) == []
     assert len(_markers(spark, [_on(5, 3)], history)) == 3
+
+
+def test_a_version_that_was_taken_back_supersedes_nothing(spark: SparkSession) -> None:
+    """Its marker is deleted, and written again if it comes back; another copy of it keeps the marker."""
+    older, newer = raw_sales(spark, [_on(1, 1)]), raw_sales(spark, [_on(4, 2)])
+    copy = raw_sales(spark, [_on(4, 2, source_line=9)])
+    written = supersessions(SALES.source, newer, older)
+    held, gone = older.unionByName(newer).unionByName(written), as_deletions(newer)
+    [deletion] = supersessions(SALES.source, gone, held).collect()
+    [marker] = written.collect()
+    assert deletion.asDict() == {**marker.asDict(), "record_kind": "deletion"}
+
+    assert supersessions(SALES.source, gone, held.unionByName(copy)).count() == 0
+
+    after = held.unionByName(gone).unionByName(as_deletions(written))
+    assert [row.asDict() for row in supersessions(SALES.source, copy, after).collect()] == [marker.asDict()]
 
 
 def test_a_marker_is_written_once(spark: SparkSession) -> None:

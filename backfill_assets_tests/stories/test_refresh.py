@@ -33,6 +33,8 @@ from backfill_assets_tests.workshop import Workshop
 DAYS = DayRange.parse("2017-03-01..2017-03-04")
 FIRST, SECOND, THIRD, FOURTH = DAYS
 LATER = "2017-03-20T00:00:00Z"
+TAKEN_BACK = "32053106851-873902"
+"""The key of the third real line of the first day."""
 
 
 @pytest.fixture
@@ -125,6 +127,10 @@ def test_a_corrected_source_ends_as_if_it_had_always_been_so(sales: Workshop, sa
     assert say("refresh", "raw_sales", "--days", str(DAYS))["publication"] == ""
     assert all(day.reused for day in sales.build("raw_sales", DAYS).days), "every file counts as read as it is now"
     assert sales.sessions == sessions
+
+    (fate,) = say("trace", TAKEN_BACK)["trails"][0]["landed"]
+    assert fate["outcome"] == "deleted" and f"read again by {done['publication']} on 20" in fate["why"]
+    assert fate["why"].endswith(f"; {FIRST} was not built since")
 
     build_everything(sales, DAYS)
     fresh = built_from_scratch(sales, tmp_path / "fresh", DAYS)
