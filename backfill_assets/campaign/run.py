@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.campaign.breaker import Exceeded, Limits, judge
 from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
 from backfill_assets.campaign.course import CampaignState, Move, next_move, require_beginning, state_of
-from backfill_assets.campaign.day_outcomes import held_back_days
+from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
@@ -25,7 +25,7 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.text import difference_markdown
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent, campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.records import Plan, PlannedStep
