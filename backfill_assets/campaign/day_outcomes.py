@@ -8,12 +8,14 @@ from datetime import date
 
 from backfill_assets.campaign.course import CampaignState, is_published, state_of
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import newest_days
 from backfill_assets.plan.records import Plan, as_ranges, days_of
 from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.rebuild.shadow import HeldBack
+
+HELD_BACK_DAYS = journal.HELD_BACK_DAYS
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from backfill_assets.campaign.approvers import approvers_hint, may_approve
 from backfill_assets.campaign.breaker import Exceeded, Limits, judge
 from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
 from backfill_assets.campaign.course import CampaignState, Move, approved_by, next_move, require_beginning, state_of
-from backfill_assets.campaign.day_outcomes import held_back_days
+from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
 from backfill_assets.difference.counts import FiguresRead, complete
@@ -26,7 +26,7 @@ from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.text import difference_markdown
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent, campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent, campaign_of
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.keep import planned_by

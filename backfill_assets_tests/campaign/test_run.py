@@ -12,11 +12,11 @@ import pytest
 
 from backfill_assets.campaign import day_outcomes as campaign_days_of_log
 from backfill_assets.campaign.breaker import Limits
-from backfill_assets.campaign.day_outcomes import campaign_days, held_back_days
+from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import HELD_BACK_DAYS, CampaignStep, JournalEntry, Spent
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
 from backfill_assets.lakehouse.plans import keep_planner
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why

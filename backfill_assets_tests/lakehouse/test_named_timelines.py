@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -101,3 +102,12 @@ def test_a_wrong_name_is_answered_with_the_nearest(storage: Storage) -> None:
     create_timeline(storage, timeline())
     with pytest.raises(InvalidRequest, match="fx-again"):
         find_timeline(storage, "fx-agian", NOW)
+
+
+def test_one_that_was_not_rewound_is_stored_as_before(storage: Storage) -> None:
+    """An earlier process reads it, and what one wrote is read."""
+    made = create_timeline(storage, timeline())
+    (path,) = (Path(storage.root) / "_named_timelines" / made.id).iterdir()
+    stored = json.loads(path.read_text())
+    assert not stored.keys() & {"moment_base", "moment_reads", "reads", "arrived", "held_back_for_fields"}
+    assert NamedTimeline.model_validate(stored) == made
