@@ -24,7 +24,7 @@ SAID = HOME / "said"
 DAYS, WRONG = "2017-03-06..2017-03-10", "2017-03-08..2017-03-10"
 FACT = "fact_sales_transactions"
 REPORTS = ("fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
-WIDTH = 118
+WIDTH = 132
 _FONT_FACES = re.compile(r"\s*@font-face \{.*?\}\n", re.DOTALL)
 _MOST_LINES = 44
 
