@@ -97,7 +97,7 @@ def picture(name: str, title: str, said: list[str]) -> None:
     text = "\n".join((SAID / f"{each}.txt").read_text().rstrip() for each in said)
     lines = text.split("\n")
     console.print(Text.from_ansi("\n".join(lines[:_MOST_LINES])))
-    drawn = _FONT_FACES.sub("", console.export_svg(title=title, unique_id=name))
+    drawn = _FONT_FACES.sub("", console.export_svg(title=title, unique_id=f"terminal-{name}"))
     (PICTURES / f"{name}.svg").write_text("\n".join(line.rstrip() for line in drawn.splitlines()) + "\n")
     print(f"{name}.svg", flush=True)
 
