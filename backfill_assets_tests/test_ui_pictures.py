@@ -38,3 +38,9 @@ def test_pictures_are_small() -> None:
     """They are in everybody's clone for good."""
     sizes = {path.name: path.stat().st_size for path in PICTURES.glob("*.png")}
     assert not {name: size for name, size in sizes.items() if size > _LARGEST_BYTES}
+
+
+def test_the_page_of_rewinding_shows_each_of_its_drawings() -> None:
+    """With words for those who cannot see them."""
+    shown = re.findall(r"!\[([^\]]{30,})\]\(rewind/([^)]+)\)", (DOCS / "rewind.md").read_text())
+    assert {name for _, name in shown} == {path.name for path in (DOCS / "rewind").iterdir()}

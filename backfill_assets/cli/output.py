@@ -19,6 +19,8 @@ from backfill_assets.text import format_range
 _PIPED_WIDTH = 200
 _MOST_RANGES = 6
 _COMMIT = 10
+_TYPED_AGAIN = ("publication", "plan")
+"""Columns of what people copy into their next command: an id on two lines cannot be copied."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -67,7 +69,8 @@ def table(
     """A table of ``rows``, to which more may be added; the columns in ``numbers`` are aligned to the right."""
     found = Table(title=title, title_justify="left", title_style="bold")
     for name in columns:
-        found.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+        whole = name in _TYPED_AGAIN
+        found.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=whole)
     for row in rows:
         found.add_row(*row)
     return found

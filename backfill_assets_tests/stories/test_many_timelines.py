@@ -1,4 +1,4 @@
-"""Five timelines at once on the same days: each is right, by every engine that reads it, beside all that goes on."""
+"""Five timelines at once on the same days: each is right by every engine, and beside all that goes on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rewind and forward on real days: wrong logic went live, and is put right on timelines before anyone reads it.
 
-``make story-rewind`` plays it on 60 days of all stores; `make test` on nine days of one store in ten.
+``make story-rewind`` plays it on 60 days of all stores; `make test` on four days of one store in ten.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Size:
 
 
 SMALL = Size(
-    DayRange.parse("2017-03-01..2017-03-09"), DayRange.parse("2017-03-04..2017-03-09"), 10, date(2017, 3, 7), 8
+    DayRange.parse("2017-03-05..2017-03-08"), DayRange.parse("2017-03-06..2017-03-08"), 10, date(2017, 3, 7), 8
 )
 WHOLE = Size(
     DayRange.parse("2017-03-01..2017-04-29"), DayRange.parse("2017-03-20..2017-04-29"), 1, date(2017, 3, 21), 200
@@ -69,6 +69,8 @@ class RewindStory:
     workshop: Workshop
     lines: pd.DataFrame
     """What pandas makes of all lines by the right logic."""
+    wrong_lines: pd.DataFrame
+    """The same by the wrong one on the days that it has published."""
     late: list[str]
 
     def types(self, *words: str) -> Any:
@@ -120,7 +122,13 @@ def begin(home: Path, size: Size, spark: SparkSession) -> RewindStory:
     land_sold(size.days, workshop.settings.landing, stores)
     late = withhold(workshop.settings.landing, size.late_day, size.late_lines)
     build(workshop, size, wrong=True)
-    return RewindStory(size, workshop, lines[lines["store_id"].isin(stores)], late)
+    right, wrong = (
+        each[each["store_id"].isin(stores)]
+        for each in (lines, oracle.transactions(size.days.first, size.days.last, "v1"))
+    )
+    is_wrong = set(size.wrong)
+    as_published = pd.concat([right[~right["day"].isin(is_wrong)], wrong[wrong["day"].isin(is_wrong)]])
+    return RewindStory(size, workshop, right, as_published, late)
 
 
 @pytest.fixture
@@ -164,10 +172,10 @@ def changed_days(difference: Any) -> set[date]:
 
 @pytest.mark.parametrize(
     "story",
-    [pytest.param(SMALL, id="nine days"), pytest.param(WHOLE, id="sixty days", marks=pytest.mark.long)],
+    [pytest.param(SMALL, id="four days"), pytest.param(WHOLE, id="sixty days", marks=pytest.mark.long)],
     indirect=True,
 )
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_wrong_logic_is_put_right_on_timelines_and_published(
     story: RewindStory, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -195,7 +203,6 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
     }, "what is published has not changed"
 
     plan = story.types("publish", "second-try")["plan"]
-    before = story.main()
     published = story.types("approve", plan, "--yes")["publication"]
     right = story.main()
     assert_is_sound(story, sound_home(story, tmp_path / "sound", spark))
@@ -204,7 +211,7 @@ def test_wrong_logic_is_put_right_on_timelines_and_published(
     assert shown.exit_code == 0 and "amount_eur" in shown.output
 
     undone = story.types("rollback", published, "--yes")["publication"]
-    assert story.main() == before
+    assert_published(story.workshop, story.wrong_lines)
     story.types("rollback", undone, "--yes")
     assert story.main() == right
 

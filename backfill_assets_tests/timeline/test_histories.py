@@ -318,3 +318,28 @@ def test_publishing_leaves_days_that_the_timeline_does_not_hold(begun: PlayedLak
         zip(DAYS, ("v2", "v2", "v1", "v2"), strict=True)
     )
     played.remove()
+
+
+def test_a_history_of_one_rewind_from_its_moment_to_its_publication(begun: PlayedLakehouse) -> None:
+    """Rows arrive, the first attempt dies, the second shares its files with a third, and that one is published."""
+    played = begun.copy()
+    wrong, day, names = len(played.publications()) - 2, DAYS[1], played.new_rows(DAYS[1], 2)
+    played.do(played.land(day, names), lambda deed: model.land(deed, day, names))
+    played.do(
+        played.rewind("one", "fact", wrong, before=True, days=None),
+        lambda _: model.rewind("one", "fact", wrong, before=True, days=None),
+    )
+
+    def forward(name: str, other: str, dies_after: int | None = None) -> str:
+        work = played.forward(name, "v2", other)
+        return played.do(work, lambda deed: model.forward(deed, name, "v2", other), dies_after=dies_after)
+
+    assert forward("one", "two", dies_after=3) == "died"
+    assert [forward("one", "two"), forward("two", "three")] == [model.DONE, model.DONE]
+    assert played.do(played.delete("two"), lambda _: model.delete("two")) == model.DONE
+    played.days_pass()
+    assert played.do(played.reclaim(), lambda _: model.nothing) == model.DONE
+    played.read_again()
+    assert played.do(played.publish("three", "campaign-1"), lambda deed: model.publish(deed, "three")) == model.DONE
+    played.read_again()
+    played.remove()

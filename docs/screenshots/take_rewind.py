@@ -10,6 +10,7 @@ import io
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,20 +25,19 @@ SAID = HOME / "said"
 DAYS, WRONG = "2017-03-06..2017-03-10", "2017-03-08..2017-03-10"
 FACT = "fact_sales_transactions"
 REPORTS = ("fact_daily_revenue", "report_department_revenue", "report_store_ranking", "report_monthly_close")
-WIDTH = 118
+WIDTH = 132
 _FONT_FACES = re.compile(r"\s*@font-face \{.*?\}\n", re.DOTALL)
-_MOST_LINES = 44
 
 
 def take_all() -> None:
     if "--kept" not in sys.argv:
         demo_place.HOME = HOME
         play(demo_place.empty_home())
-    picture("1-list", "backfill rewind --list", ["list"])
-    picture("2-rewind", "backfill rewind", ["rewind", "forward"])
-    picture("3-diff", "backfill diff", ["diff"])
-    picture("4-publish", "backfill publish", ["publish"])
-    picture("5-approve", "backfill approve", ["approve", "undo"])
+    picture("1-list", "backfill rewind --list", [said("list")])
+    picture("2-rewind", "backfill rewind", [said("rewind"), said("forward")])
+    picture("3-diff", "backfill diff", [beginning("diff", 26)])
+    picture("4-publish", "backfill publish", [beginning("publish", 17), *ending("publish", 1)])
+    picture("5-approve", "backfill approve", [beginning("approve", 7), *ending("approve", 1), *ending("undo", 3)])
 
 
 def play(environment: dict[str, str]) -> None:
@@ -73,7 +73,7 @@ def types(environment: dict[str, str], *words: str, name: str = "") -> str:
         raise SystemExit(f"backfill {' '.join(words)}: {printed}")
     print(printed, flush=True)
     if name:
-        (SAID / f"{name}.txt").write_text(f"$ backfill {' '.join(words)}\n{printed}")
+        (SAID / f"{name}.txt").write_text(f"$ {shlex.join(['backfill', *words])}\n{printed}")
     return re.sub(r"\x1b\[[0-9;]*m", "", printed)
 
 
@@ -91,13 +91,28 @@ def _read_all(master: int) -> str:
     return b"".join(parts).decode().replace("\r\n", "\n")
 
 
-def picture(name: str, title: str, said: list[str]) -> None:
-    """Draw what the commands printed as they would look on a terminal."""
+def said(name: str) -> str:
+    """What a command printed, below what was typed."""
+    return (SAID / f"{name}.txt").read_text().rstrip()
+
+
+def beginning(name: str, lines: int) -> str:
+    """Its first lines, and that there are more."""
+    return "\n".join([*said(name).split("\n")[:lines], "..."])
+
+
+def ending(name: str, lines: int) -> list[str]:
+    """What was typed unless its beginning is shown, and the last lines."""
+    found = said(name).split("\n")
+    typed = found[:1] if name == "undo" else []
+    return [*typed, *found[-lines:]]
+
+
+def picture(name: str, title: str, parts: list[str]) -> None:
+    """Draw what commands printed as it looks on a terminal."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    text = "\n".join((SAID / f"{each}.txt").read_text().rstrip() for each in said)
-    lines = text.split("\n")
-    console.print(Text.from_ansi("\n".join(lines[:_MOST_LINES])))
-    drawn = _FONT_FACES.sub("", console.export_svg(title=title, unique_id=name))
+    console.print(Text.from_ansi("\n".join(parts)))
+    drawn = _FONT_FACES.sub("", console.export_svg(title=title, unique_id=f"terminal-{name}"))
     (PICTURES / f"{name}.svg").write_text("\n".join(line.rstrip() for line in drawn.splitlines()) + "\n")
     print(f"{name}.svg", flush=True)
 
