@@ -87,9 +87,13 @@ def assert_a_campaign_is_a_place(staged: dict[tuple[str, str], object]) -> None:
         ("trial", False),
         (campaign, True),
     ]
-    tables = types("timeline", "show", campaign)["tables"]
-    assert tables == types("timeline", "show", "trial")["tables"]
-    assert statuses(campaign, *TABLES) == {"fresh"}
+    differing = [
+        {table: found["differing"] for table, found in types("timeline", "show", name)["tables"].items()}
+        for name in (campaign, "trial")
+    ]
+    assert differing[0] == differing[1] != {}
+    days = types("status", FACT, "--on", campaign)["tables"][FACT]["by_day"].values()
+    assert {day["status"] for day in days if day["own"]} == {"fresh"}
     shown = types("show", FACT, "--day", str(DAYS.first), "--on", campaign)
     assert (shown["rows"], shown["checksum"]) == staged[FACT, str(DAYS.first)]
     for words in (
