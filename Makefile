@@ -135,7 +135,7 @@ $(JARS): spark_conf/jars.lock $(PACKAGES)
 
 $(ARCHIVE): $(JARS)
 	@echo "Archiving Spark's classes, so that it starts sooner (a minute) ..."
-	@$(BIN)/python -m backfill_assets.cli.commands.archive_classes
+	@$(BIN)/python -m backfill_assets.cli.archive_classes
 	@touch $@
 
 $(BROKER): backfill_assets_tests/stream/broker.lock $(JARS)

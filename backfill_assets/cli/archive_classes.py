@@ -1,4 +1,4 @@
-"""``python -m backfill_assets.cli.commands.archive_classes``, a part of set-up: makes the archive of Spark's classes.
+"""``python -m backfill_assets.cli.archive_classes``, a part of set-up: makes the archive of Spark's classes.
 
 One generated day goes from landed files to daily revenue on embedded Spark, whose JVM writes down when it ends which
 classes all of that has loaded. About a minute, once; every later start of an embedded Spark is seconds shorter.
