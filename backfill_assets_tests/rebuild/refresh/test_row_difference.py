@@ -47,7 +47,7 @@ def contents(rows: DataFrame) -> Counter[Any]:
 
 
 @given(history=histories)
-@settings(max_examples=4, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, suppress_health_check=list(HealthCheck))
 def test_refreshes_end_as_the_source_does(spark: SparkSession, history: list[list[Delivery]]) -> None:
     """Raw only grows. After each refresh, what is left of it is the source, and a second look finds nothing."""
     raw = [raw_sales(spark, []).localCheckpoint()]
