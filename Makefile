@@ -76,7 +76,7 @@ story-rewind: setup ## 60 real days, of which 41 go wrong: rewind, forward twice
 	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_rewind.py backfill_assets_tests/stories/test_killed_rewind.py
 
 histories: setup ## what is done on main and on timelines, in any order and killed anywhere, beside a sequential model: HISTORIES=500
-	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s --timeout 7200 backfill_assets_tests/timeline/test_histories.py
+	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s backfill_assets_tests/timeline/test_histories.py
 
 kills: setup ## the cut-over killed at every step and at 100 random moments
 	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s backfill_assets_tests/stories/test_killed_cut_over.py

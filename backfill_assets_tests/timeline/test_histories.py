@@ -274,6 +274,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlayedLakehouse]
         yield found
 
 
+@pytest.mark.timeout(max(600, 15 * HISTORIES))
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_interleaving_ends_as_a_sequential_model_says(begun: PlayedLakehouse, part: int) -> None:
     """Main, each timeline with what it reads through to, and every row of raw once, after each deed."""
