@@ -1,0 +1,128 @@
+"""What Arrow's kernels measure is what Spark measures: the same rows, values at every edge of every type among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from backfill_assets.model import measure as m
+from backfill_assets.model.declaration import Aggregates, Metrics
+from backfill_assets.quality.measures import as_metrics, collect_metrics
+from backfill_assets.quality.native_measures import measure_day, rendered
+from backfill_assets_tests.strategies.every_type import (
+    SOURCE,
+    EveryType,
+    SoundMostly,
+    every_landed_text,
+    every_type,
+    write_days,
+)
+
+ROWS = 500
+
+
+def _each_check() -> dict[str, m.Expression]:
+    """Every check of the contract by itself, so that one that differs is named."""
+    return {
+        f"{name} {check}": m.Fulfils(name, check, asked)
+        for name, field in EveryType.fields().items()
+        for check, asked in field.checks.items()
+    }
+
+
+TYPED: Aggregates = {
+    "rows": m.Rows(),
+    "checksum": m.SumOfHashes(m.RowHash(EveryType)),
+    "violating": m.CountIf(m.Unsound(EveryType)),
+    **{f"checks {name}": m.CountIf(condition) for name, condition in _each_check().items()},
+    **{f"nulls {name}": m.CountIf(m.IsNull(name)) for name in EveryType.fields()},
+    **{f"values {name}": m.CountIf(m.HasValue(name)) for name in EveryType.fields()},
+    **{f"keys {name}": m.DifferentKeys((name, "day")) for name in EveryType.fields()},
+    **{
+        f"total {name}": m.Total(m.ValueOf(name))
+        for name in ("tiny", "small", "whole", "big", "few_digits", "money", "rate", "sums", "hashes", "finest")
+    },
+    "total of few": m.TotalOfFew("hashes"),
+    "total of some": m.Total(m.Only(m.ValueOf("money"), m.Fulfils("code", "eq", "USD"))),
+    "carried": m.SumOfHashes(m.ValueOf("big")),
+    "carried by some": m.SumOfHashes(m.Only(m.ValueOf("big"), m.HasValue("text"))),
+    "content": m.SumOfHashes(m.ContentHash(SOURCE, "values")),
+    "late": m.CountIf(m.DaysApart("calendar_day", "day", 7)),
+    "early": m.CountIf(m.DaysApart("day", "calendar_day", 0)),
+    "first reason": m.Least(m.FirstItem("reasons")),
+    "no quotient": m.CountIf(m.IsNoQuotient("money", "rate", "money", 4)),
+    **{f"no quotient {digits}": m.CountIf(m.IsNoQuotient("money", "rate", "few_digits", digits)) for digits in (0, 18)},
+}
+LANDED: Aggregates = {
+    "content": m.SumOfHashes(m.ContentHash(SOURCE, "text")),
+    "received content": m.SumOfHashes(m.Only(m.ContentHash(SOURCE, "text"), m.HasValue("source_file"))),
+    "on arrival day": m.CountIf(m.NamesUnbelievedDay(SOURCE)),
+}
+
+
+TOGETHER: Aggregates = {
+    "rows": m.Rows(),
+    "violating": m.CountIf(m.Unsound(SoundMostly)),
+    "checksum": m.SumOfHashes(m.RowHash(EveryType)),
+    "first reason": m.Least(m.FirstItem("reasons")),
+    "total": m.Total(m.ValueOf("money")),
+    **{f"keys {name}": m.DifferentKeys((name, "flag")) for name in EveryType.fields()},
+}
+
+
+def _by_arrow(files: Mapping[date, Path], metrics: Aggregates) -> dict[date, Metrics]:
+    """In batches of three rows: a day is more than one batch."""
+    schema = pq.read_schema(next(iter(files.values())))
+    assert rendered(metrics, schema).keys() == metrics.keys()
+    found = {day: measure_day(pq.ParquetFile(file).iter_batches(3), day, metrics) for day, file in files.items()}
+    return {day: as_metrics(each) for day, each in found.items()}
+
+
+def _require_equal(spark: SparkSession, rows: pa.Table, metrics: Aggregates) -> None:
+    with TemporaryDirectory() as folder:
+        files = write_days(rows, Path(folder))
+        by_spark = _by_spark(spark.read.option("basePath", folder).parquet(folder), metrics)
+        assert _differences(_by_arrow(files, metrics), by_spark) == {}
+
+
+def _by_spark(rows: DataFrame, metrics: Aggregates) -> dict[date, Metrics]:
+    return collect_metrics(rows.groupBy("day").agg(*(made().alias(name) for name, made in metrics.items())))
+
+
+def _differences(one: Mapping[date, Metrics], other: Mapping[date, Metrics]) -> dict[str, tuple[date, object, object]]:
+    assert one.keys() == other.keys()
+    return {
+        name: (day, one[day].get(name), value)
+        for day in other
+        for name, value in other[day].items()
+        if one[day].get(name) != value or type(one[day].get(name)) is not type(value)
+    }
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=2)
+def test_typed_rows_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
+    """Each row is a day, so that one value that is hashed, added up or judged differently is seen."""
+    _require_equal(spark, every_type(seed, ROWS), TYPED)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=2)
+def test_landed_texts_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
+    """Text that is a value, in whichever way it is written, and text that is none."""
+    _require_equal(spark, every_landed_text(seed, ROWS), LANDED)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=2)
+def test_days_of_many_rows_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
+    """A day is more than one batch, and a key may be in several of them."""
+    _require_equal(spark, every_type(seed, ROWS, rows_a_day=50), TOGETHER)
