@@ -117,7 +117,7 @@ def _keeps_digits(kind: pa.DataType, limit: int | Decimal) -> bool:
         _, digits, exponent = limit.as_tuple()
         after = max(-int(exponent), 0)
         before = max(len(digits) + int(exponent), 0)
-    return max(kind.precision - kind.scale, before) + max(kind.scale, after) <= _MOST_DIGITS
+    return bool(max(kind.precision - kind.scale, before) + max(kind.scale, after) <= _MOST_DIGITS)
 
 
 def _in_range(values: pa.Array, asked: Mapping[str, Any]) -> pa.Array:

@@ -55,6 +55,7 @@ def complete_days(
     unknown = {name: made for name, made in numbers(table).items() if any(name not in day for day in known.values())}
     found = _measure_numbers(rows(), unknown, count) if unknown else {}
     together = {day: as_metrics({**metrics, **found.get(day, {})}) for day, metrics in known.items()}
+    together = {day: metrics for day, metrics in together.items() if metrics}
     return _with_examples(together, table, rows)
 
 

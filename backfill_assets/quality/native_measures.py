@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
 
 from backfill_assets.model import measure as m
+from backfill_assets.model.contract import Contract, spark_types
 from backfill_assets.model.declaration import Aggregates, Metric
 from backfill_assets.quality.arrow_checks import exact_decimal
 from backfill_assets.quality.arrow_hashes import NotRendered, fixed_width, limbs
-from backfill_assets.quality.arrow_rows import ArrowRows, row_hashes
+from backfill_assets.quality.arrow_rows import DAY, ArrowRows, row_hashes
 from backfill_assets.quality.xxh64 import Words
 
 ROWS_AT_ONCE = 16_384
@@ -40,24 +42,31 @@ class Kernel:
     together: Callable[[Sequence[Any]], Metric]
 
 
-def rendered(metrics: Aggregates, schema: pa.Schema) -> Aggregates:
-    """Those of ``metrics`` that can be measured of rows of ``schema``, in which no row has its day."""
-    nothing = ArrowRows(pa.RecordBatch.from_pylist([], schema=schema), date(1970, 1, 1))
-    return {name: made for name, made in metrics.items() if _part(nothing, made) is not None}
+def measure_day(
+    batches: Iterable[pa.RecordBatch], day: date, contract: type[Contract], metrics: Aggregates
+) -> dict[str, Metric]:
+    """Those of ``metrics`` of ``day`` that have a rendering, of rows of ``contract`` that are in ``batches``.
 
-
-def measure_day(batches: Iterable[pa.RecordBatch], day: date, metrics: Aggregates) -> dict[str, Metric]:
-    """The ``metrics`` of ``day``, whose rows are in ``batches``.
-
-    One is left out if its rows are beyond what its rendering covers: a sum that is no bigint any more, say.
+    None of them if a file has other types than are declared: Spark converts those. One is left out if its rows are
+    beyond what its rendering covers: a sum that is no bigint any more, say.
     """
     parts: dict[str, list[Any]] = {name: [] for name in metrics}
     for batch in batches:
+        if not is_as_declared(batch.schema, contract):
+            return {}
         rows = ArrowRows(batch, day)
         measured = {name: _part(rows, metrics[name]) for name in parts}
         parts = {name: [*parts[name], part] for name, part in measured.items() if part is not None}
-    found = {name: _together(metrics[name], part) for name, part in parts.items()}
+    found = {name: _together(metrics[name], part) for name, part in parts.items() if part}
     return {name: metric for name, metric in found.items() if metric is not None}
+
+
+def is_as_declared(schema: pa.Schema, contract: type[Contract]) -> bool:
+    """Whether files of ``schema`` have every column of ``contract`` as it declares it."""
+    declared = {name: kind for name, kind in spark_types(contract).items() if name != DAY}
+    return set(declared) <= set(schema.names) and all(
+        schema.field(name).type == to_arrow_type(kind, timezone="UTC") for name, kind in declared.items()
+    )
 
 
 def _part(rows: ArrowRows, made: object) -> Any:

@@ -37,23 +37,20 @@ def measure_files(
 
 
 def _known(storage: Storage, table: Table, path: str, files: Sequence[AddedFile]) -> dict[date, Metrics]:
-    """What Arrow's kernels measure of each day that has rows."""
-    from backfill_assets.quality import native_measures
+    """What Arrow's kernels measure of each day, a few days at a time."""
+    from backfill_assets.quality.native_measures import measure_day
 
+    metrics = measures.numbers(table)
     by_day: dict[str, list[AddedFile]] = {}
     for file in files:
         by_day.setdefault(file.day, []).append(file)
-    if not by_day:
-        return {}
-    schema = storage.parquet_footer(f"{path}/{files[0].path}").schema.to_arrow_schema()
-    metrics = native_measures.rendered(measures.numbers(table), schema)
 
-    def measured(day: str) -> Metrics:
-        return native_measures.measure_day(_batches(storage, path, by_day[day]), date.fromisoformat(day), metrics)
+    def measured(day: str) -> tuple[date, Metrics]:
+        when, batches = date.fromisoformat(day), _batches(storage, path, by_day[day])
+        return when, measure_day(batches, when, table.contract, metrics)
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as threads:
-        found = dict(zip(by_day, threads.map(measured, by_day), strict=True))
-    return {date.fromisoformat(day): each for day, each in found.items() if each.get("rows") != 0}
+        return dict(threads.map(measured, by_day))
 
 
 def _batches(storage: Storage, path: str, files: Sequence[AddedFile]) -> Iterator[pa.RecordBatch]:

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.model import measure as m
+from backfill_assets.model.contract import Contract
 from backfill_assets.model.declaration import Aggregates, Metrics
-from backfill_assets.quality.measures import as_metrics, collect_metrics
-from backfill_assets.quality.native_measures import measure_day, rendered
+from backfill_assets.quality.measures import as_metrics, collect_metrics, numbers
+from backfill_assets.quality.native_measures import measure_day
 from backfill_assets_tests.strategies.every_type import (
+    RAW,
     SOURCE,
     EveryType,
     SoundMostly,
@@ -61,13 +63,6 @@ TYPED: Aggregates = {
     "no quotient": m.CountIf(m.IsNoQuotient("money", "rate", "money", 4)),
     **{f"no quotient {digits}": m.CountIf(m.IsNoQuotient("money", "rate", "few_digits", digits)) for digits in (0, 18)},
 }
-LANDED: Aggregates = {
-    "content": m.SumOfHashes(m.ContentHash(SOURCE, "text")),
-    "received content": m.SumOfHashes(m.Only(m.ContentHash(SOURCE, "text"), m.HasValue("source_file"))),
-    "on arrival day": m.CountIf(m.NamesUnbelievedDay(SOURCE)),
-}
-
-
 TOGETHER: Aggregates = {
     "rows": m.Rows(),
     "violating": m.CountIf(m.Unsound(SoundMostly)),
@@ -78,19 +73,17 @@ TOGETHER: Aggregates = {
 }
 
 
-def _by_arrow(files: Mapping[date, Path], metrics: Aggregates) -> dict[date, Metrics]:
+def _by_arrow(files: Mapping[date, Path], metrics: Aggregates, contract: type[Contract]) -> dict[date, Metrics]:
     """In batches of three rows: a day is more than one batch."""
-    schema = pq.read_schema(next(iter(files.values())))
-    assert rendered(metrics, schema).keys() == metrics.keys()
-    found = {day: measure_day(pq.ParquetFile(file).iter_batches(3), day, metrics) for day, file in files.items()}
+    found = {day: measure_day(pq.ParquetFile(f).iter_batches(3), day, contract, metrics) for day, f in files.items()}
     return {day: as_metrics(each) for day, each in found.items()}
 
 
-def _require_equal(spark: SparkSession, rows: pa.Table, metrics: Aggregates) -> None:
+def _require_equal(spark: SparkSession, rows: pa.Table, metrics: Aggregates, contract: type[Contract]) -> None:
     with TemporaryDirectory() as folder:
         files = write_days(rows, Path(folder))
         by_spark = _by_spark(spark.read.option("basePath", folder).parquet(folder), metrics)
-        assert _differences(_by_arrow(files, metrics), by_spark) == {}
+        assert _differences(_by_arrow(files, metrics, contract), by_spark) == {}
 
 
 def _by_spark(rows: DataFrame, metrics: Aggregates) -> dict[date, Metrics]:
@@ -111,18 +104,18 @@ def _differences(one: Mapping[date, Metrics], other: Mapping[date, Metrics]) -> 
 @settings(max_examples=2)
 def test_typed_rows_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
     """Each row is a day, so that one value that is hashed, added up or judged differently is seen."""
-    _require_equal(spark, every_type(seed, ROWS), TYPED)
+    _require_equal(spark, every_type(seed, ROWS), TYPED, EveryType)
 
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=2)
 def test_landed_texts_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
     """Text that is a value, in whichever way it is written, and text that is none."""
-    _require_equal(spark, every_landed_text(seed, ROWS), LANDED)
+    _require_equal(spark, every_landed_text(seed, ROWS), numbers(RAW), RAW.contract)
 
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=2)
 def test_days_of_many_rows_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
     """A day is more than one batch, and a key may be in several of them."""
-    _require_equal(spark, every_type(seed, ROWS, rows_a_day=50), TOGETHER)
+    _require_equal(spark, every_type(seed, ROWS, rows_a_day=50), TOGETHER, EveryType)

@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
 from backfill_assets.model.contract import Contract, Field
-from backfill_assets.model.declaration import Source
+from backfill_assets.model.declaration import Source, Table
+from backfill_assets.model.landed import raw_contract
+from backfill_assets.model.rules import ArrivedWithin, ContentIntact
 
 Values = Callable[[random.Random], Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -73,6 +75,14 @@ SOURCE = Source(
         "moment": "timestamp",
     },
 )
+RAW = Table(
+    name="raw_everything",
+    layer="raw",
+    description="Everything, as text.",
+    contract=raw_contract(SOURCE),
+    key=("source_file", "source_line"),
+    rules=(ContentIntact(SOURCE, "text"), ArrivedWithin(days=7, at_most=Decimal(0))),
+)
 LANDED: Mapping[str, Sequence[str]] = {
     "bigint": (
         "0",
@@ -125,6 +135,11 @@ def every_landed_text(seed: int, rows: int) -> pa.Table:
     columns["source_file"] = pa.array([chance.choice([None, "a.gz"]) for _ in range(rows)], pa.string())
     columns["day_is_arrival"] = pa.array([chance.choice([True, False]) for _ in range(rows)])
     columns["content_hash"] = pa.array([_VALUES["big"](chance) for _ in range(rows)])
+    columns["record_kind"] = pa.array([chance.choice(["received", "supersession", "x"]) for _ in range(rows)])
+    columns["source_line"] = pa.array([_or_null(chance.randrange(-1, 9), chance) for _ in range(rows)], pa.int64())
+    columns["rescued"] = pa.nulls(rows, pa.string())
+    for name in ("arrival_day", "superseded_by_day"):
+        columns[name] = pa.array([_or_null(_calendar_day(chance), chance) for _ in range(rows)], pa.date32())
     return pa.table({**columns, "day": _days(rows)})
 
 
