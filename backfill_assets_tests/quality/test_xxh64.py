@@ -16,6 +16,8 @@ from backfill_assets.quality.xxh64 import hash_of_bytes
 from backfill_assets_tests.strategies.xxh64 import xxh64
 
 SEED = 42
+TEXTS = st.none() | st.text("aé€𝄞b", max_size=9)
+NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1)
 
 
 def _hashes(columns: Sequence[pa.Array]) -> list[int]:
