@@ -24,13 +24,12 @@ _MOST_THREADS = 4
 
 
 def measure_files(
-    storage: Storage, table: Table, path: str, files: Sequence[AddedFile], rows: Callable[[], DataFrame]
+    storage: Storage, table: Table, path: str, files: Sequence[AddedFile], rows: Callable[[], DataFrame], count: int
 ) -> dict[date, Metrics]:
-    """The metrics of the days that have rows in ``files`` of the Delta table at ``path``.
+    """The metrics of the days that have rows in ``files`` of the Delta table at ``path``; ``count`` is how many.
 
     ``rows`` are those files read by Spark, for what has no rendering for Arrow, and for examples of what is wrong.
     """
-    count = sum(file.rows for file in files)
     if not storage.is_folder and sum(file.size for file in files) > MOST_BYTES_FROM_A_BUCKET:
         return measures.measure_days(rows(), table, count)
     return measures.complete_days(_known(storage, table, path, files), table, rows, count)

@@ -168,7 +168,10 @@ def measured_files(
     """
     if not files:
         return {}
-    return measure_files(timeline.storage, table, timeline.path, files, lambda: rows_of_files(spark, timeline, files))
+    count = sum(file.rows for file in files)
+    return measure_files(
+        timeline.storage, table, timeline.path, files, lambda: rows_of_files(spark, timeline, files), count
+    )
 
 
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:

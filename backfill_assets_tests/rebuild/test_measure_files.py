@@ -71,7 +71,7 @@ def _by_both(spark: SparkSession, table: Table, timeline: Timeline) -> tuple[Any
         asked.append(table.name)
         return rows_of_files(spark, timeline, files)
 
-    native = measure_files(timeline.storage, table, timeline.path, files, rows)
+    native = measure_files(timeline.storage, table, timeline.path, files, rows, 99)
     return native, measures.measure_days(rows_of_files(spark, timeline, files), table, 1), len(asked)
 
 
@@ -112,4 +112,4 @@ def test_much_in_a_bucket_is_not_read_into_this_process(
 
 def test_nothing_is_measured_of_no_files() -> None:
     """A quarantine table is mostly empty."""
-    assert measure_files(Storage("."), registry.table("bronze_sales"), "", [], pytest.fail) == {}
+    assert measure_files(Storage("."), registry.table("bronze_sales"), "", [], pytest.fail, 0) == {}
