@@ -135,11 +135,11 @@ def _sum_of_decimals(values: pa.Array) -> Decimal:
     return exact_decimal(sum(each << (32 * number) for number, each in enumerate(sums)), values.type.scale)
 
 
-def _least(rows: ArrowRows, asked: m.Least) -> str:
+def _least(rows: ArrowRows, asked: m.Least) -> list[str]:
     texts = rows.value(asked.text)
     if not pa.types.is_string(texts.type):
         raise NotRendered(f"The least {texts.type}.")
-    return pc.min(texts).as_py() or ""
+    return [text for text in [pc.min(texts).as_py()] if text is not None]
 
 
 def _add(parts: Sequence[int]) -> int:
@@ -165,8 +165,8 @@ def _different(parts: Sequence[Words]) -> int:
     return len(np.unique(np.concatenate(parts)))
 
 
-def _first(parts: Sequence[str]) -> str:
-    return min((part for part in parts if part), key=str.encode, default="")
+def _first(parts: Sequence[Sequence[str]]) -> str:
+    return min((text for part in parts for text in part), key=str.encode, default="")
 
 
 _KERNELS: Mapping[type, Kernel] = MappingProxyType(

@@ -1,19 +1,18 @@
-"""Measures days from their files, here in this process, with kernels over Arrow's buffers; Spark measures the rest."""
+"""Measures days from their files with kernels over Arrow's buffers; Spark measures what has no rendering for Arrow."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Metrics, Table
 from backfill_assets.quality import measures
+from backfill_assets.rebuild.measure_on_executors import can_measure, measure_on_executors, measure_paths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,30 +29,24 @@ def measure_files(
 
     ``rows`` are those files read by Spark, for what has no rendering for Arrow, and for examples of what is wrong.
     """
-    if not storage.is_folder and sum(file.size for file in files) > MOST_BYTES_FROM_A_BUCKET:
-        return measures.measure_days(rows(), table, count)
-    return measures.complete_days(_known(storage, table, path, files), table, rows, count)
-
-
-def _known(storage: Storage, table: Table, path: str, files: Sequence[AddedFile]) -> dict[date, Metrics]:
-    """What Arrow's kernels measure of each day, a few days at a time."""
-    from backfill_assets.quality.native_measures import measure_day
-
-    metrics = measures.numbers(table)
-    by_day: dict[str, list[AddedFile]] = {}
+    by_day: dict[date, list[str]] = {}
     for file in files:
-        by_day.setdefault(file.day, []).append(file)
+        by_day.setdefault(date.fromisoformat(file.day), []).append(f"{path}/{file.path}")
+    if storage.is_folder or sum(file.size for file in files) <= MOST_BYTES_FROM_A_BUCKET:
+        return measures.complete_days(_measure_here(storage, table, by_day), table, rows, count)
+    spark, root = rows().sparkSession, storage.uri()
+    if not can_measure(spark, root):
+        return measures.measure_days(rows(), table, count)
+    known = measure_on_executors(spark, root, by_day, table.contract, measures.numbers(table))
+    return measures.complete_days(known, table, rows, count)
 
-    def measured(day: str) -> tuple[date, Metrics]:
-        when, batches = date.fromisoformat(day), _batches(storage, path, by_day[day])
-        return when, measure_day(batches, when, table.contract, metrics)
+
+def _measure_here(storage: Storage, table: Table, files: Mapping[date, Sequence[str]]) -> dict[date, Metrics]:
+    """What Arrow's kernels measure of each day, a few days at a time."""
+    metrics = measures.numbers(table)
+
+    def measured(day: date) -> Metrics:
+        return measure_paths(storage, files[day], day, table.contract, metrics)
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as threads:
-        return dict(threads.map(measured, by_day))
-
-
-def _batches(storage: Storage, path: str, files: Sequence[AddedFile]) -> Iterator[pa.RecordBatch]:
-    from backfill_assets.quality.native_measures import ROWS_AT_ONCE
-
-    for file in files:
-        yield from storage.parquet_batches(f"{path}/{file.path}", ROWS_AT_ONCE)
+        return dict(zip(files, threads.map(measured, files), strict=True))

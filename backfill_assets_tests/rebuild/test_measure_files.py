@@ -19,6 +19,7 @@ from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Ta
 from backfill_assets.quality import measures
 from backfill_assets.rebuild import measure_files as module
 from backfill_assets.rebuild.measure_files import measure_files
+from backfill_assets.rebuild.measure_on_executors import can_measure, measure_on_executors
 from backfill_assets_tests.quality.test_measures import DEFECTS, NEXT_DAY
 from backfill_assets_tests.strategies.raw_sales import DAY, raw_sales
 
@@ -97,17 +98,34 @@ def test_a_rule_that_only_spark_can_measure_is_measured_by_it(
     assert {day: metrics["odd_stores"] for day, metrics in native.items()} == {DAY: 0, NEXT_DAY: 0}
 
 
-def test_much_in_a_bucket_is_not_read_into_this_process(
-    spark: SparkSession, timelines: dict[str, Timeline], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("able", [True, False])
+def test_much_in_a_bucket_is_read_by_executors(
+    spark: SparkSession, timelines: dict[str, Timeline], monkeypatch: pytest.MonkeyPatch, able: bool
 ) -> None:
-    """Its rows would come through one network card."""
-    timeline, table = timelines["fact_sales_transactions"], registry.table("fact_sales_transactions")
-    expected, _, _ = _by_both(spark, table, timeline)
+    """With the same kernels, if they have this package and may read it; else Spark measures its own rows."""
+    tables = [registry.table(name) for name in ("bronze_sales", "raw_sales")]
+    expected = [_by_both(spark, table, timelines[table.name])[0] for table in tables]
     monkeypatch.setattr(Storage, "is_folder", False)
     monkeypatch.setattr(module, "MOST_BYTES_FROM_A_BUCKET", 1)
-    monkeypatch.setattr(module, "_known", lambda *_: pytest.fail("it was read"))
-    found, _, asked = _by_both(spark, table, timeline)
-    assert (found, asked) == (expected, 1)
+    monkeypatch.setattr(module, "_measure_here", lambda *_: pytest.fail("it was read"))
+    counted: list[int] = []
+    on_executors = measure_on_executors
+
+    def counting(*asked: Any) -> Any:
+        counted.append(1)
+        return on_executors(*asked)
+
+    monkeypatch.setattr(module, "measure_on_executors", counting)
+    if not able:
+        monkeypatch.setattr(module, "can_measure", lambda *_: False)
+    assert [_by_both(spark, table, timelines[table.name])[0] for table in tables] == expected
+    assert len(counted) == (2 if able else 0)
+
+
+def test_executors_that_cannot_read_the_lakehouse_are_not_asked(spark: SparkSession, tmp_path: Path) -> None:
+    """Or that have another Python, without this package."""
+    (tmp_path / "file").touch()
+    assert not can_measure(spark, str(tmp_path / "file"))
 
 
 def test_nothing_is_measured_of_no_files() -> None:
