@@ -166,7 +166,8 @@ class Storage:
         """The rows of a Parquet file, some at a time: memory does not grow with the file."""
         filesystem, full = self._open(path)
         with explain_failure(f"{self.uri(path)} cannot be read"), filesystem.open_input_file(full) as stream:
-            yield from pq.ParquetFile(stream).iter_batches(rows_at_once, use_threads=False)
+            file = pq.ParquetFile(stream, pre_buffer=self._on_s3)
+            yield from file.iter_batches(rows_at_once, use_threads=False)
 
     def parquet_footer(self, path: str) -> pq.FileMetaData:
         """The schema and the statistics of a Parquet file, without its rows."""

@@ -95,7 +95,7 @@ def is_micros(kind: pa.DataType) -> bool:
 
 
 def _hash_of_doubles(values: pa.Array, seeds: Words) -> Words:
-    """There is one zero and one NaN for Java, whatever their bits are."""
+    """For Java there is one zero and one NaN."""
     numbers = fixed_width(values, np.float64) + 0.0
     return hash_of_longs(np.where(np.isnan(numbers), np.nan, numbers).view(np.uint64), seeds)
 
