@@ -159,20 +159,20 @@ def _sales(tills: list[int], codes: list[str | None], amounts: list[str | None])
 
 
 def test_a_day_of_two_batches_is_measured_as_a_whole() -> None:
-    """A key that is in both is one key; a sum keeps its cents, and is negative if it is."""
+    """A key that is in both is one key; a sum keeps its cents and its sign; a null breaks no check of its value."""
     batches = [
-        _sales([1, 2, 2], ["EUR", "usd", None], ["0.10", None, "-90000000000000.25"]),
+        _sales([1, 2, 2, 3], ["EUR", "usd", None, None], ["0.10", None, "-90000000000000.25", None]),
         _sales([2, 0], ["EUR", "EUR\n"], ["0.20", "1.00"]),
     ]
     found = measure_day(batches, DAY, Sale, OF_SALES)
     assert as_metrics(found) == {
-        "rows": 5,
-        "keys": 3,
+        "rows": 6,
+        "keys": 4,
         "violating": 3,
-        "nulls": 1,
+        "nulls": 2,
         "amount": "-89999999999998.95",
-        "tills": 7,
-        "hashes": 7,
+        "tills": 10,
+        "hashes": 10,
     }
 
 
