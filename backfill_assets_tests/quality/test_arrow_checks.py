@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backfill_assets.datasets import registry
@@ -24,6 +24,8 @@ _BY = {
 LIMITS = st.integers(-(10**6), 10**6) | st.decimals(-1000, 1000, places=4) | st.sampled_from([10**18, -(10**18)])
 
 
+@example(values=[149, 150], limit=Decimal("1.495"), by="ge")
+@example(values=[149, 150], limit=Decimal("1.495"), by="le")
 @given(values=st.lists(st.none() | st.integers(-(10**6) + 1, 10**6 - 1)), limit=LIMITS, by=st.sampled_from(sorted(_BY)))
 def test_decimals_are_compared_exactly(values: list[int | None], limit: int | Decimal, by: str) -> None:
     """With a limit between two of their values, and with one that none of them can reach."""

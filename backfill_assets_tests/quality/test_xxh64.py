@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backfill_assets.quality.arrow_hashes import NotRendered, hash_of_row
@@ -25,6 +25,7 @@ def _hashes(columns: Sequence[pa.Array]) -> list[int]:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=140), st.integers(0, 2**64 - 1)), max_size=12))
+@example([(b"a" * length, length) for length in (70, 3, 130, 32, 96, 0, 41, 64)])
 def test_bytes_of_any_length_are_hashed_as_the_specification_says(texts: list[tuple[bytes, int]]) -> None:
     """Short and long ones side by side: stripes, words, half words and single bytes."""
     lengths = np.array([len(text) for text, _ in texts], np.int64)
