@@ -35,7 +35,7 @@ def parsed(text: Column, spark_type: str, well_written: Column | None = None) ->
     """
     if spark_type == "string":
         return text
-    pattern = f"^{landed_pattern(spark_type)}$"
+    pattern = f"^{_pattern(spark_type)}$"
     allowed = text.rlike(pattern) if well_written is None else well_written | text.rlike(pattern)
     return F.when(allowed, text.try_cast(spark_type))
 
@@ -47,7 +47,7 @@ def all_well_written(source: Source, column: Callable[[str], Column] = F.col) ->
     """
     typed = source.parsed_columns
     together = F.concat_ws(_BETWEEN, *(F.coalesce(column(name), F.lit("")) for name in typed))
-    return together.rlike(f"^{_BETWEEN.join(f'({landed_pattern(source.type_of(name))})?' for name in typed)}$")
+    return together.rlike(f"^{_BETWEEN.join(f'({_pattern(source.type_of(name))})?' for name in typed)}$")
 
 
 def canonical(value: Column, spark_type: str) -> Column:
@@ -96,7 +96,12 @@ def whole_hash(high: Column, low: Column) -> Column:
 def require_landed_type(spark_type: str) -> None:
     """Raise :class:`InvalidRequest` for a type that landed text cannot be typed as."""
     if spark_type != "string":
-        landed_pattern(spark_type)
+        _pattern(spark_type)
+
+
+def landed_pattern(spark_type: str) -> str:
+    """How a landed text is written that may be a value of ``spark_type``; not every such text is one."""
+    return _pattern(spark_type)
 
 
 def _canonical_text(text: Column, spark_type: str) -> Column:
@@ -110,8 +115,7 @@ def _content_hash(source: Source, text: Callable[[str], Column]) -> Column:
     return F.xxhash64(*[F.concat(F.lit(f"{name}="), text(name)) for name in source.columns])
 
 
-def landed_pattern(spark_type: str) -> str:
-    """How a landed text is written that may be a value of ``spark_type``; raises :class:`InvalidRequest` for others."""
+def _pattern(spark_type: str) -> str:
     decimal = _DECIMAL.fullmatch(spark_type)
     if decimal is None:
         if spark_type not in _PATTERNS:
