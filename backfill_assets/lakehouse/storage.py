@@ -162,6 +162,13 @@ class Storage:
         with explain_failure(f"{self.uri(path)} cannot be read"):
             return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns)
 
+    def parquet_batches(self, path: str, rows_at_once: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a Parquet file, some at a time: memory does not grow with the file."""
+        filesystem, full = self._open(path)
+        with explain_failure(f"{self.uri(path)} cannot be read"), filesystem.open_input_file(full) as stream:
+            file = pq.ParquetFile(stream, pre_buffer=self._on_s3)
+            yield from file.iter_batches(rows_at_once, use_threads=False)
+
     def parquet_footer(self, path: str) -> pq.FileMetaData:
         """The schema and the statistics of a Parquet file, without its rows."""
         filesystem, full = self._open(path)

@@ -99,6 +99,11 @@ def require_landed_type(spark_type: str) -> None:
         _pattern(spark_type)
 
 
+def landed_pattern(spark_type: str) -> str:
+    """How a landed text is written that may be a value of ``spark_type``; not every such text is one."""
+    return _pattern(spark_type)
+
+
 def _canonical_text(text: Column, spark_type: str) -> Column:
     if spark_type == "string":
         return text

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from backfill_assets.model.canonical import content_hash_of_values, raw_content_hash, sum_of_hashes
 from backfill_assets.model.declaration import OWN, Aggregates, DayFacts, DayRule, GateFinding, Severity, Source
 from backfill_assets.model.deletion import OF_DELETIONS
+from backfill_assets.model.measure import (
+    ContentHash,
+    CountIf,
+    DaysApart,
+    Fulfils,
+    HasValue,
+    IsNoQuotient,
+    IsNull,
+    Only,
+    SumOfHashes,
+    Total,
+    TotalOfFew,
+    ValueOf,
+)
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
 
 DUPLICATES = "duplicates"
 """The metric of the rows that gave way to an equal version, measured on days where it matters."""
 IDENTICAL = "duplicates_identical"
 """Those of them that gave way to a line of equal content."""
+_CARRIED = ValueOf("content_hash")
+_IS_RECEIVED = HasValue("arrival_day")
+"""Markers and deletions in raw are the only rows without an arrival day."""
 _RECEIVED = ("received", "content_hash_sum")
 _DEDUPLICATED = ("deduplicated", "deduplicated_hash_sum")
 _SUPERSEDED = ("superseded", "superseded_hash_sum")
@@ -44,15 +60,13 @@ class ContentIntact(DayRule):
     def measure(self) -> Aggregates:
         if self.form == "values":
             return {
-                "content_hash_sum": lambda: sum_of_hashes(F.col("content_hash")),
-                "recomputed_hash_sum": lambda: sum_of_hashes(_hash_as_landed(self.source, content_hash_of_values)),
+                "content_hash_sum": SumOfHashes(_CARRIED),
+                "recomputed_hash_sum": SumOfHashes(ContentHash(self.source, "values")),
             }
         return {
-            "received": lambda: F.count_if(_is_received()),
-            "content_hash_sum": lambda: sum_of_hashes(_hash_where(_is_received())),
-            "recomputed_hash_sum": lambda: sum_of_hashes(
-                F.when(_is_received(), _hash_as_landed(self.source, raw_content_hash))
-            ),
+            "received": CountIf(_IS_RECEIVED),
+            "content_hash_sum": SumOfHashes(Only(_CARRIED, _IS_RECEIVED)),
+            "recomputed_hash_sum": SumOfHashes(Only(ContentHash(self.source, "text"), _IS_RECEIVED)),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -63,23 +77,6 @@ class ContentIntact(DayRule):
             expected=f"the carried hashes, {carried}",
             next_step="A value changed after it was hashed. Compare rows with the landed files; do not publish.",
         )
-
-
-def _hash_as_landed(source: Source, content_hash: Callable[[Source], Column]) -> Column:
-    """The content hash of a row, over the fields that were declared when it was landed.
-
-    Rescued fields are declared one after the other, and each row knew the first of them, some or all.
-    """
-    whole, rescued = content_hash(source), source.rescued_fields
-    if not rescued:
-        return whole
-    earlier = [_without(source, rescued[count:]) for count in range(len(rescued))]
-    known = (content_hash(each) for each in reversed(earlier))
-    return F.coalesce(*(F.when(each == F.col("content_hash"), each) for each in (whole, *known)), whole)
-
-
-def _without(source: Source, fields: Collection[str]) -> Source:
-    return replace(source, fields=tuple(name for name in source.fields if name not in fields), rescued_fields=())
 
 
 @dataclass(frozen=True)
@@ -102,11 +99,10 @@ class EverythingAccountedFor(DayRule):
 
     def measure(self) -> Aggregates:
         return {
-            "deduplicated": lambda: _total(F.col("deduplicated_rows")),
-            # Nearly all rows have 0 here: Spark adds decimals as objects, and passes over nulls.
-            "deduplicated_hash_sum": lambda: _total(F.nullif("deduplicated_hash", F.lit(0))).cast("decimal(38,0)"),
-            "superseded": lambda: F.count("superseded_by_day"),
-            "superseded_hash_sum": lambda: sum_of_hashes(_hash_where(F.col("superseded_by_day").isNotNull())),
+            "deduplicated": Total(ValueOf("deduplicated_rows")),
+            "deduplicated_hash_sum": TotalOfFew("deduplicated_hash"),
+            "superseded": CountIf(HasValue("superseded_by_day")),
+            "superseded_hash_sum": SumOfHashes(Only(_CARRIED, HasValue("superseded_by_day"))),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -141,7 +137,7 @@ class EverythingPublished(DayRule):
         return _needs((self.raw, *_RECEIVED), winners, (self.quarantine, "content_hash_sum"))
 
     def measure(self) -> Aggregates:
-        return {"recomputed_hash_sum": lambda: sum_of_hashes(_hash_as_landed(self.source, content_hash_of_values))}
+        return {"recomputed_hash_sum": SumOfHashes(ContentHash(self.source, "values"))}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         return _accounting(
@@ -353,7 +349,7 @@ class FewNulls(DayRule):
         return (f"nulls_{self.column}",)
 
     def measure(self) -> Aggregates:
-        return {f"nulls_{self.column}": lambda: F.count_if(F.col(self.column).isNull())}
+        return {f"nulls_{self.column}": CountIf(IsNull(self.column))}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         nulls, rows = facts.count(f"nulls_{self.column}"), facts.count("rows")
@@ -387,8 +383,8 @@ class FewUnknown(DayRule):
 
     def measure(self) -> Aggregates:
         return {
-            f"unknown_{self.column}": lambda: _total(F.when(F.col(self.column) == self.unknown, F.col(self.lines))),
-            f"lines_by_{self.column}": lambda: _total(F.col(self.lines)),
+            f"unknown_{self.column}": Total(Only(ValueOf(self.lines), Fulfils(self.column, "eq", self.unknown))),
+            f"lines_by_{self.column}": Total(ValueOf(self.lines)),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -420,7 +416,7 @@ class RatesFound(DayRule):
 
     def measure(self) -> Aggregates:
         return {
-            "without_rate": lambda: F.count_if(F.col(self.rate).isNull()),
+            "without_rate": CountIf(IsNull(self.rate)),
             "without_rate_example": self._currencies_without_rate,
         }
 
@@ -455,7 +451,8 @@ class ConvertedExactly(DayRule):
         return (self.amount, self.rate, self.converted)
 
     def measure(self) -> Aggregates:
-        return {f"misconverted_{self.converted}": self._misconverted}
+        wrong = IsNoQuotient(self.amount, self.rate, self.converted, self.digits)
+        return {f"misconverted_{self.converted}": CountIf(wrong)}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         wrong = facts.count(f"misconverted_{self.converted}")
@@ -465,11 +462,6 @@ class ConvertedExactly(DayRule):
             expected="none",
             next_step="The transform shows another rate than it used, or rounds twice: fix it in a new version.",
         )
-
-    def _misconverted(self) -> Column:
-        """As doubles, which do not overflow; a fiftieth of the allowance covers what they lose."""
-        amount, rate, converted = (F.col(name).cast("double") for name in self.columns)
-        return F.count_if(F.abs(converted * rate - amount) > rate * (0.51 * 10**-self.digits))
 
 
 # ------------------------------------------------------------------ when rows and reference data came
@@ -494,8 +486,8 @@ class ArrivedWithin(DayRule):
     def measure(self) -> Aggregates:
         """A marker in raw has no arrival day, and did not arrive."""
         return {
-            "late_rows": lambda: F.count_if(F.datediff("arrival_day", "day") > self.days),
-            "arrived_rows": lambda: F.count("arrival_day"),
+            "late_rows": CountIf(DaysApart("arrival_day", "day", self.days)),
+            "arrived_rows": CountIf(HasValue("arrival_day")),
         }
 
     def judge(self, facts: DayFacts) -> GateFinding:
@@ -521,7 +513,7 @@ class RecentReference(DayRule):
     dimension = "timeliness"
 
     def measure(self) -> Aggregates:
-        return {f"outdated_{self.column}": lambda: F.count_if(F.datediff("day", self.column) > self.within_days)}
+        return {f"outdated_{self.column}": CountIf(DaysApart("day", self.column, self.within_days))}
 
     def judge(self, facts: DayFacts) -> GateFinding:
         outdated = facts.count(f"outdated_{self.column}")
@@ -533,19 +525,6 @@ class RecentReference(DayRule):
                 "Look for a missing delivery of the reference data; land and build it, then build this day again."
             ),
         )
-
-
-def _is_received() -> Column:
-    """Markers and deletions in raw are the only rows without an arrival day."""
-    return F.col("arrival_day").isNotNull()
-
-
-def _hash_where(rows: Column) -> Column:
-    return F.when(rows, F.col("content_hash"))
-
-
-def _total(values: Column) -> Column:
-    return F.coalesce(F.sum(values), F.lit(0))
 
 
 def _needs(*tables: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:

@@ -114,7 +114,7 @@ class AppendBuild:
         with ExitStack() as held:
             for attempt in range(_MOST_ATTEMPTS):
                 pin = self.pin(timeline)
-                with waiting(self.progress, f"{self.table.name}: Spark measures the staged rows"):
+                with waiting(self.progress, f"{self.table.name}: the staged rows are measured"):
                     measured = self.measured(timeline, pin)
                 self.judge(timeline, pin, arrivals, measured, empty)
                 if attempt < _ATTEMPTS_BEFORE_A_HOLD:

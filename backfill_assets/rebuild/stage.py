@@ -30,6 +30,7 @@ from backfill_assets.quality import duplicates, gates, measures, summary
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
+from backfill_assets.rebuild.measuring.measure_files import measure_files
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.spark.session import is_shared
 
@@ -155,7 +156,7 @@ def side_by_side(
 
 
 def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:
-    """The metrics of every day, from ``groupBy(day)`` over the staged files; days without rows have zeros."""
+    """The metrics of every day, from its staged files; days without rows have zeros."""
     metrics_of = measured_files(spark, table, timeline, timeline.files(days))
     return {day: metrics_of[day] if day in metrics_of else measures.zero_metrics(table) for day in days}
 
@@ -165,11 +166,14 @@ def measured_files(
 ) -> dict[date, Metrics]:
     """The metrics of the days that have rows in ``files`` of ``timeline``.
 
-    No files, no job: a quarantine table is mostly empty.
+    No files, no look: a quarantine table is mostly empty.
     """
     if not files:
         return {}
-    return measures.measure_days(rows_of_files(spark, timeline, files), table, sum(file.rows for file in files))
+    count = sum(file.rows for file in files)
+    return measure_files(
+        timeline.storage, table, timeline.path, files, lambda: rows_of_files(spark, timeline, files), count
+    )
 
 
 def _inputs(spark: SparkSession, storage: Storage, chunk: Chunk) -> dict[str, DataFrame]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -102,6 +103,14 @@ def keeper() -> str:
     return os.environ.get(KEPT_BY, "").strip()
 
 
+def worker_python() -> str:
+    """The Python of Spark's workers: this one, which has the packages, unless ``PYSPARK_PYTHON`` names another.
+
+    Spark would take the first ``python3`` on the path, which is the system's.
+    """
+    return os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
 def how_to_start() -> str:
     """What a person does when no Spark server answers."""
     restarted_by = keeper()
@@ -169,7 +178,7 @@ def _embedded_session(settings: Settings, app_name: str, options: Mapping[str, s
     conf_dir = str(start_folder(settings))
     # With either of these two set, PySpark would look for a Connect server instead of starting a JVM.
     elsewhere = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
-    with _environment(SPARK_CONF_DIR=conf_dir, **elsewhere, **without_incubator()):
+    with _environment(SPARK_CONF_DIR=conf_dir, PYSPARK_PYTHON=worker_python(), **elsewhere, **without_incubator()):
         session: SparkSession = builder.getOrCreate()
     remember_lookups(session)
     return session

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import LogState, read_log
 from backfill_assets.lakehouse.main_table import MainTable
@@ -28,9 +30,10 @@ from backfill_assets.publication_log.pinned import pinned_files
 from backfill_assets.published.observed import LogView
 from backfill_assets.quality import measures, watchdogs
 from backfill_assets.quality.watchdogs import RecordedDay
+from backfill_assets.rebuild.measuring.measure_files import measure_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _MOST_LOOKS = 20
 _DAMAGED = "FAILED_READ_FILE"
@@ -164,12 +167,20 @@ class Watch:
         return {day: found for part in parts for day, found in self._readable(table, version, part).items()}
 
     def _pass(self, table: Table, version: int, days: Collection[date], count: int) -> dict[date, Metrics]:
-        """The metrics of every day that has rows, from ``groupBy(day)`` over what is published."""
+        """The metrics of every day that has rows, from the published files; of what cannot be read, by Spark's word."""
         if version < 0 or not days:
             return {}
-        read = InputRead(table=table.name, version=version, days=dict.fromkeys(days, ""))
-        rows = published_rows(self.spark(), self.storage, read, struct_type(table.contract))
-        return measures.measure_days(rows, table, count)
+
+        def rows() -> DataFrame:
+            read = InputRead(table=table.name, version=version, days=dict.fromkeys(days, ""))
+            return published_rows(self.spark(), self.storage, read, struct_type(table.contract))
+
+        by_day = read_log(self.storage, table.name, version).of_days(days)
+        files = [file for listed in by_day.values() for file in listed]
+        try:
+            return measure_files(self.storage, table, table.name, files, rows, count)
+        except (OSError, pa.ArrowException, LakehouseUnusable):
+            return measures.measure_days(rows(), table, count)
 
     def _judge(
         self, table: Table, day: date, sight: TablesAtOnce, columns: Mapping[tuple[str, str], set[str]]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,3 +145,17 @@ def test_embedded_spark_starts_without_the_module_that_java_warns_of(spark: Spar
     options = list(beans.getRuntimeMXBean().getInputArguments())
     assert any(option.startswith("--add-opens") for option in options)
     assert not any("incubator" in option for option in options)
+
+
+def test_workers_run_the_python_of_this_environment(each_spark: SparkSession) -> None:
+    """The system's Python has none of the packages, and may be another version, which Spark refuses."""
+    import pyarrow as pa
+
+    def interpreter(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import sys
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
+
+    found = each_spark.range(1).mapInArrow(interpreter, "python string").collect()
+    assert {row["python"] for row in found} == {sys.executable}

@@ -67,6 +67,13 @@ def test_what_was_published_is_what_is_there(built: Workshop, spark: SparkSessio
     assert {d.rows for d in found if d.table == "fact_sales_transactions"} == {30}
 
 
+def test_sound_days_are_looked_at_without_spark(built: Workshop) -> None:
+    """Arrow measures them. Spark is asked for examples of what is wrong."""
+    lake = built.builder.lake
+    look = Watch(lake.storage, lake.publisher.log, lambda: pytest.fail("Spark was asked"))
+    assert _failures(look.look(registry.tables(), DAYS)) == {}
+
+
 def test_foreign_writes_and_lost_files_are_found_where_they_are(built: Workshop, spark: SparkSession) -> None:
     """A fact with other amounts no longer adds up with its report; a report whose file is gone cannot be read."""
     lakehouse = built.settings.lakehouse

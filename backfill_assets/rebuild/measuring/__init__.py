@@ -1,0 +1,1 @@
+"""Measuring files that are written, without Spark where Arrow can."""
