@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
+from backfill_assets.campaign.course import CampaignState
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of
-from backfill_assets.plan.records import PlanRequest, as_ranges
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.records import Plan, PlanRequest, as_ranges
 from backfill_assets.text import format_range
 
 
@@ -62,6 +65,20 @@ def _require_whole(timeline: NamedTimeline, target: str, days: DayRange) -> None
             " field would change, and the plan would compute it.",
             hint=f"Correct the version and go forward again: backfill timeline show {timeline.name} says what changes.",
         )
+
+
+def plan_begun(
+    asked: PlanRequest, expectations: Sequence[Expectation], open_plans: Iterable[tuple[Plan, CampaignState]]
+) -> Plan | None:
+    """The open plan for just this that is not approved yet: its process was killed, or it was stopped.
+
+    A second plan for the same days would be warned of the first one, and leave it behind.
+    """
+    for plan, state in open_plans:
+        published = state.approved or state.rolled_back or CampaignStep.CUT_OVER in state.done
+        if plan.asked == asked and plan.expectations == tuple(expectations) and not published:
+            return plan
+    return None
 
 
 def _first_tables(steps: Sequence[Step], differ: Collection[str]) -> list[str]:

@@ -6,10 +6,14 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from backfill_assets.campaign.timeline_plan import timeline_request
+from backfill_assets.campaign.course import CampaignState, state_of
+from backfill_assets.campaign.timeline_plan import plan_begun, timeline_request
 from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Kind
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.records import Plan, PlanRequest
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FACT, REVENUE, RANKING, RATES = (
@@ -65,3 +69,19 @@ def test_a_timeline_that_did_not_go_forward_or_does_not_differ_is_refused() -> N
         timeline_request(registry.steps(), timeline(), {FACT: {FIRST}})
     with pytest.raises(InvalidRequest, match="nothing to publish"):
         timeline_request(registry.steps(), timeline(**WENT), {FACT: set()})
+
+
+def test_the_plan_that_was_begun_for_the_same_goes_on_until_it_is_approved() -> None:
+    asked, expected = PlanRequest(target=FACT, days="2017-03-06"), Expectation.parse("rows unchanged")
+    plan = Plan(asked=asked, steps=(), made_at=NOW, expectations=(expected,))
+
+    def state(*kinds: Kind) -> CampaignState:
+        return state_of("campaign-x", [JournalEntry(kind=kind, at=NOW) for kind in kinds])
+
+    for begun in (state(), state("started"), state("started", "stopped", "resumed")):
+        assert plan_begun(asked, [expected], [(plan, begun)]) is plan
+    cut_over = JournalEntry(kind="step", step=CampaignStep.CUT_OVER.value, at=NOW)
+    for over in (state("started", "approved"), state_of("campaign-x", [cut_over]), state("started", "rolled back")):
+        assert plan_begun(asked, [expected], [(plan, over)]) is None
+    assert plan_begun(asked, [], [(plan, state())]) is None
+    assert plan_begun(asked.model_copy(update={"version": "v1"}), [expected], [(plan, state())]) is None

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from backfill_assets.cli.commands.campaign import stage_plan
+from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.output import say_json
 from backfill_assets.cli.queries.plan import say_plan
 from backfill_assets.cli.wiring import current_settings, open_publisher
+
+if TYPE_CHECKING:
+    from backfill_assets.campaign.course import CampaignState
+    from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.plan.records import Plan
 
 _EPILOG = """
 \b
@@ -33,15 +41,17 @@ def publish(
 
     Days that the timeline has computed are used as they are; days whose inputs have changed since are computed again.
     It stops before anything is published: `backfill diff PLAN` shows what would change, `backfill approve PLAN`
-    publishes all tables at once, and `backfill rollback` undoes it. The timeline stays as it is.
+    publishes all tables at once, and `backfill rollback` undoes it. The timeline stays as it is. Type the same again
+    after a kill or a stop: the plan that was begun goes on.
 
     The exit code is 1 if a finding blocks the plan.
     """
     from backfill_assets.campaign.breaker import Limits
     from backfill_assets.campaign.run import Options
-    from backfill_assets.campaign.timeline_plan import timeline_request
+    from backfill_assets.campaign.timeline_plan import plan_begun, timeline_request
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import find_timeline
+    from backfill_assets.plan.expectations import Expectation
     from backfill_assets.plan.keep import plan_and_keep
     from backfill_assets.rebuild.person import os_person
     from backfill_assets.timeline.rewind import differing_from_main
@@ -50,6 +60,11 @@ def publish(
     publisher = open_publisher(settings)
     found = find_timeline(publisher.storage, name, publisher.now())
     asked = timeline_request(registry.steps(), found, differing_from_main(publisher.storage, found), table)
+    begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(publisher.storage))
+    if begun is not None and not plan_only:
+        report_step(f"{begun.id} was begun for this before: it goes on")
+        stage_plan(begun.id, lambda _: options, None, as_json)
+        return
     plan, now = plan_and_keep(settings, asked, expected, by=os_person())
     if not as_json:
         say_plan(plan, now)
@@ -58,3 +73,14 @@ def publish(
             say_json({"plan": plan.id, "stopped": plan.stopped})
         ctx.exit(1 if plan.stopped else 0)
     stage_plan(plan.id, lambda _: options, None, as_json)
+
+
+def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
+    from backfill_assets.campaign.course import state_of
+    from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+    from backfill_assets.lakehouse.plans import kept_plan, open_plan_ids
+    from backfill_assets.plan.records import Plan
+
+    plans = [Plan.from_json(kept_plan(storage, id), id=id) for id in open_plan_ids(storage)]
+    campaigns = {plan.id: campaign_of(plan.id) for plan in plans}
+    return [(plan, state_of(campaigns[plan.id], entries(storage, campaigns[plan.id]))) for plan in plans]
