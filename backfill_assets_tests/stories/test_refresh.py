@@ -30,6 +30,7 @@ from backfill_assets_tests.stories.corrected_source import (
 )
 from backfill_assets_tests.workshop import Workshop
 
+pytestmark = pytest.mark.timeout(900)
 DAYS = DayRange.parse("2017-03-01..2017-03-04")
 FIRST, SECOND, THIRD, FOURTH = DAYS
 LATER = "2017-03-20T00:00:00Z"

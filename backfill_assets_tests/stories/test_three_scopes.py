@@ -29,6 +29,7 @@ from backfill_assets_tests.stories.corrected_source import (
 )
 from backfill_assets_tests.workshop import Workshop
 
+pytestmark = pytest.mark.timeout(900)
 DAYS = DayRange.parse("2017-03-01..2017-03-06")
 FIRST, SECOND, THIRD, *_ = DAYS
 FACT = "fact_sales_transactions"
