@@ -27,8 +27,8 @@ MARKER = -7
 class RawLakehouse(SmallLakehouse):
     """A row is its content hash; a negative one is a marker that points to NEW."""
 
-    def _stage(self, id: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
-        timeline = Timeline(self.storage, table, f"run-{id}")
+    def stage(self, name: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
+        timeline = Timeline(self.storage, table, name)
         entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
         rows = pa.Table.from_pylist(
             [

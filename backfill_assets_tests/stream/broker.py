@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from backfill_assets.settings import Settings
@@ -133,7 +133,10 @@ class Broker:
         config = {name.replace("_", "."): value for name, value in options.items()}
         wanted = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
         self.admin.create_topics([wanted])[topic].result(_PATIENCE_SECONDS)
-        _until(lambda: len(self._partitions(topic)) == partitions, f"{topic} has no {partitions} partitions")
+        _until(
+            lambda: len(self._partitions(topic)) == partitions and self._knows_offsets(topic),
+            f"{topic} has no {partitions} partitions",
+        )
 
     def delete_topic(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(_PATIENCE_SECONDS)
@@ -165,6 +168,16 @@ class Broker:
         asked = {TopicPartition(topic, partition): which for partition in self._partitions(topic)}
         answered = self.admin.list_offsets(asked)
         return {each.partition: int(done.result(_PATIENCE_SECONDS).offset) for each, done in answered.items()}
+
+    def _knows_offsets(self, topic: str) -> bool:
+        """A broker may name itself as a leader before it acts as one."""
+        try:
+            self.end_offsets(topic)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION:
+                return False
+            raise
+        return True
 
     def _partitions(self, topic: str) -> list[int]:
         """Those with a leader."""

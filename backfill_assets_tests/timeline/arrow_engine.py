@@ -26,6 +26,7 @@ from backfill_assets.lakehouse.records import Environment, InputRead
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import write_folder, written_files
+from backfill_assets.landing import deletions
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Reads, Source, Step, Table, Version
 from backfill_assets.rebuild import overlay
@@ -137,7 +138,9 @@ def names_in(folder: str, files: Iterable[AddedFile]) -> dict[date, list[str]]:
 
 def staged_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let builds read and write rows by Arrow."""
-    tables = {step.name: step.tables[0] for step in STEPS}
+    steps = {step.name: step for step in STEPS}
+    tables = {name: step.tables[0] for name, step in steps.items()}
+    monkeypatch.setattr(deletions, "registry", SimpleNamespace(step=steps.__getitem__))
     monkeypatch.setattr(overlay, "published_rows", _published_rows)
     monkeypatch.setattr(overlay, "rows_of_main_files", _rows_of_main_files)
     monkeypatch.setattr(overlay, "staged_rows", _staged_rows)
