@@ -19,8 +19,8 @@ from backfill_assets.text import format_range
 _PIPED_WIDTH = 200
 _MOST_RANGES = 6
 _COMMIT = 10
-_TYPED_AGAIN = ("publication", "plan")
-"""Columns of what people copy into their next command: an id on two lines cannot be copied."""
+_TYPED_AGAIN = ("table", "publication", "plan")
+"""Columns of what people copy into their next command: a name on two lines cannot be copied."""
 
 
 def console(*, stderr: bool = False) -> Console:
