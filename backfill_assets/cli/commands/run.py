@@ -343,6 +343,9 @@ def _say_plan(plan: RunPlan) -> None:
         )
     say(f"{ranges(plan.asked.days)}, as things stand now (what is built before a table may change its inputs):", rows)
     for each in plan.steps:
+        for by in dict.fromkeys(each.rolled_back.values()):
+            back = ranges([day for day, found in each.rolled_back.items() if found == by], most=2)
+            say(f"{each.name}: rolled back on {moment(by.at)} by {by.publication}, would be built again: {back}")
         if each.later:
             later = ranges(days_of(each.later))
             say(f"{each.name}: {later} look back to these days, and are built as they were published")
@@ -367,9 +370,6 @@ def _why(each: PlannedStep, force: bool) -> list[str]:
     if elsewhere:
         reasons.append(f"puts rows of {ranges(elsewhere, most=2)} on the days where they belong as declared now")
     reasons += [f"{status}: {ranges(found, most=2)}" for status, found in by_status.items()]
-    for by in dict.fromkeys(each.rolled_back.values()):
-        days = ranges([day for day, found in each.rolled_back.items() if found == by], most=2)
-        reasons.append(f"rolled back on {moment(by.at)} by {by.publication}, would be built again: {days}")
     if raw and not reasons:
         reasons.append("nothing new has landed")
     return reasons
