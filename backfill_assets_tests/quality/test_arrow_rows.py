@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -17,7 +18,7 @@ EARLIER = Source("sea", "day", ("sensor",), "sent", ("sensor", "sent"))
 SOURCE = replace(EARLIER, fields=("sensor", "sent", "salinity"), rescued_fields=("salinity",))
 
 
-def rows(**columns: list[object]) -> ArrowRows:
+def rows(**columns: Sequence[object]) -> ArrowRows:
     return ArrowRows(pa.RecordBatch.from_pydict(columns), DAY)
 
 
