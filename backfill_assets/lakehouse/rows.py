@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
@@ -23,6 +23,7 @@ from backfill_assets.lakehouse.storage import Storage, literal_path
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import WRITE, write_folder, written_files
 from backfill_assets.model.contract_columns import as_declared
+from backfill_assets.model.refinement import PART, SET_ASIDE, SET_ASIDE_PART
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
 _COUNT_SECONDS = 120.0
+_DIFFERENT_IN_EACH_ROW = ("content_hash", "source_line")
 
 
 def published_rows(spark: SparkSession, storage: Storage, read: InputRead, schema: StructType) -> DataFrame:
@@ -128,11 +130,16 @@ def path_in(table: str, file: str) -> str:
 
 
 def stage(
-    rows: DataFrame, timeline: Timeline, staged: Mapping[date, StagedAs], *, other_days: bool = False
+    rows: DataFrame,
+    timeline: Timeline,
+    staged: Mapping[date, StagedAs],
+    *,
+    key: Sequence[str] = (),
+    other_days: bool = False,
 ) -> list[AddedFile]:
     """Write computed days into ``timeline`` in one Spark job, and record which days and from what, in one commit.
 
-    Returns the files of this write, as the timeline names them.
+    Returns the files of this write, as the timeline names them. ``key`` is that of the rows, where it is known.
 
     Spark writes plain Parquet into a folder of its own, and delta-rs commits what is there then: Delta's own writer
     takes a second or more for each write, however small, and looks at every row once more for statistics that Parquet's
@@ -142,19 +149,75 @@ def stage(
     is not in ``staged``, unless ``other_days`` are wanted: the transform made up days it was not asked for. Raises
     :class:`LakehouseUnusable` when the files hold other rows than Spark counted while it wrote them.
     """
+    files = _write(rows, timeline, key, PARTITION_COLUMN)
+    _take_in(files, rows.schema, timeline, staged, other_days=other_days)
+    return files
+
+
+def stage_accepted(
+    rows: DataFrame, timeline: Timeline, staged: Mapping[date, StagedAs], key: Sequence[str]
+) -> list[AddedFile]:
+    """Write both parts of ``rows`` in one job, and :func:`stage` those that are accepted.
+
+    Gives the files of the rows that are set aside, which no log names: :func:`rows_set_aside` reads them, and whoever
+    asked removes them. Accepted rows lie in their files beside a column that is null, and that Delta's schema lacks.
+    """
+    files = _write(rows, timeline, key, PART, PARTITION_COLUMN)
+    aside = [file for file in files if f"/{PART}={SET_ASIDE_PART}/" in file.path]
+    others = (PART, SET_ASIDE)
+    schema = StructType([field for field in rows.schema.fields if field.name not in others])
+    _take_in([file for file in files if file not in aside], schema, timeline, staged)
+    return aside
+
+
+def rows_set_aside(
+    spark: SparkSession, timeline: Timeline, files: Sequence[AddedFile], schema: StructType
+) -> DataFrame:
+    """The rows of ``schema`` that :func:`stage_accepted` has set aside in ``files``."""
+    if not files:
+        return spark.createDataFrame([], schema)
+    written = StructType([StructField(SET_ASIDE, schema)])
+    paths = [literal_path(timeline.storage.spark_uri(f"{timeline.path}/{file.path}")) for file in files]
+    found = spark.read.schema(written).option("recursiveFileLookup", "true").parquet(*paths)
+    return found.select(f"`{SET_ASIDE}`.*")
+
+
+def _write(rows: DataFrame, timeline: Timeline, key: Sequence[str], *partitions: str) -> list[AddedFile]:
+    """Write ``rows`` into a folder of their own; gives its files, which no log names yet."""
     folder, written = write_folder(), Observation()
     counted = rows.observe(written, F.count(F.lit(1)).alias("rows"))
-    counted.write.partitionBy(PARTITION_COLUMN).parquet(f"{timeline.spark_uri}/{folder}")
+    writer = counted.write.options(**_without_dictionaries(rows.schema, key))
+    writer.partitionBy(*partitions).parquet(f"{timeline.spark_uri}/{folder}")
     files = written_files(timeline.storage, timeline.path, folder)
     _require_rows(files, int(observed(written).get("rows", 0)), f"{timeline.path}/{folder}")
+    return files
+
+
+def _take_in(
+    files: Sequence[AddedFile],
+    schema: StructType,
+    timeline: Timeline,
+    staged: Mapping[date, StagedAs],
+    *,
+    other_days: bool = False,
+) -> None:
     stray = {file.day for file in files} - {str(day) for day in staged}
     if stray and not other_days:
         raise PublicationRefused(
             f"{timeline.table}: rows were computed for {', '.join(sorted(stray)[:5])}, which were not asked for.",
             hint="A transform may only return rows of the days it was given; correct it in a new version.",
         )
-    timeline.add(files, nullable_schema(rows.schema), staged)
-    return files
+    timeline.add(files, nullable_schema(schema), staged)
+
+
+def _without_dictionaries(schema: StructType, key: Sequence[str]) -> dict[str, str]:
+    """Parquet's options for columns whose values hardly repeat on a day: a dictionary of them is made for nothing.
+
+    A column that is the whole ``key`` never repeats.
+    """
+    moments = [field.name for field in schema.fields if isinstance(field.dataType, TimestampType)]
+    names = {*moments, *_DIFFERENT_IN_EACH_ROW, *(key if len(key) == 1 else ())}
+    return {f"parquet.enable.dictionary#{name}": "false" for name in names.intersection(schema.names)}
 
 
 def observed(written: Observation, patience: float = _COUNT_SECONDS) -> dict[str, Any]:
@@ -201,29 +264,38 @@ def _file_rows(
 
     None where only Delta can: a path does not say its day, or there are more files than are worth naming.
     """
-    folders: dict[str, list[str]] = {}
+    folders: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for file in files:
         folder, _, day = file.path.rpartition("/")[0].rpartition("/")
         if day != f"{PARTITION_COLUMN}={file.day}":
             return None
-        before, _, last = folder.rpartition("/")
-        folder = before if last.startswith(f"{WRITE}=") else folder
-        folders.setdefault(folder, []).append(literal_path(storage.spark_uri(f"{table}/{file.path}")))
+        folder, names = _write_of(folder)
+        folders.setdefault((folder, names), []).append(literal_path(storage.spark_uri(f"{table}/{file.path}")))
     if len(files) > _MOST_FILES:
         return None
     if len(folders) > _MOST_FOLDERS:
         return _rows_of_many_folders(spark, [path for paths in folders.values() for path in paths], schema)
     # With a declared type Spark takes the name of a folder as it is. Otherwise it tries numbers first, also where its
     # type inference is off: it would compute 3e0228148540.
-    declared = StructType([*schema.fields, StructField(WRITE, StringType())])
     parts = [
-        spark.read.schema(declared)
+        spark.read.schema(StructType([*schema.fields, *(StructField(name, StringType()) for name in names)]))
         .option("basePath", storage.spark_uri(f"{table}/{folder}".rstrip("/")))
         .parquet(*paths)
         .select(*schema.names)
-        for folder, paths in folders.items()
+        for (folder, names), paths in folders.items()
     ]
     return _all_of(parts) if parts else spark.createDataFrame([], schema)
+
+
+def _write_of(folder: str) -> tuple[str, tuple[str, ...]]:
+    """Where the folders of writes lie, and the names by which those on the way to a day look like partitions."""
+    names: list[str] = []
+    before, _, last = folder.rpartition("/")
+    while (name := last.partition("=")[0]) in (WRITE, PART):
+        names.append(name)
+        folder = before
+        before, _, last = folder.rpartition("/")
+    return folder, tuple(names)
 
 
 def _rows_of_many_folders(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -162,12 +162,12 @@ class Storage:
         with explain_failure(f"{self.uri(path)} cannot be read"):
             return pq.ParquetFile(filesystem.open_input_file(full)).read(columns=columns)
 
-    def parquet_batches(self, path: str, rows_at_once: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a Parquet file, some at a time: memory does not grow with the file."""
+    def parquet_batches(self, path: str, rows_at_once: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Those of ``columns`` that a Parquet file has, some rows at a time: memory does not grow with the file."""
         filesystem, full = self._open(path)
         with explain_failure(f"{self.uri(path)} cannot be read"), filesystem.open_input_file(full) as stream:
             file = pq.ParquetFile(stream, pre_buffer=self._on_s3)
-            yield from file.iter_batches(rows_at_once, use_threads=False)
+            yield from file.iter_batches(rows_at_once, columns=list(columns), use_threads=False)
 
     def parquet_footer(self, path: str) -> pq.FileMetaData:
         """The schema and the statistics of a Parquet file, without its rows."""

@@ -17,13 +17,14 @@ from backfill_assets.days import TableDay
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Environment
-from backfill_assets.lakehouse.rows import rows_of_files, stage
+from backfill_assets.lakehouse.rows import nullable_schema, rows_of_files, rows_set_aside, stage, stage_accepted
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import GateVerdict, StagedAs, Timeline
 from backfill_assets.landing.deletions import rows_that_stand
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import PUBLISHED_DAYS, DayFacts, Metrics, RuleOutcome, Step, Table, Version
 from backfill_assets.model.deletion import OF_DELETIONS
+from backfill_assets.model.refinement import Refinement, rejected
 from backfill_assets.model.rules import FewDuplicates
 from backfill_assets.publication.publisher import Pin
 from backfill_assets.quality import duplicates, gates, measures, summary
@@ -32,7 +33,6 @@ from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.measuring.measure_files import measure_files
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
-from backfill_assets.spark.session import is_shared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,21 +85,16 @@ def stage_chunk(
 ) -> list[StagedTableDay]:
     """One write and one pass of measuring a table; verdicts are recorded in the timelines.
 
-    ``timelines`` has one for every table of the step. Nothing that is published is touched. How many tables are written
-    side by side is :func:`tables_at_once`.
+    ``timelines`` has one for every table of the step. Nothing that is published is touched.
     """
     started = time.monotonic()
     staged = {day: StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
     inputs = _inputs(spark, storage, chunk)
-    computed = chunk.version.transform(inputs)
-
-    def written_and_measured(table: Table) -> dict[date, Metrics]:
-        stage(computed[table.name], timelines[table.name], staged)
-        return measured_days(spark, table, timelines[table.name], chunk.days)
-
-    at_once = tables_at_once(len(chunk.step.tables), len(chunk.days), shared=is_shared(spark))
-    work = {table.name: partial(written_and_measured, table) for table in chunk.step.tables}
-    facts = _facts(chunk, side_by_side(spark, work, at_once))
+    if isinstance(chunk.version.transform, Refinement):
+        measured = _stage_refined(spark, chunk, chunk.version.transform, inputs, timelines, staged)
+    else:
+        measured = _stage_each(spark, chunk, chunk.version.transform(inputs), timelines, staged)
+    facts = _facts(chunk, measured)
     if chunk.judged:
         facts = with_duplicates(spark, chunk, inputs, facts, timelines)
     seconds = (time.monotonic() - started) / len(chunk.days)
@@ -109,6 +104,53 @@ def stage_chunk(
         for table in chunk.step.tables
         for day in _judge_day(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
     ]
+
+
+def _stage_each(
+    spark: SparkSession,
+    chunk: Chunk,
+    computed: Mapping[str, DataFrame],
+    timelines: Mapping[str, Timeline],
+    staged: Mapping[date, StagedAs],
+) -> dict[str, dict[date, Metrics]]:
+    """Each table in a job of its own."""
+
+    def written_and_measured(table: Table) -> dict[date, Metrics]:
+        stage(computed[table.name], timelines[table.name], staged)
+        return measured_days(spark, table, timelines[table.name], chunk.days)
+
+    work = {table.name: partial(written_and_measured, table) for table in chunk.step.tables}
+    return side_by_side(spark, work)
+
+
+def _stage_refined(
+    spark: SparkSession,
+    chunk: Chunk,
+    refinement: Refinement,
+    inputs: Mapping[str, DataFrame],
+    timelines: Mapping[str, Timeline],
+    staged: Mapping[date, StagedAs],
+) -> dict[str, dict[date, Metrics]]:
+    """Both tables of a refinement with one look at raw: accepted rows first, then those that were set aside.
+
+    While the first table is measured, which is no work of Spark's, the second one is written.
+    """
+    (bronze, quarantine), raw = chunk.step.tables, inputs[refinement.raw]
+    accepted = timelines[bronze.name]
+    aside = stage_accepted(refinement.in_one_pass(raw), accepted, staged, bronze.key)
+
+    def rejects() -> dict[date, Metrics]:
+        rows = rejected(rows_set_aside(spark, accepted, aside, raw.schema), refinement)
+        if aside:
+            stage(rows, timelines[quarantine.name], staged)
+        else:
+            timelines[quarantine.name].add((), nullable_schema(rows.schema), staged)
+        for file in aside:
+            accepted.storage.delete(f"{accepted.path}/{file.path}")
+        return measured_days(spark, quarantine, timelines[quarantine.name], chunk.days)
+
+    measured = partial(measured_days, spark, bronze, accepted, chunk.days)
+    return side_by_side(spark, {bronze.name: measured, quarantine.name: rejects})
 
 
 def with_duplicates(
@@ -129,27 +171,16 @@ def with_duplicates(
     return {table.name: duplicates.with_duplicates(table, facts[table.name], rows) for table in chunk.step.tables}
 
 
-def tables_at_once(tables: int, days: int, *, shared: bool) -> int:
-    """How many tables of a step are written at once, so that one uses the cores that another leaves idle.
-
-    On a shared Spark, a step of many days writes one table after the other. Spark's fair scheduler counts jobs: with
-    two at once, such a step would get twice the share of a one-day run, which people wait for.
-    """
-    return 1 if shared and days > 1 else tables
-
-
-def side_by_side(
-    spark: SparkSession, work: Mapping[str, Callable[[], Result]], at_once: int | None = None
-) -> dict[str, Result]:
+def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) -> dict[str, Result]:
     """Run each piece of ``work`` in its own thread and return the results; raise the first error when all have ended.
 
-    At most ``at_once`` of them run at a time; by default all.
+    One uses the cores that another leaves idle.
     """
     if len(work) == 1:
         return {name: piece() for name, piece in work.items()}
     from pyspark.util import inheritable_thread_target
 
-    with ThreadPoolExecutor(at_once or len(work)) as pool:
+    with ThreadPoolExecutor(len(work)) as pool:
         # Wrapped once for each thread: Spark would take two threads with one set of properties for one query.
         futures = {name: pool.submit(inheritable_thread_target(spark)(piece)) for name, piece in work.items()}
     return {name: future.result() for name, future in futures.items()}

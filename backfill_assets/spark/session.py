@@ -66,11 +66,6 @@ def open_session(
     return _embedded_session(settings, app_name, options or {})
 
 
-def is_shared(session: SparkSession) -> bool:
-    """Whether others may be at work on the Spark behind ``session``: it is one of a Connect server's."""
-    return type(session).__module__.startswith("pyspark.sql.connect.")
-
-
 def run_a_job(settings: Settings) -> None:
     """Count ten rows on the Connect server: it answers, and what is behind it works. Raises ``LakehouseUnusable``."""
     from pyspark.errors import PySparkException

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import threading
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.datasets import registry
-from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.rows import stage as write_rows
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.model.declaration import Metrics, Table
+from backfill_assets.model.refinement import PART, SET_ASIDE_PART, Refinement, rejected
 from backfill_assets.rebuild import stage
-from backfill_assets.rebuild.stage import side_by_side, tables_at_once
-from backfill_assets.sample.synthetic_tally import SyntheticSpec
-from backfill_assets.spark.session import is_shared
+from backfill_assets.rebuild.stage import side_by_side
+from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
 TABLES = registry.step("bronze_sales").tables
@@ -53,45 +56,72 @@ def test_an_error_is_reported_when_the_other_has_come_to_an_end(spark: SparkSess
     assert ended.is_set(), other
 
 
-@pytest.mark.parametrize(
-    ("days", "shared", "at_once"), [(1, False, 2), (45, False, 2), (1, True, 2), (2, True, 1), (45, True, 1)]
-)
-def test_many_days_have_one_job_at_a_time_where_others_wait_for_theirs(days: int, shared: bool, at_once: int) -> None:
-    assert tables_at_once(2, days, shared=shared) == at_once
-
-
-def test_one_at_a_time_each_begins_when_the_one_before_has_ended(spark: SparkSession) -> None:
-    seen: list[str] = []
-
-    def work(name: str) -> str:
-        seen.append(f"{name} begins")
-        spark.range(10).count()
-        seen.append(f"{name} ends")
-        return name
-
-    assert side_by_side(spark, {name: partial(work, name) for name in "ab"}, 1) == {"a": "a", "b": "b"}
-    assert seen == ["a begins", "a ends", "b begins", "b ends"]
-
-
-def test_a_server_is_seen_to_be_shared(
-    connect_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_raw_is_judged_once_and_what_is_set_aside_becomes_the_quarantine(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two days of bronze and its quarantine one after the other, one day of them side by side."""
-    asked: list[int] = []
+    """One day has sound and broken rows, the next only sound ones, the last one only broken ones: at most 20."""
+    quantities = {DAY: ("1", "many", "2", "few"), date(2017, 3, 2): ("3", "4"), date(2017, 3, 3): ("none", "")}
+    workshop = Workshop(tmp_path, lambda: spark)
+    for day, texts in quantities.items():
+        lines = [sale(basket_id=text or "0", quantity=text, transaction_timestamp=f"{day}T11:53:26Z") for text in texts]
+        land(workshop.settings.landing, "sales", str(day), "shop", lines)
+    workshop.build("raw_sales", list(quantities))
+    looked_at: list[int] = []
 
-    def noted(*arguments: Any, **options: Any) -> dict[str, Any]:
-        asked.append(arguments[2])
-        return side_by_side(*arguments, **options)
+    def noted(rows: DataFrame, refinement: Refinement) -> DataFrame:
+        looked_at.append(rows.count())
+        return rejected(rows, refinement)
 
-    days = DayRange.parse("2017-03-01..2017-03-02")
-    workshop = Workshop(tmp_path, lambda: connect_spark)
-    workshop.land_synthetic(SyntheticSpec(days=days, rows_per_day=5, seed=4, defects={}))
-    workshop.build("raw_sales", days)
-    monkeypatch.setattr(stage, "side_by_side", noted)
-    workshop.build("bronze_sales", days)
-    workshop.build("bronze_sales", [days.last], force=True)
-    assert asked == [1, 2]
+    monkeypatch.setattr(stage, "rejected", noted)
+    workshop.build("bronze_sales", list(quantities))
+    bronze, quarantine = workshop.read("bronze_sales"), workshop.read("quarantine_sales")
+    assert sorted(zip(bronze["day"], bronze["quantity"], strict=True)) == [
+        *((DAY, quantity) for quantity in (1, 2)),
+        *((date(2017, 3, 2), quantity) for quantity in (3, 4)),
+    ]
+    assert sorted(zip(quarantine["day"], quarantine["quantity"], strict=True)) == [
+        *((DAY, quantity) for quantity in ("few", "many")),
+        *((date(2017, 3, 3), quantity) for quantity in ("", "none")),
+    ]
+    assert looked_at == [4]
+    lakehouse = workshop.settings.lakehouse
+    assert not list(lakehouse.rglob(f"{PART}={SET_ASIDE_PART}/*/*.parquet")), "what was set aside is removed"
+    assert [file.metadata.num_rows for file in map(pq.ParquetFile, lakehouse.rglob(f"{PART}=*/*/*.parquet"))] == [2, 2]
 
 
-def test_spark_of_a_process_of_its_own_is_not_shared(spark: SparkSession) -> None:
-    assert not is_shared(spark)
+def test_where_nothing_is_set_aside_the_quarantine_costs_no_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its day is published as an empty one."""
+    workshop = Workshop(tmp_path, lambda: spark)
+    land(workshop.settings.landing, "sales", str(DAY), "shop", [sale()])
+    workshop.build("raw_sales", [DAY])
+    written: list[str] = []
+
+    def noted(rows: DataFrame, timeline: Timeline, *arguments: Any, **options: Any) -> None:
+        written.append(timeline.table)
+
+    monkeypatch.setattr(stage, "stage", noted)
+    workshop.build("bronze_sales", [DAY])
+    assert written == []
+    [state] = workshop.states("quarantine_sales").values()
+    assert state.content is not None and state.content.rows == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "without"),
+    [(("code",), {"code", "content_hash", "sent_at"}), (("code", "place"), {"content_hash", "sent_at"})],
+)
+def test_columns_that_hardly_repeat_have_no_dictionary(
+    spark: SparkSession, tmp_path: Path, key: tuple[str, ...], without: set[str]
+) -> None:
+    """Where values repeat, a dictionary makes files small; where they do not, it is made in vain."""
+    schema = "code string, place string, content_hash bigint, sent_at timestamp, day date"
+    rows = [(f"C{n % 9}", "here", n % 9, datetime(2017, 3, 1, 12, n % 9, tzinfo=UTC), DAY) for n in range(200)]
+    timeline = Timeline(Storage(str(tmp_path)), "t", "one")
+    [file] = write_rows(
+        spark.createDataFrame(rows, schema).coalesce(1), timeline, {DAY: StagedAs(input_fingerprint="a")}, key=key
+    )
+    group = timeline.storage.parquet_footer(f"{timeline.path}/{file.path}").row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    assert {column.path_in_schema for column in columns if not column.has_dictionary_page} == without

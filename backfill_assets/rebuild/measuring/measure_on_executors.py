@@ -71,5 +71,6 @@ def measure_paths(
     """What Arrow's kernels measure of a day whose rows are in ``paths``; reads a few rows at a time."""
     from backfill_assets.quality.native_measures import ROWS_AT_ONCE, measure_day
 
-    batches = (batch for path in paths for batch in storage.parquet_batches(path, ROWS_AT_ONCE))
+    columns = tuple(contract.fields())
+    batches = (batch for path in paths for batch in storage.parquet_batches(path, ROWS_AT_ONCE, columns))
     return measure_day(batches, day, contract, metrics)
