@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from backfill_assets.campaign.course import CampaignState, approved_by, is_published
+from backfill_assets.difference.letter import LetterTerms
+from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import format_count
+
+_ANOTHER = Person("another person")
+"""Stands for everyone who has neither planned nor started it."""
 
 
 def may_approve(
@@ -47,6 +54,56 @@ def approvers_hint(rule: ApprovalRule, planner: Person, starter: Person, listed:
         return f"Ask someone else than {' and '.join(dict.fromkeys((planner.name, starter.name)))} to approve it."
     able = [name for name in sorted(listed) if may_approve(rule, planner, starter, Person(name), listed) is None]
     return f"These may: {', '.join(able)}." if able else "No one of them may: list others in the file, and plan again."
+
+
+def who_may_approve(
+    rule: ApprovalRule, planner: Person, starter: Person, listed: Collection[str], needed: int = 1
+) -> str:
+    """``Anyone but ana, who planned and started it.``: for people who read the difference."""
+    if listed:
+        able = [name for name in sorted(listed) if may_approve(rule, planner, starter, Person(name), listed) is None]
+        if len(able) < needed:
+            return (
+                f"Too few: it needs {format_count(needed, 'approval')}, and {len(able)} of its approvers may give it."
+            )
+        return f"{' or '.join(able)}." if needed == 1 else f"{needed} of these: {', '.join(able)}."
+    if reason := may_approve(rule, planner, starter, _ANOTHER, ()):
+        return f"No one: {reason}."
+    but = f" but {_planner_and_starter(planner, starter)}" if rule is ApprovalRule.ANOTHER_PERSON else ""
+    return f"Anyone{but}." if needed == 1 else f"{needed} people: anyone{but}."
+
+
+def _planner_and_starter(planner: Person, starter: Person) -> str:
+    if planner.is_same_as(starter):
+        return f"{planner.name}, who planned and started it"
+    return f"{planner.name}, who planned it, and {starter.name}, who started it"
+
+
+def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: CampaignState) -> LetterTerms:
+    """What the letter about the difference of ``plan`` says of its approval, and of what became of it."""
+    terms = plan.terms
+    return LetterTerms(
+        plan=plan.id,
+        campaign=campaign_of(plan.id),
+        window_days=plan.rollback_window_days,
+        who=who_may_approve(rule, planner, state.started_by, terms.approvers, terms.approvals),
+        title=terms.title,
+        reason=terms.reason,
+        outcome=_outcome(state),
+        published=is_published(state),
+    )
+
+
+def _outcome(state: CampaignState) -> str:
+    """What became of the difference; empty while people decide about it."""
+    if back := state.rolled_back:
+        return f"It was rolled back on {back.at:%Y-%m-%d %H:%M} UTC: {back.reason}".rstrip(": ") + "."
+    if is_published(state) and (published := state.cut_over_at):
+        by = approved_by(state)
+        return f"It was published on {published:%Y-%m-%d %H:%M} UTC{f', approved by {by}' if by else ''}."
+    if state.stopped:
+        return f"It was stopped, and nothing of it is published: {state.stopped.reason.rstrip('.')}."
+    return f"It was approved by {approved_by(state)}, and is not published yet." if state.approved else ""
 
 
 def missing_approvers(rule: ApprovalRule, planner: Person, listed: Collection[str], needed: int) -> str | None:

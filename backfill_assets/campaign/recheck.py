@@ -13,6 +13,7 @@ from backfill_assets.campaign.approval import (
     moved_days,
     moved_sentence,
 )
+from backfill_assets.campaign.approvers import letter_terms
 from backfill_assets.campaign.breaker import Exceeded
 from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.run import CampaignRun, StepReport, shadow_report
@@ -24,6 +25,7 @@ from backfill_assets.difference.text import difference_markdown
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.lakehouse.kept_differences import keep_page, page_uri
 from backfill_assets.plan.durations import time_rows
+from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import as_ranges
 from backfill_assets.rebuild.lake import Progress
 from backfill_assets.rebuild.shadow import ShadowedStep, sides_of, staged_by
@@ -94,7 +96,9 @@ def compare_and_keep(
 ) -> Difference:
     """The difference that publishing ``done`` makes; it is kept with its page, for those who approve."""
     found = find_difference(at.builder.lake, at.plan, progress, staged=staged_by(done), known=known)
-    page = difference_page(found, time_rows(at.plan, at.entries()))
+    planner = planned_by(at.builder.lake.storage, at.plan.id)
+    terms = letter_terms(at.plan, at.approval_by, planner, at.state)
+    page = difference_page(found, time_rows(at.plan, at.entries()), terms)
     keep_page(at.builder.lake.storage, at.plan.id, page)
     return found
 

@@ -1,119 +1,272 @@
-"""The charts of a difference: sums before and after, their change, and what became of the rows, by day."""
+"""The charts of a difference: sums before and after, their change, and what became of the rows, by period. Pure.
+
+They are drawn without scripts: a browser shows them, paper has them, and a reader that speaks gets them in words. What
+a colour says is said by a shape or a pattern as well. One period is no chart: it is a sentence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 
 from backfill_assets.days import Cadence
-from backfill_assets.difference.records import DayCompared, TableCompared
-from backfill_assets.difference.sentences import unit
-from backfill_assets.text import amount, column_label
+from backfill_assets.difference.records import ROWS, RowCounts, Sums, TableCompared
+from backfill_assets.difference.sentences import change, unit
+from backfill_assets.text import amount, column_label, format_count, percent, period
 
-if TYPE_CHECKING:
-    from bokeh.models import Plot
-
-BEFORE, AFTER = "#bcc4cf", "#1f5fbf"
-ROW_COLOURS = {"added": "#2e8b57", "removed": "#c0392b", "changed": "#e0a100", "unchanged": "#d5dae0"}
-_HEIGHT = 210
-_DAY_MS = 86_400_000
-_LENGTH_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7, Cadence.MONTHLY: 28}
-_MANY_DAYS = 45
-
-
-def sums_chart(table: TableCompared, measure: str) -> Plot:
-    """Each day's sum in main, and as it would be."""
-    known = [(day, day.of(measure)) for day in table.days if day.of(measure).change is not None]
-    data = _days([day for day, _ in known]) | {
-        "before": [float(found.before or 0) for _, found in known],
-        "after": [float(found.after or 0) for _, found in known],
-        "before_text": [amount(found.before) for _, found in known],
-        "after_text": [amount(found.after) for _, found in known],
-    }
-    chart = _chart(f"{column_label(measure)} by {unit(table)}", [("before", "@before_text"), ("after", "@after_text")])
-    source, size = _source(data), 3 if len(known) > _MANY_DAYS else 5
-    for side, colour, width in (("before", BEFORE, 5), ("after", AFTER, 1.5)):
-        chart.line("at", side, source=source, color=colour, line_width=width, legend_label=side)
-        chart.scatter("at", side, source=source, color=colour, size=size + width - 1.5, legend_label=side)
-    return _finish(chart)
+WIDTH, HEIGHT = 560, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 10, 10, 24
+_LENGTH_DAYS = {Cadence.DAILY: 1, Cadence.WEEKLY: 7, Cadence.MONTHLY: 30}
+_BAR_SHARE = 0.8
+_MOST_LABELS, _MOST_TICKS = 5, 4
+_DOTS_UP_TO = 45
+BEFORE, AFTER, UP, DOWN = "before", "after", "up", "down"
+"""Names of looks: the page gives each a colour, and a shape or a pattern."""
+ROW_LOOKS = ("unchanged", "changed", "added", "removed")
 
 
-def change_chart(table: TableCompared, measure: str) -> Plot:
-    """The change of each day's sum, in percent; a day that had nothing before has no bar."""
-    known = [(day, found) for day in table.days if (found := day.of(measure)).share is not None]
-    shares = [float(found.share or 0) * 100 for _, found in known]
-    data = _days([day for day, _ in known]) | {
-        "share": shares,
-        "colour": [ROW_COLOURS["removed"] if share < 0 else ROW_COLOURS["added"] for share in shares],
-        "text": [f"{found.change:+,}" for _, found in known],
-    }
-    chart = _chart(f"change of {column_label(measure)}, %", [("change", "@share{+0.000} %"), ("absolute", "@text")])
-    chart.vbar("at", top="share", width=_width(table), color="colour", source=_source(data))
-    chart.line("at", 0, source=_source(data), color="#5b6573", line_width=1)
-    return _finish(chart)
+@dataclass(frozen=True)
+class AxisTick:
+    at: float
+    text: str
+    anchor: str = "middle"
 
 
-def rows_chart(table: TableCompared) -> Plot:
-    """What became of each day's rows."""
-    names = list(ROW_COLOURS)
-    data: dict[str, list[Any]] = _days(table.days)
-    data |= {name: [getattr(day.rows, name) for day in table.days] for name in names}
-    chart = _chart(f"rows by {unit(table)}", [(name, f"@{name}{{0,0}}") for name in names])
-    chart.vbar_stack(
-        names,
-        x="at",
-        width=_width(table),
-        color=list(ROW_COLOURS.values()),
-        source=_source(data),
-        legend_label=names,
+@dataclass(frozen=True)
+class PeriodBar:
+    """A rectangle; ``look`` names its colour and pattern, and ``tip`` is shown under the pointer."""
+
+    look: str
+    x: float
+    y: float
+    width: float
+    height: float
+    tip: str
+
+
+@dataclass(frozen=True)
+class SumLine:
+    """One side of a measure; a period whose sum is unknown interrupts nothing: the line joins its neighbours."""
+
+    look: str
+    points: tuple[tuple[float, float, str], ...]
+    dots: bool
+
+    @property
+    def path(self) -> str:
+        return " ".join(f"{x},{y}" for x, y, _ in self.points)
+
+
+@dataclass(frozen=True)
+class PeriodChart:
+    """What is drawn, in pixels, and ``words``: the same for those who do not see it."""
+
+    title: str
+    words: str
+    x_ticks: tuple[AxisTick, ...]
+    y_ticks: tuple[AxisTick, ...]
+    bars: tuple[PeriodBar, ...] = ()
+    lines: tuple[SumLine, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
+    """Look and label."""
+    zero: float | None = None
+    """Where the line of zero is."""
+    right: float = WIDTH - _RIGHT
+    left: float = _LEFT
+
+
+def charts_of(table: TableCompared) -> list[PeriodChart]:
+    """The measures that change, and the rows; none for a single period, which :func:`period_sentences` has."""
+    if len(table.days) < 2:
+        return []
+    changing = [measure for measure in table.measures if any(day.of(measure).change for day in table.days)]
+    found = [chart for measure in changing for chart in (sums_chart(table, measure), change_chart(table, measure))]
+    return [chart for chart in (*found, rows_chart(table)) if chart is not None]
+
+
+def period_sentences(table: TableCompared) -> list[str]:
+    """What a table of one period says instead of charts: each measure before and after, and the rows."""
+    if len(table.days) != 1:
+        return []
+    (day,) = table.days
+    name = period([day.day], table.cadence)
+    sums = [
+        f"{name}: {column_label(measure)} {amount(found.before)} before, {amount(found.after)} after ({change(found)})."
+        for measure in (*table.measures, ROWS)
+        if (found := day.of(measure)).differs
+    ]
+    return [*sums, f"{name}: rows: {_counts(day.rows)}."]
+
+
+def sums_chart(table: TableCompared, measure: str) -> PeriodChart | None:
+    """Each period's sum in main, and as it would be."""
+    known = [(day.day, found) for day in table.days if (found := day.of(measure)).change is not None]
+    if len(known) < 2:
+        return None
+    values = [float(value or 0) for _, found in known for value in (found.before, found.after)]
+    x, (y, y_ticks) = _x_of(table), _y_axis(min(values), max(values), _short)
+    name = column_label(measure)
+
+    def line(look: str, side: Callable[[Sums], Decimal | None]) -> SumLine:
+        points = (
+            (x(day), y(float(side(found) or 0)), f"{_name(day, table)}: {amount(side(found))} {look}")
+            for day, found in known
+        )
+        return SumLine(look, tuple(points), dots=len(known) <= _DOTS_UP_TO)
+
+    total = table.total(measure)
+    return PeriodChart(
+        title=f"{name} by {unit(table)}",
+        words=f"{name} by {unit(table)}, together {amount(total.before)} before and {amount(total.after)} after.",
+        x_ticks=_x_ticks(table, x),
+        y_ticks=y_ticks,
+        lines=(line(BEFORE, lambda found: found.before), line(AFTER, lambda found: found.after)),
+        legend=((BEFORE, BEFORE), (AFTER, AFTER)),
     )
-    return _finish(chart)
 
 
-def _chart(title: str, tips: Sequence[tuple[str, str]]) -> Any:
-    from bokeh.models import HoverTool
-    from bokeh.plotting import figure
-
-    hover = HoverTool(tooltips=[("", "@day"), *tips])
-    chart = figure(title=title, height=_HEIGHT, sizing_mode="stretch_width", x_axis_type="datetime", tools=[hover])
-    chart.toolbar.logo = None
-    chart.toolbar_location = None
-    return chart
-
-
-def _finish(chart: Any) -> Plot:
-    """The looks that all charts share; Bokeh makes a legend only when it is used."""
-    from bokeh.models import DatetimeTickFormatter, NumeralTickFormatter
-
-    chart.title.text_font_size, chart.title.text_color = "12px", "#39424e"
-    chart.outline_line_color, chart.xgrid.grid_line_color, chart.ygrid.grid_line_color = None, None, "#e8ebef"
-    chart.xaxis.formatter = DatetimeTickFormatter(days="%d %b", months="%b %Y", hours="%d %b", years="%Y")
-    chart.yaxis.formatter = NumeralTickFormatter(format="0,0[.]00a")
-    for axis in (chart.xaxis, chart.yaxis):
-        axis.axis_line_color, axis.minor_tick_line_color, axis.major_tick_line_color = "#c8ced6", None, "#c8ced6"
-        axis.major_label_text_color = "#5b6573"
-    if chart.legend:
-        chart.add_layout(chart.legend[0], "above")
-        chart.legend.orientation, chart.legend.border_line_color = "horizontal", None
-        chart.legend.padding, chart.legend.label_text_font_size = 0, "11px"
-        chart.legend.glyph_height, chart.legend.background_fill_alpha = 12, 0
-    found: Plot = chart
-    return found
-
-
-def _days(days: Sequence[DayCompared]) -> dict[str, list[Any]]:
-    return {
-        "at": [datetime(each.day.year, each.day.month, each.day.day) + timedelta(0) for each in days],  # noqa: DTZ001
-        "day": [f"{each.day:%a %Y-%m-%d}, {each.how}" for each in days],
-    }
+def change_chart(table: TableCompared, measure: str) -> PeriodChart | None:
+    """The change of each period's sum, in percent; a period that had nothing before has no bar."""
+    known = [(day.day, found, found.share) for day in table.days if (found := day.of(measure)).share is not None]
+    if len(known) < 2:
+        return None
+    shares = [float(share) * 100 for _, _, share in known]
+    x, (y, y_ticks) = _x_of(table), _y_axis(min(0.0, *shares), max(0.0, *shares), lambda value: f"{value:+g} %")
+    width, zero = _bar_width(table), y(0.0)
+    bars = tuple(
+        PeriodBar(
+            look=UP if share > 0 else DOWN,
+            x=round(x(day) - width / 2, 1),
+            y=min(zero, y(share)),
+            width=width,
+            height=round(abs(zero - y(share)), 1),
+            tip=f"{_name(day, table)}: {found.change:+,} ({change(found)})",
+        )
+        for (day, found, _), share in zip(known, shares, strict=True)
+        if share
+    )
+    name = column_label(measure)
+    return PeriodChart(
+        title=f"change of {name} in percent, by {unit(table)}",
+        words=_change_words(name, table, known),
+        x_ticks=_x_ticks(table, x),
+        y_ticks=y_ticks,
+        bars=bars,
+        zero=zero,
+    )
 
 
-def _source(data: dict[str, list[Any]]) -> Any:
-    from bokeh.models import ColumnDataSource
+def rows_chart(table: TableCompared) -> PeriodChart:
+    """What became of each period's rows."""
+    most = max(sum(getattr(day.rows, look) for look in ROW_LOOKS) for day in table.days)
+    x, (y, y_ticks) = _x_of(table), _y_axis(0.0, float(max(1, most)), _short)
+    width = _bar_width(table)
+    bars = []
+    for day in table.days:
+        below = 0
+        for look in ROW_LOOKS:
+            if count := getattr(day.rows, look):
+                top, bottom = y(float(below + count)), y(float(below))
+                tip = f"{_name(day.day, table)}: {count:,} {look}"
+                at = round(x(day.day) - width / 2, 1)
+                bars.append(PeriodBar(look, at, top, width, round(bottom - top, 1), tip))
+                below += count
+    rows = table.rows
+    return PeriodChart(
+        title=f"rows by {unit(table)}",
+        words=f"Rows of {format_count(len(table.days), unit(table))}: {_counts(rows)}.",
+        x_ticks=_x_ticks(table, x),
+        y_ticks=y_ticks,
+        bars=tuple(bars),
+        legend=tuple((look, f"{getattr(rows, look):,} {look}") for look in ROW_LOOKS if getattr(rows, look)),
+    )
 
-    return ColumnDataSource(data=data)
+
+def _counts(rows: RowCounts) -> str:
+    return ", ".join(f"{getattr(rows, look):,} {look}" for look in ROW_LOOKS)
 
 
-def _width(table: TableCompared) -> float:
-    return 0.8 * _DAY_MS * _LENGTH_DAYS[table.cadence]
+def _change_words(name: str, table: TableCompared, known: Sequence[tuple[date, Sums, Decimal | None]]) -> str:
+    moved = [(share, day) for day, _, share in known if share]
+    if not moved:
+        return f"{name} changes in no {unit(table)}."
+    (least, first), (most, last) = min(moved), max(moved)
+    return (
+        f"{name} changes in {len(moved)} of {format_count(len(known), unit(table))}: from {percent(least)}"
+        f" ({_name(first, table)}) to {percent(most)} ({_name(last, table)})."
+    )
+
+
+# ------------------------------------------------------------------ axes
+
+
+def _x_of(table: TableCompared) -> Callable[[date], float]:
+    """Where the middle of a period is: time goes on where periods are left out."""
+    first, length = table.days[0].day.toordinal(), _LENGTH_DAYS[table.cadence]
+    pixels = (WIDTH - _LEFT - _RIGHT) / _span(table)
+    return lambda day: round(_LEFT + (day.toordinal() - first + length / 2) * pixels, 1)
+
+
+def _span(table: TableCompared) -> int:
+    """From the first day to the last one, in days."""
+    return table.days[-1].day.toordinal() - table.days[0].day.toordinal() + _LENGTH_DAYS[table.cadence]
+
+
+def _bar_width(table: TableCompared) -> float:
+    return round(max(1.0, _BAR_SHARE * _LENGTH_DAYS[table.cadence] * (WIDTH - _LEFT - _RIGHT) / _span(table)), 1)
+
+
+def _x_ticks(table: TableCompared, x: Callable[[date], float]) -> tuple[AxisTick, ...]:
+    """The first period, the last one, and some between."""
+    last = len(table.days) - 1
+    most = min(_MOST_LABELS, len(table.days))
+    chosen = sorted({round(n * last / (most - 1)) for n in range(most)}) if most > 1 else [0]
+    anchors = {0: "start", last: "end"} if len(table.days) > _MOST_LABELS else {}
+    return tuple(
+        AxisTick(x(table.days[n].day), _label(table.days[n].day, table), anchors.get(n, "middle")) for n in chosen
+    )
+
+
+def _label(day: date, table: TableCompared) -> str:
+    """``6 Mar``; of a month ``Mar 2017``."""
+    return f"{day:%b %Y}" if table.cadence is Cadence.MONTHLY else f"{day.day} {day:%b}"
+
+
+def _name(day: date, table: TableCompared) -> str:
+    return f"{day:%a} {day}" if table.cadence is Cadence.DAILY else period([day], table.cadence)
+
+
+def _y_axis(
+    low: float, high: float, text: Callable[[float], str]
+) -> tuple[Callable[[float], float], tuple[AxisTick, ...]]:
+    """A scale that holds ``low`` and ``high``, and round numbers on it."""
+    if low == high:
+        low, high = (low - 1, high + 1) if low else (0.0, 1.0)
+    step = _round_step((high - low) / _MOST_TICKS)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    bottom, height = HEIGHT - _BOTTOM, HEIGHT - _BOTTOM - _TOP
+
+    def y(value: float) -> float:
+        return round(bottom - (value / step - first) / (last - first) * height, 1)
+
+    return y, tuple(AxisTick(y(n * step), text(_tidy(n * step))) for n in range(first, last + 1))
+
+
+def _round_step(least: float) -> float:
+    """The next of 1, 2 and 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+
+
+def _tidy(value: float) -> float:
+    return float(f"{value:.10g}")
+
+
+def _short(value: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if letter == 'k' else size):.7g}{letter}"
+    return f"{value:,.7g}"

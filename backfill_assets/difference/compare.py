@@ -94,14 +94,22 @@ class _StagedBesideMain(TableComparison):
     def how(self, day: date) -> DayIs:
         if (staged := self.staged.get(day)) is not None:
             return "equal" if _same(staged.content, self.main.logical(day)) else "compared"
-        return "held back" if day in self.held.failed.get(self.table.name, ()) else "not staged"
+        absent: tuple[tuple[DayIs, Mapping[str, frozenset[date]]], ...] = (
+            ("held back", self.held.failed),
+            ("left out", self.held.left_out),
+            ("unchanged", self.held.unchanged),
+        )
+        return next((how for how, days in absent if day in days.get(self.table.name, ())), "not staged")
 
     def logicals(self, day: date) -> tuple[str, str]:
         staged = self.staged.get(day)
         return self.main.logical(day), staged.content.logical if staged else ""
 
     def days_as_they_are(self, hows: Mapping[date, DayIs]) -> Mapping[date, DayContent]:
-        """Days that would stay as they are. What is added up of them and was not measured is read from main."""
+        """Days that would stay as they are. What is added up of them and was not measured is read from main.
+
+        All days are added up but those whose turn has not come.
+        """
         # The rows of an equal day are the same, and their sums were measured when they were staged.
         held = {
             day: self.staged[day].content if how == "equal" else self.main.content(day)

@@ -17,6 +17,7 @@ from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.shadow import StagedDays, days_staged_in
+from backfill_assets.rebuild.staying import with_days_that_stay
 
 
 def find_difference(
@@ -38,6 +39,8 @@ def find_difference(
     found_staged = staged or days_staged_in(lake.storage, campaign_of(plan.id), tables)
     if not any(found_staged.overlay.days.values()):
         raise InvalidRequest(f"Nothing of {plan.id} is staged.", hint=f"backfill run {plan.id} stages it.")
+    if staged is None:
+        found_staged = with_days_that_stay(lake.publisher, steps, found_staged)
     found, log_entry = compare(lake, steps, found_staged, progress, sample_rows, known=known)
     difference = difference_of(plan, found, log_entry=log_entry, made_at=datetime.now(UTC).replace(microsecond=0))
     keep_difference(lake.storage, plan.id, difference.to_json())

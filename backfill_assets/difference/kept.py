@@ -51,12 +51,18 @@ class Difference(Record):
         return fingerprint_of(self.sides)
 
     @property
+    def headline(self) -> TableCompared | None:
+        """The table that was asked for; if it does not change, the first one that does. None without tables."""
+        asked = next((table for table in self.tables if table.table == self.target), None)
+        changed = next((table for table in self.tables if table.differing), None)
+        if asked is None or (changed and not asked.differing):
+            return changed or next(iter(self.tables), None)
+        return asked
+
+    @property
     def sentence(self) -> str:
         """The whole campaign in one sentence: the table that was asked for, then the others."""
-        headline = next((table for table in self.tables if table.table == self.target), None)
-        changed = [table for table in self.tables if table.differing]
-        if headline is None or (changed and not headline.differing):
-            headline = changed[0] if changed else next(iter(self.tables), None)
+        headline, changed = self.headline, [table for table in self.tables if table.differing]
         if headline is None:
             return "Nothing is rebuilt." if self.plan else "Nothing differs."
         parts = [f"{headline.table}, {table_sentence(headline)}"]

@@ -1,36 +1,34 @@
-"""A difference as one page with charts: a single file that needs no network, in which all data is escaped."""
+"""The difference as one HTML file: a letter that is read in a minute, then the detail. It needs no network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from backfill_assets.difference import text
-from backfill_assets.difference.charts import change_chart, rows_chart, sums_chart
+from backfill_assets.datasets import registry
+from backfill_assets.difference import charts, letter, text
+from backfill_assets.difference.agreement import SameTotal, agreement_sentence, find_agreements
 from backfill_assets.difference.kept import Difference
+from backfill_assets.difference.letter import LetterTerms
 from backfill_assets.difference.records import ROWS, TableCompared
 from backfill_assets.difference.sentences import table_sentence, unit
+from backfill_assets.model.rules import TotalAgrees
 from backfill_assets.plan import durations
-from backfill_assets.text import column_label, format_count
-
-if TYPE_CHECKING:
-    from bokeh.model import Model
+from backfill_assets.text import column_label, format_count, pluralize
 
 _GROUPS = 10
 
 
-def difference_page(difference: Difference, times: Sequence[Sequence[str]] = ()) -> str:
-    """HTML with the charts' code inside. It grows with the days, not with the rows; some 1 MB of it is Bokeh.
+def difference_page(
+    difference: Difference, times: Sequence[Sequence[str]] = (), terms: LetterTerms | None = None
+) -> str:
+    """HTML without scripts. It grows with the days, not with the rows.
 
-    ``times`` are the steps of the campaign, as :func:`backfill_assets.plan.durations.time_rows` has them.
+    ``times`` are the steps of the campaign, as :func:`backfill_assets.plan.durations.time_rows` has them; ``terms``
+    what its plan says beside the numbers. Without terms it is about two states, and no one has to decide.
     """
-    from bokeh.embed import components
-    from bokeh.resources import Resources
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    drawn = [(table.table, chart) for table in difference.tables if table.differing for chart in _charts(table)]
-    script, places = components([chart for _, chart in drawn]) if drawn else ("", ())
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -38,16 +36,22 @@ def difference_page(difference: Difference, times: Sequence[Sequence[str]] = ())
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    tables = [table for step in registry.steps() for table in step.tables]
+    shown = {table.table for table in difference.tables}
     return environment.get_template("page.html").render(
         difference=difference,
+        terms=terms,
         times=times,
         counts=[text.count_row(table) for table in difference.tables],
-        charts=list(zip((table for table, _ in drawn), places, strict=True)),
-        code=Resources(mode="inline", components=["bokeh"]).render_js() if drawn else "",
-        script=script,
+        agreement=agreement_sentence(find_agreements(_same_totals(shown), difference.tables)),
+        reports=letter.reports_line(difference, {table.name for table in tables if table.layer == "report"}),
+        charts=charts,
+        size=(charts.WIDTH, charts.HEIGHT),
+        letter=letter,
         text=text,
         durations=durations,
         table_sentence=table_sentence,
+        sums_title=_sums_title,
         unit=unit,
         format_count=format_count,
         groups=_groups,
@@ -55,13 +59,19 @@ def difference_page(difference: Difference, times: Sequence[Sequence[str]] = ())
     )
 
 
-def _charts(table: TableCompared) -> Iterator[Model]:
-    """The measures that change, and the rows of each day."""
-    changing = [measure for measure in table.measures if any(day.of(measure).change for day in table.days)]
-    for measure in changing:
-        yield sums_chart(table, measure)
-        yield change_chart(table, measure)
-    yield rows_chart(table)
+def _same_totals(shown: set[str]) -> Iterator[SameTotal]:
+    """What the declared rules say of the tables that are shown."""
+    for step in registry.steps():
+        for table in step.tables:
+            for rule in table.rules if table.name in shown else ():
+                if isinstance(rule, TotalAgrees):
+                    yield SameTotal(table.name, rule.column, rule.fact, rule.fact_total)
+
+
+def _sums_title(table: TableCompared) -> str:
+    """What the sums are of: all planned periods, or those of which it is known what becomes of them."""
+    known, planned = len(table.known), format_count(len(table.days), unit(table))
+    return f"Sums of {planned}" if known == len(table.days) else f"Sums of the {known} of {planned} that are staged"
 
 
 def _groups(table: TableCompared) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]], str]]:
@@ -72,5 +82,5 @@ def _groups(table: TableCompared) -> Iterator[tuple[str, Sequence[str], list[tup
         if found := [row[2:] for row in text.group_rows(alone, _GROUPS)]:
             noun = column_label(groups.column)
             of = f"{groups.differing:,} of {format_count(groups.groups, noun)}"
-            title = f"By {noun}: {of} differ, by {measure}"
+            title = f"By {noun}: {of} differ, by {measure}, on the {pluralize(unit(table))} that were compared"
             yield title, (noun, *text.GROUP_COLUMNS[3:]), found, text.more_groups(groups, _GROUPS)

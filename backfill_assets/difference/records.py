@@ -80,8 +80,12 @@ Sides = Mapping[TableDay, tuple[str, str]]
 Of days that would be published. A day that failed its gates has :data:`HELD_BACK` in place of both.
 """
 
-DayIs = Literal["compared", "equal", "not staged", "held back"]
-"""``equal`` is known from checksums; ``not staged`` may just not be staged yet; ``held back`` failed its gates."""
+DayIs = Literal["compared", "equal", "unchanged", "left out", "held back", "not staged"]
+"""``equal`` was staged, and its checksum is that of main; of an ``unchanged`` day no input changes: it was not staged.
+
+``held back`` failed its gates, and ``left out`` reads such a day or could not be computed: both stay as they are. The
+turn of a day that is ``not staged`` has not come: what would become of it is not known.
+"""
 
 
 class DayCompared(Record):
@@ -174,9 +178,9 @@ class TableCompared(Record):
     def differing(self) -> tuple[DayCompared, ...]:
         return tuple(day for day in self.days if day.differs)
 
-    def count(self, how: DayIs) -> int:
-        """How many days are ``how``."""
-        return sum(day.how == how for day in self.days)
+    def count(self, *hows: DayIs) -> int:
+        """How many days are one of ``hows``."""
+        return sum(day.how in hows for day in self.days)
 
     def total(self, measure: str) -> Sums:
         """The sum over the days whose change is known, so that the change of a canary is a share of the canary."""
@@ -207,7 +211,7 @@ def sides_compared(tables: Iterable[TableCompared]) -> dict[TableDay, tuple[str,
         for day in table.days:
             if day.how == "held back":
                 found[TableDay(table.table, day.day)] = HELD_BACK
-            elif day.how != "not staged":
+            elif day.how in ("compared", "equal"):
                 found[TableDay(table.table, day.day)] = (day.published, day.staged)
     return found
 

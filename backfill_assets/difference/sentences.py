@@ -5,7 +5,6 @@ from __future__ import annotations
 from backfill_assets.days import Cadence
 from backfill_assets.difference.records import (
     ROWS,
-    DayIs,
     GroupsCompared,
     Sums,
     TableCompared,
@@ -22,8 +21,8 @@ def table_sentence(table: TableCompared) -> str:
     days = [day.day for day in table.days]
     if not days:
         return "No days."
-    left_out: tuple[DayIs, ...] = ("held back", "not staged")
-    back = "".join(f", {format_count(table.count(how), unit(table))} {how}" for how in left_out if table.count(how))
+    absent = {"held back": table.count("held back", "left out"), "not staged": table.count("not staged")}
+    back = "".join(f", {format_count(count, unit(table))} {how}" for how, count in absent.items() if count)
     known = format_count(len(table.known), unit(table))
     if not table.known:
         return f"{period(days, table.cadence)}: nothing is staged yet."

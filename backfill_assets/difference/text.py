@@ -45,7 +45,7 @@ _MARKDOWN_DAYS, _MARKDOWN_GROUPS, _MARKDOWN_SAMPLE = 31, 5, 3
 
 
 def count_row(table: TableCompared) -> tuple[str, ...]:
-    days = (len(table.days), len(table.differing), table.count("held back"), table.count("not staged"))
+    days = (len(table.days), len(table.differing), table.count("held back", "left out"), table.count("not staged"))
     ranges = format_ranges((day.day for day in table.differing), _MOST_RANGES)
     return (table.table, *(f"{number:,}" for number in days), *_counts(table.rows), ranges)
 
@@ -117,6 +117,12 @@ def notes(table: TableCompared) -> list[str]:
     found = []
     if held := table.count("held back"):
         found.append(f"{format_count(held, unit(table))} failed the gates and would not be published.")
+    if blocked := table.count("left out"):
+        reads = "reads" if blocked == 1 else "read"
+        found.append(
+            f"{format_count(blocked, unit(table))} {reads} what is held back, or could not be computed, and would stay"
+            f" as {'it is' if blocked == 1 else 'they are'}."
+        )
     if absent := table.count("not staged"):
         found.append(f"Not staged yet: {format_count(absent, unit(table))}. No sum or count here includes them.")
     if table.whole_rows and table.differing:

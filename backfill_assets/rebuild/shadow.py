@@ -8,7 +8,7 @@ main has moved under are staged again before a cut-over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from py4j.protocol import Py4JJavaError
@@ -91,21 +91,31 @@ def shadow(
 
 @dataclass(frozen=True)
 class StagedDays:
-    """What publishing a campaign would bring, and by table the days that failed their gates."""
+    """What publishing a campaign would bring, and by table the days that it would leave as they are, and why."""
 
     overlay: Overlay
     failed: Mapping[str, frozenset[date]]
+    """They failed their gates."""
+    unchanged: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    """Nothing that they are computed from changes: main holds already what would be computed."""
+    left_out: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    """They read a day that is held back, or could not be computed."""
 
 
 def staged_by(done: Sequence[ShadowedStep]) -> StagedDays:
     """Just what a cut-over of ``done`` publishes."""
     overlay = NOTHING_STAGED
     failed: dict[str, frozenset[date]] = {}
+    unchanged: dict[str, frozenset[date]] = {}
+    left_out: dict[str, frozenset[date]] = {}
     for each in done:
+        held_back = {held.day for held in each.held_back}
         for table in each.build.tables:
             overlay = overlay.with_days(table, staged_days(each.build, table))
             failed[table] = frozenset(held.day for held in each.held_back if held.table == table and held.rules)
-    return StagedDays(overlay, failed)
+            unchanged[table] = frozenset(each.unchanged) - held_back
+            left_out[table] = frozenset(held_back - failed[table])
+    return StagedDays(overlay, failed, unchanged, left_out)
 
 
 def sides_of(done: Sequence[ShadowedStep]) -> dict[TableDay, tuple[str, str]]:
@@ -120,7 +130,10 @@ def sides_of(done: Sequence[ShadowedStep]) -> dict[TableDay, tuple[str, str]]:
 
 
 def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
-    """The same from the timelines of ``campaign`` alone, for those who stage nothing themselves."""
+    """What ``campaign`` has staged, from its timelines alone, for those who stage nothing themselves.
+
+    Which of the other days stay as they are is for :func:`~backfill_assets.rebuild.staying.with_days_that_stay` to say.
+    """
     overlay = NOTHING_STAGED
     failed: dict[str, frozenset[date]] = {}
     for table in tables:

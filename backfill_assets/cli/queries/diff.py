@@ -98,7 +98,7 @@ def diff(
     if page is not None:
         name = left if right is None else f"{left}-and-{right}"
         file = Path(page) if page else settings.home / "differences" / f"{_file_name(name)}.html"
-        written = _write_page(found, _time_rows(settings, left) if right is None else (), file)
+        written = _write_page(found, settings, left if right is None else "", file)
         click.echo(f"Written: {written}", err=True)
     if as_json:
         say_json(_as_json(found))
@@ -148,20 +148,30 @@ def _kept_difference(settings: Settings, plan: str) -> Difference:
     return found
 
 
-def _time_rows(settings: Settings, plan: str) -> list[tuple[str, ...]]:
-    from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
-    from backfill_assets.plan.durations import time_rows
-    from backfill_assets.plan.keep import plan_as_kept
-
-    return time_rows(plan_as_kept(settings, plan), entries(open_storage(settings), campaign_of(plan)))
+def _write_page(found: Difference, settings: Settings, plan: str, file: Path) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(_page_of_plan(found, settings, plan) if plan else _page_of_states(found), encoding="utf-8")
+    return file.absolute()
 
 
-def _write_page(found: Difference, times: Sequence[Sequence[str]], file: Path) -> Path:
+def _page_of_states(found: Difference) -> str:
     from backfill_assets.difference.page import difference_page
 
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(difference_page(found, times), encoding="utf-8")
-    return file.absolute()
+    return difference_page(found)
+
+
+def _page_of_plan(found: Difference, settings: Settings, plan: str) -> str:
+    from backfill_assets.campaign.approvers import letter_terms
+    from backfill_assets.campaign.course import state_of
+    from backfill_assets.difference.page import difference_page
+    from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
+    from backfill_assets.plan.durations import time_rows
+    from backfill_assets.plan.keep import plan_as_kept, planned_by
+
+    storage, kept, campaign = open_storage(settings), plan_as_kept(settings, plan), campaign_of(plan)
+    journal = entries(storage, campaign)
+    terms = letter_terms(kept, settings.approval_by, planned_by(storage, plan), state_of(campaign, journal))
+    return difference_page(found, time_rows(kept, journal), terms)
 
 
 def _as_json(found: Difference) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -110,9 +111,18 @@ def _step_asset(
             report_publication(context.instance, log, tables, str(facts["publication"]), context.run.run_id)
         for report in facts.get("reports", ()):
             context.log_event(_notice_on(str(report), at, step))
-        yield dg.MaterializeResult(metadata={"report": dg.MetadataValue.md(markdown(step, facts)), **_times(at, step)})
+        report = {"report": dg.MetadataValue.md(markdown(step, facts))}
+        yield dg.MaterializeResult(metadata={**_letter(step, facts), **report, **_times(at, step)})
 
     return do
+
+
+def _letter(step: CampaignStep, facts: Mapping[str, Any]) -> Mapping[str, dg.MetadataValue]:
+    """The page that people read before they approve, as a link."""
+    page = str(facts.get("report", ""))
+    if step is not CampaignStep.VALIDATE or not page:
+        return {}
+    return {"letter": dg.MetadataValue.url(page if "://" in page else Path(page).as_uri())}
 
 
 def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:
