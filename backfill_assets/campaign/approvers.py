@@ -97,7 +97,7 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
 def _outcome(state: CampaignState) -> str:
     """What became of the difference; empty while people decide about it."""
     if back := state.rolled_back:
-        return f"It was rolled back on {back.at:%Y-%m-%d %H:%M} UTC: {back.reason}".rstrip(": ") + "."
+        return f"It was rolled back on {back.at:%Y-%m-%d %H:%M} UTC {back.reason}".rstrip(" .") + "."
     if is_published(state) and (published := state.cut_over_at):
         by = approved_by(state)
         return f"It was published on {published:%Y-%m-%d %H:%M} UTC{f', approved by {by}' if by else ''}."

@@ -38,7 +38,7 @@ def difference_page(
     )
     tables = [table for step in registry.steps() for table in step.tables]
     shown = {table.table for table in difference.tables}
-    return environment.get_template("page.html").render(
+    page = environment.get_template("page.html").render(
         difference=difference,
         terms=terms,
         times=times,
@@ -57,6 +57,7 @@ def difference_page(
         groups=_groups,
         days=lambda table: text.day_rows(table, table.days),
     )
+    return page.lstrip()
 
 
 def _same_totals(shown: set[str]) -> Iterator[SameTotal]:

@@ -1,7 +1,7 @@
 """The planned days that a campaign leaves as they are, from the logs alone: for those who stage nothing themselves.
 
 A campaign stages no day whose code and inputs are as they were published. Such a day looks like one whose turn has not
-come: neither is on a timeline. What tells them apart is the decision that staging makes, so it is made here again.
+come: neither is on a timeline. The decision that staging makes divides them, so it is made here again.
 """
 
 from __future__ import annotations

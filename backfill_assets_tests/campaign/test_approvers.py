@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 
 import pytest
 
-from backfill_assets.campaign.approvers import approvers_hint, may_approve, missing_approvers
+from backfill_assets.campaign.approvers import (
+    approvers_hint,
+    letter_terms,
+    may_approve,
+    missing_approvers,
+    who_may_approve,
+)
+from backfill_assets.campaign.course import state_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
+from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
 from backfill_assets.rebuild.person import UNKNOWN, Person
 from backfill_assets.settings import ApprovalRule
 
@@ -82,4 +92,67 @@ def test_a_plan_that_too_few_may_approve_is_known_when_it_is_made() -> None:
     )
     assert missing_approvers(ANOTHER, CHEN, ["ana"], 2) == (
         "The plan needs 2 approvals, and 1 of its approvers may approve it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "planner", "starter", "listed", "needed", "who"),
+    [
+        (ANYONE, UNKNOWN, UNKNOWN, (), 1, "Anyone."),
+        (ANYONE, ANA, ANA, (), 2, "2 people: anyone."),
+        (ANYONE, ANA, ANA, ("chen", "bela"), 1, "bela or chen."),
+        (ANYONE, ANA, ANA, ("chen", "bela", "ana"), 2, "2 of these: ana, bela, chen."),
+        (ANOTHER, ANA, ANA, (), 1, "Anyone but ana, who planned and started it."),
+        (ANOTHER, ANA, BELA, (), 2, "2 people: anyone but ana, who planned it, and bela, who started it."),
+        (ANOTHER, UNKNOWN, ANA, (), 1, "No one: another person has to approve, and it is not recorded who planned it."),
+        (ANOTHER, ANA, UNKNOWN, (), 1, "No one: another person has to approve, and it is not recorded who started it."),
+        (ANOTHER, ANA, ANA, ("ana", "bela"), 1, "bela."),
+        (ANOTHER, ANA, ANA, ("ana", "bela"), 2, "Too few: it needs 2 approvals, and 1 of its approvers may give it."),
+        (LISTED, ANA, ANA, (), 1, "No one: a plan has to list its approvers here, and this one lists none."),
+        (LISTED, ANA, ANA, ("ana",), 1, "ana."),
+    ],
+)
+def test_the_letter_says_who_may_approve(
+    rule: ApprovalRule, planner: Person, starter: Person, listed: tuple[str, ...], needed: int, who: str
+) -> None:
+    assert who_may_approve(rule, planner, starter, listed, needed) == who
+
+
+def entry(kind: str, hour: int, **more: object) -> JournalEntry:
+    return JournalEntry.model_validate({"kind": kind, "at": datetime(2017, 6, 2, hour, tzinfo=UTC), **more})
+
+
+def step(step: CampaignStep, hour: int) -> JournalEntry:
+    return entry("step", hour, step=step.value)
+
+
+def test_the_letter_has_what_the_plan_says_and_what_became_of_it() -> None:
+    """While it waits, no outcome; a publication can be undone until it was."""
+    plan = Plan(
+        asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"),
+        steps=(),
+        terms=PlanTerms(title="Rates", reason="of the right day", approvers=("bela",)),
+        rollback_window_days=14,
+        made_at=datetime(2017, 6, 1, tzinfo=UTC),
+    )
+    waits = [entry("started", 1, report=ANA.to_report()), step(CampaignStep.VALIDATE, 2)]
+    approved = [*waits, entry("approved", 3, report=BELA.to_report())]
+    published = [*approved, step(CampaignStep.CUT_OVER, 4)]
+
+    def outcome(*journal: JournalEntry) -> tuple[str, bool]:
+        found = letter_terms(plan, ANYONE, ANA, state_of("campaign-x", journal))
+        assert (found.plan, found.campaign) == (plan.id, plan.id.replace("plan-", "campaign-"))
+        assert (found.title, found.reason, found.window_days, found.who) == ("Rates", "of the right day", 14, "bela.")
+        return found.outcome, found.published
+
+    by = "bela (OS user, uid 1000)"
+    assert outcome(*waits) == ("", False)
+    assert outcome(*approved) == (f"It was approved by {by}, and is not published yet.", False)
+    assert outcome(*published) == (f"It was published on 2017-06-02 04:00 UTC, approved by {by}.", True)
+    back = entry("rolled back", 5, reason="by eva")
+    assert outcome(*published, back) == ("It was rolled back on 2017-06-02 05:00 UTC by eva.", False)
+    stopped = entry("stopped", 3, reason="the canary differs by 7 %.")
+    assert outcome(*waits, stopped) == (
+        "It was stopped, and nothing of it is published: the canary differs by 7 %.",
+        False,
     )
