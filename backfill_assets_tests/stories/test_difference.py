@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -76,7 +77,7 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     assert set(tables) == {FACT, REVENUE, *REPORTS}
     assert {day.day: day.how for day in tables[FACT].days if day.day in WEEKEND} == dict.fromkeys(WEEKEND, "equal")
     assert {day.day: day.how for day in tables[REVENUE].days if day.day in WEEKEND} == dict.fromkeys(
-        WEEKEND, "not staged"
+        WEEKEND, "unchanged"
     )
     (currencies,) = [each for each in tables[FACT].groups if each.column == "currency"]
     assert {each.value for each in currencies.most if not each.rows.differing} == {"EUR"}
@@ -87,7 +88,14 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
         assert {cell.column for cell in row.cells} <= {"rate", "rate_day", "amount_eur"}
     assert len(tables[FACT].sample) == 10
     page = workshop.settings.home / "differences" / f"{plan}.html"
-    assert shown["sentence"] in page.read_text() and "<h2>Time</h2>" in page.read_text()
+    letter = page.read_text()
+    for words in (
+        "<h2>Time</h2>",
+        "Anyone.",
+        f"backfill approve {plan}",
+        f"what {FACT} adds up to, to the last digit.",
+    ):
+        assert words in letter
 
     first = {each["step"]: each for each in told("approve", plan, "--yes")["times"]}
 
@@ -102,10 +110,23 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     for measure in ("amount_eur", "sales_value"):
         assert sums_of(tables[FACT], measure) == pandas_sums(old, new, measure)
     assert sums_of(tables[REVENUE], "revenue_eur") == pandas_sums(old_revenue, new_revenue, "revenue_eur")
+    has_the_money_of_all_planned_days(letter, old, new)
     sessions = workshop.sessions
     assert told("diff", plan, "--kept") == shown
     assert last_difference(workshop.builder.lake.storage, plan) == found
     assert workshop.sessions == sessions
+
+
+def has_the_money_of_all_planned_days(letter: str, old: pd.DataFrame, new: pd.DataFrame) -> None:
+    """The headline, and each table whose periods are those of the plan, also days that were not staged."""
+    sums = (sum((Decimal(value) for value in rows["amount_eur"]), Decimal(0)) for rows in (old, new))
+    before, after = (f"{value.normalize():,f}" for value in sums)
+    assert f"from {before} to {after} EUR." in letter
+    names = f"{FACT}|{REVENUE}|report_department_revenue"
+    found = re.findall(
+        rf'<a href="#table-(?:{names})">.*?<td class="number">(.*?)</td><td class="number">(.*?)<', letter
+    )
+    assert found == [(before, after)] * 3
 
 
 def declare_total(monkeypatch: pytest.MonkeyPatch, table: str, column: str) -> None:
