@@ -70,6 +70,8 @@ class Settings:
     stream_source: str = "landing"
     """Where streams that Dagster starts read from: ``landing``, or ``kafka://host:port/topic``."""
     approval_by: ApprovalRule = ApprovalRule.ANYONE
+    letters: str = ""
+    """Where the letters about differences are served; links of the UI lead there. Empty: links name the files."""
     refuse_dirty_tree: bool = False
     """Days are neither computed nor published by code that the checked out commit does not contain."""
 
@@ -97,6 +99,7 @@ class Settings:
             timeline_days=_positive(env.get("BACKFILL_TIMELINE_DAYS", "14"), "BACKFILL_TIMELINE_DAYS"),
             stream_source=_stream_source(env.get("BACKFILL_STREAM_SOURCE", "landing").strip()),
             approval_by=_approval_by(env.get("BACKFILL_APPROVAL_BY", "anyone").strip()),
+            letters=_letters(env.get("BACKFILL_LETTERS", "").strip()),
             refuse_dirty_tree=_refuses(env.get("BACKFILL_DIRTY_TREE", "allow"), "BACKFILL_DIRTY_TREE"),
         )
 
@@ -132,6 +135,12 @@ def _positive(text: str, variable: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes a whole number of days, at least 1.")
     return int(text)
+
+
+def _letters(url: str) -> str:
+    if url and urlsplit(url).scheme not in ("http", "https"):
+        raise InvalidRequest(f"BACKFILL_LETTERS is {url!r}.", hint="Write http://host:port, or unset it.")
+    return url.rstrip("/")
 
 
 def _refuses(text: str, variable: str) -> bool:

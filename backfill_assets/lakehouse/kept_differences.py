@@ -21,6 +21,11 @@ def keep_page(storage: Storage, plan: str, html: str) -> str:
     return page_uri(storage, plan)
 
 
+def kept_page(storage: Storage, plan: str) -> bytes | None:
+    """The page of the newest difference of ``plan``; None if none is kept."""
+    return storage.read_bytes(_page(plan)) if storage.exists(_page(plan)) else None
+
+
 def page_uri(storage: Storage, plan: str) -> str:
     """Where the page of the newest difference of ``plan`` is kept."""
     return storage.uri(_page(plan))

@@ -1,8 +1,9 @@
 """``python -m backfill_assets.cli.demo.dev``: Dagster's UI and daemon, and one Spark that all runs share.
 
-Behind ``make dev``. Code server, daemon, UI and Spark are processes of their own: one that ends is started again, and
-the others go on. Uses the Spark server that ``SPARK_REMOTE`` names or that ``backfill spark start`` has started, and
-leaves it running; otherwise it starts one, which ends with it, however it ends. Arguments go to ``dagster-webserver``.
+Behind ``make dev``. Code server, daemon, UI, letters and Spark are processes of their own: one that ends is started
+again, and the others go on. Uses the Spark server that ``SPARK_REMOTE`` names or that ``backfill spark start`` has
+started, and leaves it running; otherwise it starts one, which ends with it, however it ends. Arguments go to
+``dagster-webserver``.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> i
         home = dagster_home(settings)
         with TemporaryDirectory() as folder, _one_spark(settings) as spark:
             variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
+            letters = _letters(variables)
             dagster = _dagster(commands or DagsterCommands(), Path(folder) / "workspace.yaml", arguments, variables)
-            _run_until_interrupted([*spark.parts, *dagster])
+            _run_until_interrupted([*spark.parts, letters, *dagster])
     except BackfillError as error:
         print(error, file=sys.stderr)
         return 1
@@ -118,6 +120,14 @@ def _dagster(
         DevPart("daemon", process(*commands.daemon, "-w", str(workspace))),
         DevPart("UI", process(*commands.ui, "-w", str(workspace), *arguments)),
     ]
+
+
+def _letters(variables: dict[str, str]) -> DevPart:
+    """Serves the letters about differences; ``variables`` gain their address, so that the UI links to them."""
+    port = free_port()
+    variables["BACKFILL_LETTERS"] = f"http://{LOOPBACK}:{port}"
+    command = (sys.executable, "-m", "backfill_assets.cli.demo.letters", "--port", str(port))
+    return DevPart("letters", lambda: start_process(command, REPOSITORY, variables, lambda: answers(port)))
 
 
 def _run_until_interrupted(parts: Sequence[DevPart]) -> None:

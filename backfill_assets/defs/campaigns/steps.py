@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -18,6 +17,7 @@ from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.steps import do_step
 from backfill_assets.campaign.text import markdown
+from backfill_assets.defs.campaigns.letter import letter_link
 from backfill_assets.defs.campaigns.shadow import TIMELINE_TAG, WAVE_TAG
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
@@ -111,18 +111,11 @@ def _step_asset(
             report_publication(context.instance, log, tables, str(facts["publication"]), context.run.run_id)
         for report in facts.get("reports", ()):
             context.log_event(_notice_on(str(report), at, step))
+        letter = letter_link(step, facts, at.plan.id, backfill.settings.letters)
         report = {"report": dg.MetadataValue.md(markdown(step, facts))}
-        yield dg.MaterializeResult(metadata={**_letter(step, facts), **report, **_times(at, step)})
+        yield dg.MaterializeResult(metadata={**letter, **report, **_times(at, step)})
 
     return do
-
-
-def _letter(step: CampaignStep, facts: Mapping[str, Any]) -> Mapping[str, dg.MetadataValue]:
-    """The page that people read before they approve, as a link."""
-    page = str(facts.get("report", ""))
-    if step is not CampaignStep.VALIDATE or not page:
-        return {}
-    return {"letter": dg.MetadataValue.url(page if "://" in page else Path(page).as_uri())}
 
 
 def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:

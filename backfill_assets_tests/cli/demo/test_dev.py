@@ -22,7 +22,8 @@ import json, os, socket, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
 if "-p" in sys.argv:
     listening = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("-p") + 1])))
-report = {name: os.environ[name] for name in ("SPARK_REMOTE", "DAGSTER_HOME", "BACKFILL_SPARK_KEPT_BY")}
+known = ("SPARK_REMOTE", "DAGSTER_HOME", "BACKFILL_SPARK_KEPT_BY", "BACKFILL_LETTERS")
+report = {name: os.environ[name] for name in known}
 os.write(1, (json.dumps(report | {"own": os.getpid(), "child": child.pid}) + "\\n").encode())
 time.sleep(600)
 """
@@ -55,6 +56,7 @@ def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) 
             assert told["DAGSTER_HOME"] == str(tmp_path / "dagster")
             assert told["SPARK_REMOTE"] == parts[0]["SPARK_REMOTE"]
             assert told["BACKFILL_SPARK_KEPT_BY"] == "make dev"
+            assert answers(int(told["BACKFILL_LETTERS"].rpartition(":")[2])), "letters are served before it is used"
         os.kill(killed, signal.SIGKILL)
         said = list(takewhile(lambda line: not line.startswith("The Spark server is back"), lines))
         assert said == ["The Spark server was killed by signal 9. Starting it again ...\n"]

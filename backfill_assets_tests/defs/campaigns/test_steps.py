@@ -58,13 +58,3 @@ def test_a_run_that_gives_one_of_two_approvals_records_it_and_publishes_nothing(
     monkeypatch.setattr(steps, "log_writer", lambda _: print)
     steps._do_in_order(run_of("bela"), CampaignStep.CUT_OVER, context, backfill)
     assert done == [CampaignStep.CUT_OVER] and len(run_of("bela").state.given) == 2
-
-
-def test_only_the_step_that_compares_links_to_the_letter() -> None:
-    """As an address: of a file, or of an object in a bucket."""
-    page = {"report": "/data/lake house/_plans/plan-x.difference.html"}
-    (found,) = steps._letter(CampaignStep.VALIDATE, page).values()
-    assert found.value == "file:///data/lake%20house/_plans/plan-x.difference.html"
-    (found,) = steps._letter(CampaignStep.VALIDATE, {"report": "s3://lake/_plans/plan-x.difference.html"}).values()
-    assert found.value == "s3://lake/_plans/plan-x.difference.html"
-    assert steps._letter(CampaignStep.CUT_OVER, page) == steps._letter(CampaignStep.VALIDATE, {}) == {}
