@@ -134,7 +134,7 @@ def change_chart(table: TableCompared, measure: str) -> PeriodChart | None:
     if len(known) < 2:
         return None
     shares = [float(share) * 100 for _, _, share in known]
-    x, (y, y_ticks) = _x_of(table), _y_axis(min(0.0, *shares), max(0.0, *shares), lambda value: f"{value:+g} %")
+    x, (y, y_ticks) = _x_of(table), _y_axis(min(0.0, *shares), max(0.0, *shares), _percent_text)
     width, zero = _bar_width(table), y(0.0)
     bars = tuple(
         PeriodBar(
@@ -263,6 +263,10 @@ def _round_step(least: float) -> float:
 
 def _tidy(value: float) -> float:
     return float(f"{value:.10g}")
+
+
+def _percent_text(value: float) -> str:
+    return f"{value:+g} %" if value else "0 %"
 
 
 def _short(value: float) -> str:

@@ -42,7 +42,7 @@ def difference_page(
         difference=difference,
         terms=terms,
         times=times,
-        counts=[text.count_row(table) for table in difference.tables],
+        counts=_counts(difference.tables),
         agreement=agreement_sentence(find_agreements(_same_totals(shown), difference.tables)),
         reports=letter.reports_line(difference, {table.name for table in tables if table.layer == "report"}),
         charts=charts,
@@ -69,6 +69,13 @@ def _same_totals(shown: set[str]) -> Iterator[SameTotal]:
                     yield SameTotal(table.name, rule.column, rule.fact, rule.fact_total)
 
 
+def _counts(tables: Sequence[TableCompared]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows; a column that is 0 for each table is left out."""
+    rows = [text.count_row(table) for table in tables]
+    shown = [n for n, _ in enumerate(text.COUNT_COLUMNS) if any(row[n] not in ("0", "") for row in rows)]
+    return tuple(text.COUNT_COLUMNS[n] for n in shown), [tuple(row[n] for n in shown) for row in rows]
+
+
 def _sums_title(table: TableCompared) -> str:
     """What the sums are of: all planned periods, or those of which it is known what becomes of them."""
     known, planned = len(table.known), format_count(len(table.days), unit(table))
@@ -83,5 +90,6 @@ def _groups(table: TableCompared) -> Iterator[tuple[str, Sequence[str], list[tup
         if found := [row[2:] for row in text.group_rows(alone, _GROUPS)]:
             noun = column_label(groups.column)
             of = f"{groups.differing:,} of {format_count(groups.groups, noun)}"
-            title = f"By {noun}: {of} differ, by {measure}, on the {pluralize(unit(table))} that were compared"
+            verb = "differs" if groups.differing == 1 else "differ"
+            title = f"By {noun}: {of} {verb}, by {measure}, on the {pluralize(unit(table))} that were compared"
             yield title, (noun, *text.GROUP_COLUMNS[3:]), found, text.more_groups(groups, _GROUPS)
