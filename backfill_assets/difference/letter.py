@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.records import ROWS, Sums, TableCompared
+from backfill_assets.difference.records import ROWS, TableCompared
 from backfill_assets.difference.sentences import unit
 from backfill_assets.text import (
     UNKNOWN,
@@ -26,6 +26,7 @@ _CURRENCIES = re.compile(
     "|try|usd|zar"
 )
 """Those that the European Central Bank has rates of, and the euro."""
+_EXACT = Context(prec=100)
 _MOST_RANGES = 6
 TABLE_COLUMNS = ("table", "what changes", "measure", "before", "after", "change", "in percent")
 TABLE_NUMBERS = TABLE_COLUMNS[3:]
@@ -65,9 +66,10 @@ def headline(difference: Difference) -> str:
     if sums.share is None:
         return f"{name} becomes {money(sums.after, measure)} where there was nothing."
     verb = "rises" if sums.change > 0 else "falls"
+    before, after, by = even(sums.before, sums.after, abs(sums.change))
     return (
-        f"{name} {verb} by {money(abs(sums.change), measure)} ({percent(sums.share)}),"
-        f" from {amount(sums.before)} to {money(sums.after, measure)}."
+        f"{name} {verb} by {money(by, measure)} ({percent(sums.share)}), from {amount(before)} to"
+        f" {money(after, measure)}."
     )
 
 
@@ -91,7 +93,15 @@ def measure_name(measure: str) -> str:
     return " ".join(words[:-1] if _currency(measure) else words).capitalize()
 
 
-def money(value: Decimal, measure: str) -> str:
+def even(*values: Decimal | None) -> tuple[Decimal | None, ...]:
+    """The same numbers with the same digits after the point: as many as the longest of them needs."""
+    exponents = [value.normalize(_EXACT).as_tuple().exponent for value in values if value is not None]
+    places = max((-each for each in exponents if isinstance(each, int)), default=0)
+    step = Decimal(1).scaleb(-max(0, places))
+    return tuple(None if value is None else value.quantize(step, context=_EXACT) for value in values)
+
+
+def money(value: Decimal | None, measure: str) -> str:
     """``388.90 EUR``; a number alone for a measure that is no money."""
     return " ".join(filter(None, (amount(value), _currency(measure))))
 
@@ -144,15 +154,16 @@ def _table_row(table: TableCompared) -> tuple[str, ...]:
     measure = first_measure(table)
     sums = table.total(measure)
     changing = f"{len(table.differing)} of {format_count(len(table.days), unit(table))}"
-    return (table.table, changing, column_label(measure), amount(sums.before), amount(sums.after), *_change(sums))
+    before, after, by = even(sums.before, sums.after, sums.change)
+    return (table.table, changing, column_label(measure), amount(before), amount(after), *_change(by, sums.share))
 
 
-def _change(sums: Sums) -> tuple[str, str]:
-    if sums.change is None:
+def _change(by: Decimal | None, share: Decimal | None) -> tuple[str, str]:
+    if by is None:
         return UNKNOWN, UNKNOWN
-    if not sums.change:
+    if not by:
         return "unchanged", ""
-    return f"{sums.change:+,}", "from nothing" if sums.share is None else percent(sums.share)
+    return f"{by:+,}", "from nothing" if share is None else percent(share)
 
 
 def holds_back(difference: Difference) -> bool:

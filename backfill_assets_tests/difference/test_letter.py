@@ -11,6 +11,7 @@ from backfill_assets.days import Cadence
 from backfill_assets.difference.letter import (
     TABLE_COLUMNS,
     days_lines,
+    even,
     first_measure,
     headline,
     holds_back,
@@ -28,9 +29,9 @@ FIRST, SECOND, THIRD = (date(2017, 3, day) for day in (1, 2, 3))
 
 def test_the_headline_has_money_and_percent() -> None:
     """And says in a word which way it goes."""
-    assert headline(difference(month(22))) == "Revenue falls by 12.54 EUR (-0.40 %), from 3,100 to 3,087.46 EUR."
+    assert headline(difference(month(22))) == "Revenue falls by 12.54 EUR (-0.40 %), from 3,100.00 to 3,087.46 EUR."
     assert headline(difference(month(0, days=[a_day(FIRST, "102.50")]))) == (
-        "Revenue rises by 2.50 EUR (+2.5 %), from 100 to 102.50 EUR."
+        "Revenue rises by 2.5 EUR (+2.5 %), from 100.0 to 102.5 EUR."
     )
     assert subject(difference(month(22))) == "report, March 2017"
 
@@ -109,7 +110,7 @@ def test_a_row_for_each_table() -> None:
         ]
     )
     assert rows == [
-        ("report", "22 of 31 days", "revenue eur", "3,100", "3,087.46", "-12.54", "-0.40 %"),
+        ("report", "22 of 31 days", "revenue eur", "3,100.00", "3,087.46", "-12.54", "-0.40 %"),
         ("same", "0 of 31 days", "revenue eur", "3,100", "3,100", "unchanged", ""),
         ("new", "1 of 1 month", "revenue eur", "0", "7", "+7", "from nothing"),
         ("unknown", "0 of 1 day", "revenue eur", "unknown", "unknown", "unknown", "unknown"),
@@ -122,3 +123,15 @@ def test_days_that_are_held_back_or_left_out_have_to_be_left_out_knowingly() -> 
     assert holds_back(difference(month(1), month(0, days=[a_day(FIRST, "100", "left out")])))
     assert holds_back(difference(month(0, days=[a_day(FIRST, "100", "held back")])))
     assert not holds_back(difference(month(1), canary()))
+
+
+def test_numbers_that_stand_together_have_the_same_digits() -> None:
+    """Each of them is exact, also one of more digits than decimals have by default."""
+    long = Decimal("1234567890123456789012345678901234567.25")
+    assert list(map(str, even(Decimal("136178.9910"), Decimal("136099.3811"), None))) == [
+        "136178.9910",
+        "136099.3811",
+        "None",
+    ]
+    assert list(map(str, even(Decimal("3.100"), Decimal("1E+3"), long))) == ["3.10", "1000.00", str(long)]
+    assert even() == ()

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import dagster as dg
 import pytest
@@ -92,6 +94,10 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert staged == {str(day) for day in DAYS}
     assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
     assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:5])
+    validated = daemon.instance.get_latest_materialization_event(step_key(CampaignStep.VALIDATE))
+    assert validated is not None and validated.asset_materialization is not None
+    letter = validated.asset_materialization.metadata["letter"].value
+    assert f"backfill approve {at.plan.id}" in Path(url2pathname(urlsplit(str(letter)).path)).read_text()
 
     cut = daemon.clicked(step_key(CampaignStep.CUT_OVER), at.campaign)
     assert cut["spent, seconds"] > 0 and cut["estimated"].endswith(" s")

@@ -119,14 +119,16 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
 
 def has_the_money_of_all_planned_days(letter: str, old: pd.DataFrame, new: pd.DataFrame) -> None:
     """The headline, and each table whose periods are those of the plan, also days that were not staged."""
-    sums = (sum((Decimal(value) for value in rows["amount_eur"]), Decimal(0)) for rows in (old, new))
-    before, after = (f"{value.normalize():,f}" for value in sums)
-    assert f"from {before} to {after} EUR." in letter
-    names = f"{FACT}|{REVENUE}|report_department_revenue"
-    found = re.findall(
-        rf'<a href="#table-(?:{names})">.*?<td class="number">(.*?)</td><td class="number">(.*?)<', letter
-    )
-    assert found == [(before, after)] * 3
+    sums = [sum((Decimal(value) for value in rows["amount_eur"]), Decimal(0)) for rows in (old, new)]
+    headline = re.search(r"from ([\d,.]+) to ([\d,.]+) EUR\.</h1>", letter)
+    assert headline and [number(text) for text in headline.groups()] == sums
+    names, cell = f"{FACT}|{REVENUE}|report_department_revenue", '<td class="number">(.*?)</td>'
+    found = re.findall(rf'<a href="#table-(?:{names})">.*?{cell}{cell}', letter)
+    assert [list(map(number, each)) for each in found] == [sums] * 3
+
+
+def number(text: str) -> Decimal:
+    return Decimal(text.replace(",", ""))
 
 
 def declare_total(monkeypatch: pytest.MonkeyPatch, table: str, column: str) -> None:
