@@ -28,6 +28,7 @@ from backfill_assets.spark.service import running_service
 from backfill_assets.spark.session import KEPT_BY
 
 _COMMAND = "make dev"
+_LETTERS_PORT = 3001
 _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
 
 
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> i
         home = dagster_home(settings)
         with TemporaryDirectory() as folder, _one_spark(settings) as spark:
             variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
-            letters = _letters(variables)
+            letters = _letters(variables, letters_port(arguments))
             dagster = _dagster(commands or DagsterCommands(), Path(folder) / "workspace.yaml", arguments, variables)
             _run_until_interrupted([*spark.parts, letters, *dagster])
     except BackfillError as error:
@@ -122,9 +123,15 @@ def _dagster(
     ]
 
 
-def _letters(variables: dict[str, str]) -> DevPart:
+def letters_port(arguments: Sequence[str]) -> int:
+    """The port after that of the UI: links that the UI keeps are good after a restart. If it is taken, a free one."""
+    place = next((n for n, word in enumerate(arguments[:-1], start=1) if word in ("-p", "--port")), None)
+    port = int(arguments[place]) + 1 if place is not None and arguments[place].isdigit() else _LETTERS_PORT
+    return free_port() if answers(port) else port
+
+
+def _letters(variables: dict[str, str], port: int) -> DevPart:
     """Serves the letters about differences; ``variables`` gain their address, so that the UI links to them."""
-    port = free_port()
     variables["BACKFILL_LETTERS"] = f"http://{LOOPBACK}:{port}"
     command = (sys.executable, "-m", "backfill_assets.cli.demo.letters", "--port", str(port))
     return DevPart("letters", lambda: start_process(command, REPOSITORY, variables, lambda: answers(port)))

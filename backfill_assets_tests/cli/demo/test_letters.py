@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.cli.demo.dev import letters_port
 from backfill_assets.cli.demo.letters import letter_server
 from backfill_assets.lakehouse.kept_differences import keep_difference, keep_page
 from backfill_assets.lakehouse.storage import Storage
@@ -55,3 +56,10 @@ def test_nothing_else_is_served(address: tuple[str, int], path: str) -> None:
 
 def test_nothing_can_be_changed(address: tuple[str, int]) -> None:
     assert get(address, f"/{PLAN}", "POST")[0] == get(address, f"/{PLAN}", "DELETE")[0] == 501
+
+
+def test_letters_have_the_port_after_that_of_the_ui(address: tuple[str, int]) -> None:
+    """So that a link in the UI is good after a restart; a port that is taken is left to who has it."""
+    assert letters_port(["--host", "127.0.0.1", "--port", "39170"]) == 39171
+    assert letters_port(["-p", "39170"]) == 39171
+    assert letters_port(["--port", str(address[1] - 1)]) != address[1]
