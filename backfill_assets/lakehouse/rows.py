@@ -159,8 +159,8 @@ def stage_accepted(
 ) -> list[AddedFile]:
     """Write both parts of ``rows`` in one job, and :func:`stage` those that are accepted.
 
-    Gives the files of the rows that are set aside, which no log names: :func:`rows_set_aside` reads them, and whoever
-    asked removes them. Accepted rows lie in their files beside a column that is null, and that Delta's schema lacks.
+    Gives the files of the rows that are set aside, which no log names: :func:`rows_set_aside` reads them, and the
+    caller removes them. Accepted rows lie in their files beside a column that is null, and that Delta's schema lacks.
     """
     files = _write(rows, timeline, key, PART, PARTITION_COLUMN)
     aside = [file for file in files if f"/{PART}={SET_ASIDE_PART}/" in file.path]
