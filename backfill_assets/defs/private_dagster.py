@@ -111,6 +111,7 @@ __all__ = [
     "UnresolvedAssetJobDefinition",  # the type that `dg.define_asset_job` returns
     "UnresolvedPartitionedAssetScheduleDefinition",  # the type of a schedule of such a job
     "WorkerStatus",  # whether the process of a run is alive
+    "code_server_modules",
     "create_engine",  # with the settings that Dagster gives it
     "daemon_modules",
     "make_new_backfill_id",  # the id of a backfill that is launched
@@ -122,3 +123,11 @@ def daemon_modules() -> tuple[Any, Any]:
     from dagster._daemon import cli, controller
 
     return cli, controller
+
+
+def code_server_modules() -> tuple[Any, Any]:
+    """``cli`` and ``server`` of a code server, to start its runs sooner. Loads the server's code."""
+    from dagster import _cli as cli
+    from dagster._grpc import server
+
+    return cli, server
