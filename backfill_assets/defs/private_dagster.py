@@ -30,6 +30,7 @@ from dagster._core.instance.utils import RUNLESS_JOB_NAME
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._core.remote_origin import RemoteInstigatorOrigin
+from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 from dagster._core.scheduler.instigation import (
     InstigatorState,
     InstigatorStatus,
@@ -103,6 +104,7 @@ __all__ = [
     "NullPool",
     "PartitionBackfill",  # a backfill, to launch and to read
     "PartitionKeyFilter",  # the days whose check results to read
+    "QueuedRunCoordinator",  # what puts runs into the queue, if the instance has one
     "RemoteInstigatorOrigin",  # the code location that a schedule or sensor belongs to
     "ScheduleInstigatorData",  # what is kept of a schedule that is on
     "SensorInstigatorData",  # what is kept of a sensor that is on

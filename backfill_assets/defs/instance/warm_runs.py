@@ -1,8 +1,8 @@
-"""``python -m backfill_assets.defs.instance.warm_runs code-server start ...``: ``dagster``, with runs that start at once.
+"""``python -m backfill_assets.defs.instance.warm_runs code-server start``: ``dagster``, with runs that start at once.
 
-A code server of Dagster starts a new Python for each run, which spends two to three seconds on imports. Here one process
-has imported everything beforehand, and each run is a fork of it. Runs have the code of the server that starts them:
-after a change, *Reload* gives both the new one.
+A code server of Dagster starts a new Python for each run, which spends two to three seconds on imports. Here one
+process has imported everything beforehand, and each run is a fork of it. Runs have the code of the server that starts
+them: after a change, *Reload* gives both the new one.
 """
 
 from __future__ import annotations
