@@ -28,11 +28,11 @@ def plan(terms: PlanTerms | None = None, findings: tuple[Any, ...] = ()) -> Plan
 class JudgedRun(CampaignRun):
     """Notes which waves it staged; each is good."""
 
-    def stage_wave(self, number: int, *_: object) -> list[Any]:  # type: ignore[override]
+    def stage_wave(self, number: int, *_: object) -> list[Any]:
         self.progress(f"staged wave {number}")
         return []
 
-    def judge_wave(self, number: int, *_: object) -> list[Any]:  # type: ignore[override]
+    def judge_wave(self, number: int, *_: object) -> list[Any]:
         self.write(JournalEntry(kind="wave", wave=number, at=datetime.now(UTC)))
         return []
 

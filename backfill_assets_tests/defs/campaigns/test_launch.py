@@ -62,7 +62,7 @@ def test_what_a_person_leaves_out_is_as_in_the_class() -> None:
     example = plan_example([SMALL])
     schema = plan_schema(dict.fromkeys(example.tables), example)
     assert set(schema.config_type.fields) == set(PlanConfig.to_fields_dict())  # type: ignore[attr-defined]
-    assert PlanConfig(**{"target": "t", "scope": Scope.WHOLE}).scope is Scope.WHOLE  # noqa: PIE804
+    assert PlanConfig(target="t", scope=Scope.WHOLE).scope is Scope.WHOLE
 
 
 def test_the_example_is_of_days_that_are_published(tmp_path: Path) -> None:
@@ -82,8 +82,14 @@ def test_a_kept_plan_is_found_beside_the_example_and_refuses_what_was_written(mo
     example = plan_example([SMALL])
     monkeypatch.setattr(launch, "look_again", lambda _, id: (id, None, None))
     backfill = cast("Backfill", type("_Backfill", (), {"settings": None}))
-    sent = {"target": example.target, "days": example.days, "plan": "plan-0123456789abcdef"}
-    assert launch._plan(PlanConfig(**sent), example, backfill, Person())[0] == sent["plan"]
-    for written in ({"version": "v1"}, {"days": "2017-01-01..2017-01-02"}, {"expect": ["rows unchanged"]}):
+    sent: dict[str, Any] = {"target": example.target, "days": example.days, "plan": "plan-0123456789abcdef"}
+    found: Any = launch._plan(PlanConfig(**sent), example, backfill, Person())[0]
+    assert found == sent["plan"]
+    others: list[dict[str, Any]] = [
+        {"version": "v1"},
+        {"days": "2017-01-01..2017-01-02"},
+        {"expect": ["rows unchanged"]},
+    ]
+    for written in others:
         with pytest.raises(InvalidRequest, match="is kept and does not change"):
             launch._plan(PlanConfig(**{**sent, **written}), example, backfill, Person())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import dagster as dg
@@ -23,9 +24,9 @@ def daemon(dagster_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
         for backfill in dagster_instance.get_backfills():
             if backfill.status is BulkActionStatus.REQUESTED:
                 ended.append(backfill.backfill_id)
-                dagster_instance.update_backfill(backfill.with_status(BulkActionStatus.COMPLETED_SUCCESS))
+                dagster_instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_SUCCESS))
 
-    monkeypatch.setattr(waves.time, "sleep", end_one)
+    monkeypatch.setattr(time, "sleep", end_one)
     return ended
 
 
@@ -83,7 +84,7 @@ def test_nothing_is_waited_for_that_counts_as_dead(
     at.progress = said.append
     looks = iter([True, False, True, False])
     monkeypatch.setattr(waves, "is_backfill_alive", lambda *_: next(looks))
-    monkeypatch.setattr(waves.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     monkeypatch.setattr(waves, "_SAY_EVERY_SECONDS", 0.0)
     assert stage_waves(dagster_instance, graph, at, waits=True)
     assert [line for line in said if line.startswith("staged")] == ["staged wave 0", "staged wave 1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from types import ModuleType, SimpleNamespace
 
@@ -20,7 +21,7 @@ def test_dagsters_code_server_has_the_names_that_are_replaced() -> None:
 
 
 def test_runs_are_forked_and_a_reloaded_server_forks_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_runs.forkserver, "ensure_running", lambda: None)
+    monkeypatch.setattr(forkserver, "ensure_running", lambda: None)
     server = ModuleType("server")
     vars(server).update(multiprocessing=None, get_python_environment_entry_point=None)
     warm_runs.start_runs_warm(server)
