@@ -317,7 +317,7 @@ def test_what_a_plan_is_rebuilding_is_left_to_it(old_world: World) -> None:
     assert _decide_old(old_world, rebuilt_by=rebuilt).waiting == (waiting,), "beside a repair as well"
 
 
-def test_the_id_of_a_repair_tells_it_apart() -> None:
+def test_a_repair_is_named_for_its_reason_and_its_first_day() -> None:
     """The UI shows ids up to the first hyphen, and Dagster keeps 32 characters of them."""
     seen = {}
     for reason in StaleReason:

@@ -25,7 +25,7 @@ def test_the_launchpads_that_approve_and_undo_name_the_campaign_and_say_what_hap
         found = parse_qs(urlsplit(link).query)
         tags = {found[f"tags[{n}][key]"][0]: found[f"tags[{n}][value]"][0] for n in (0, 1)}
         assert tags == {PARTITION_NAME_TAG: "campaign-1", EFFECT_TAG: "publishes 2 days"}
-        assert " " not in link and "(" not in link and ")" not in link, "it stands in Markdown"
+        assert " " not in link and "(" not in link and ")" not in link, "Markdown would end the link there"
 
 
 def test_a_page_of_an_asset_shows_the_campaign() -> None:
