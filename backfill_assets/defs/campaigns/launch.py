@@ -14,7 +14,7 @@ from backfill_assets.campaign.undo_request import carry_out_undo
 from backfill_assets.defs.campaigns.carry_on import STARTS_TAG, Code, launch_next_run, run_under_way
 from backfill_assets.defs.campaigns.example import PlanExample
 from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, GROUP, PLANNED, ROLLED_BACK, step_key
-from backfill_assets.defs.campaigns.next_step import after_plan, after_start, after_undo
+from backfill_assets.defs.campaigns.next_step import Entries, after_plan, after_start, after_undo, in_markdown
 from backfill_assets.defs.campaigns.pages import Pages
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
@@ -27,7 +27,7 @@ from backfill_assets.lakehouse.plans import is_plan_id
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.keep import look_again, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
-from backfill_assets.plan.text import headline, markdown
+from backfill_assets.plan.text import markdown
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.rollback import newest_of
@@ -115,9 +115,8 @@ def _planned_asset(code: Code, example: PlanExample) -> dg.AssetsDefinition:
             raise plain_failure(error) from None
         return dg.MaterializeResult(
             metadata={
-                "next": dg.MetadataValue.md(words),
+                **in_markdown(words),
                 "plan": plan.id,
-                "in a sentence": headline(plan),
                 "in full": dg.MetadataValue.md(markdown(plan, now, drift)),
                 "campaign": campaign_of(plan.id) if config.start else "not started",
             }
@@ -192,7 +191,7 @@ def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg
             report_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
         return dg.MaterializeResult(
             metadata={
-                "next": dg.MetadataValue.md(_after_undo(context, done)),
+                **in_markdown(_after_undo(context, done)),
                 "publication": done.published.publication,
                 "undoes": done.plan.publication,
                 "days put back": len(done.plan.days) - len(done.plan.again),
@@ -204,7 +203,7 @@ def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg
     return rolled_back
 
 
-def _after_undo(context: dg.AssetExecutionContext, done: Undone) -> str:
+def _after_undo(context: dg.AssetExecutionContext, done: Undone) -> Entries:
     again = len(done.plan.again)
     pages, plan = Pages.of(context.run), plan_of(context.partition_key)
     return after_undo(plan, done.published.publication, len(done.plan.days) - again, again, pages)

@@ -1,10 +1,15 @@
-"""What the page of a campaign's step says first: what was found, what comes next, and the one thing to do."""
+"""What the page of a campaign's step says first: what was found, what comes next, and the one thing to do.
+
+Each is an entry of its metadata, in Markdown: the UI shows entries of up to a thousand characters where they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
+
+import dagster as dg
 
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.campaigns.jobs import step_key
@@ -15,10 +20,17 @@ from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.plan.text import headline
 from backfill_assets.text import escape_markdown, format_count
 
+Entries = dict[str, str]
+"""Markdown by label."""
+SHOWN_AT_MOST = 1000
 _LAUNCH = "it opens filled in: press *Launch Run*"
 
 
-def after_plan(plan: Plan, pages: Pages) -> str:
+def in_markdown(entries: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
+    return {label: dg.MetadataValue.md(text) for label, text in entries.items()}
+
+
+def after_plan(plan: Plan, pages: Pages) -> Entries:
     """For a plan that is not started."""
     if not rebuilt_steps(plan):
         return _page(headline(plan), "Nothing: every day is as this plan would make it.")
@@ -35,24 +47,24 @@ def after_plan(plan: Plan, pages: Pages) -> str:
     )
 
 
-def after_start(plan: Plan, waves: int, pages: Pages, next_run: str) -> str:
+def after_start(plan: Plan, waves: int, pages: Pages, next_run: str) -> Entries:
     """For a plan that was started by this run."""
     validated = pages.asset(step_key(CampaignStep.VALIDATE), campaign_of(plan.id))
     return _page(
         headline(plan),
-        f"{_by_itself(pages, next_run)} stages the days in {format_count(waves, 'wave')} where no reader sees them, "
-        "and compares them with what is published.",
+        f"The days are staged in {format_count(waves, 'wave')} where no reader sees them, and compared with what is "
+        f"published, {_by_itself(pages, next_run)}.",
         f"Nothing. When it waits for your approval, [its difference is here]({validated}).",
     )
 
 
-def after_step(at: CampaignRun, step: CampaignStep, facts: Mapping[str, Any], pages: Pages, next_run: str) -> str:
+def after_step(at: CampaignRun, step: CampaignStep, facts: Mapping[str, Any], pages: Pages, next_run: str) -> Entries:
     """For a step that is done. ``next_run`` is the run that was launched for what comes after it, if any was."""
     found = _literal(_FOUND[step](facts))
     if step is CampaignStep.VALIDATE:
         return _approval(at, found, pages)
     if step is CampaignStep.CUT_OVER:
-        goes_on = f"{_by_itself(pages, next_run)} reads the published days again and sends the notice."
+        goes_on = f"The published days are read again and the notice is sent, {_by_itself(pages, next_run)}."
         return _page(found, goes_on, f"Nothing. {_undo(at, pages)}", _undo_command(at))
     if step is CampaignStep.NOTIFY:
         until = at.state.cut_over_at
@@ -69,10 +81,10 @@ def after_step(at: CampaignRun, step: CampaignStep, facts: Mapping[str, Any], pa
     what = (
         f"step {STEPS.index(after) + 1} of {len(STEPS)}, [{after.value}]({pages.asset(step_key(after), at.campaign)})"
     )
-    return _page(found, f"{what}, by itself.", "Nothing.")
+    return _page(found, f"{what}, by itself.")
 
 
-def after_failure(at: CampaignRun, pages: Pages) -> str:
+def after_failure(at: CampaignRun, pages: Pages) -> Entries:
     """For a step that failed: where the campaign stands, and how it goes on."""
     move, plan = at.next(), at.plan.id
     if at.state.stopped:
@@ -95,12 +107,12 @@ def after_failure(at: CampaignRun, pages: Pages) -> str:
     )
 
 
-def after_undo(plan: str, publication: str, put_back: int, again: int, pages: Pages) -> str:
+def after_undo(plan: str, publication: str, put_back: int, again: int, pages: Pages) -> Entries:
     """For a campaign that was rolled back by ``publication``."""
     found = f"{format_count(put_back + again, 'day')} of tables hold again what they held before the campaign"
     more = f", {again} of them computed again because they had moved since" if again else ""
     do = f"Nothing. To publish it after all, [start the plan again]({pages.start(plan)}); {_LAUNCH}."
-    return _page(f"{found}{more}.", "Nothing.", do, f"backfill rollback {publication}", "To undo this undo")
+    return _page(f"{found}{more}.", "Nothing.", do, f"backfill rollback {publication}", "to undo this undo")
 
 
 def effect_of_approval(at: CampaignRun) -> str:
@@ -111,7 +123,7 @@ def effect_of_approval(at: CampaignRun) -> str:
     return f"publishes {format_count(days, 'day')} of {format_count(len(tables), 'table')} at once, for every reader"
 
 
-def _approval(at: CampaignRun, found: str, pages: Pages) -> str:
+def _approval(at: CampaignRun, found: str, pages: Pages) -> Entries:
     plan, effect = at.plan.id, effect_of_approval(at)
     held = at.validation.get("held_back", ())
     others = (
@@ -151,18 +163,18 @@ def _undo(at: CampaignRun, pages: Pages) -> str:
 
 
 def _by_itself(pages: Pages, next_run: str) -> str:
-    return f"[A run that has been launched]({pages.run(next_run)})" if next_run else "A run that is launched by itself"
+    return f"by [a run that has been launched]({pages.run(next_run)})" if next_run else "by itself"
 
 
 def _page(
-    found: str, then: str, do: str = "Nothing.", command: str = "", label: str = "In a terminal", give_up: str = ""
-) -> str:
-    lines = [f"**Found:** {found}", f"**Next:** {then}", f"**To do:** {do}"]
+    found: str, then: str, do: str = "Nothing.", command: str = "", label: str = "in a terminal", give_up: str = ""
+) -> Entries:
+    page = {"found": found, "next": then, "to do": do}
     if command:
-        lines.append(f"{label}: `{command}`")
+        page[label] = f"`{command}`"
     if give_up:
-        lines.append(f"To give it up: `backfill campaign {give_up} --abandon`")
-    return "\n\n".join(lines) + "\n"
+        page["to give it up"] = f"`backfill campaign {give_up} --abandon`"
+    return page
 
 
 def _literal(text: str) -> str:
@@ -185,8 +197,8 @@ def _verified(facts: Mapping[str, Any]) -> str:
 def _pinned(facts: Mapping[str, Any]) -> str:
     waiting: Mapping[str, Mapping[str, int]] = facts.get("not taken in", {})
     files = sum(sum(days.values()) for days in waiting.values())
-    more = f" {format_count(files, 'landed file')} came too late for it." if files else ""
-    return f"The versions of {format_count(len(facts.get('versions', ())), 'input')} are recorded.{more}"
+    more = f"; {format_count(files, 'landed file')} that are not ingested are no part of them" if files else ""
+    return f"The versions of {format_count(len(facts.get('versions', ())), 'input')} are recorded{more}."
 
 
 def _staged(facts: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from backfill_assets.campaign.steps import do_step
 from backfill_assets.campaign.text import markdown
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, Code, launch_next_run
 from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, GROUP, PLANNED, step_key
-from backfill_assets.defs.campaigns.next_step import after_failure, after_step
+from backfill_assets.defs.campaigns.next_step import after_failure, after_step, in_markdown
 from backfill_assets.defs.campaigns.pages import Pages
 from backfill_assets.defs.campaigns.waves import stage_waves
 from backfill_assets.defs.events import plain_failure
@@ -91,7 +91,7 @@ def _step_asset(
         except BackfillError as error:
             if step is CampaignStep.CUT_OVER and (shown := at.entries()[-1].report.get("difference")):
                 context.log.info(str(shown))
-            raise plain_failure(error, {"what to do": dg.MetadataValue.md(after_failure(at, pages))}) from None
+            raise plain_failure(error, in_markdown(after_failure(at, pages))) from None
         log = backfill.publications()
         if step is CampaignStep.CUT_OVER and log is not None:
             report_publication(context.instance, log, tables, str(facts["publication"]), context.run.run_id)
@@ -100,7 +100,7 @@ def _step_asset(
         next_run = launch_next_run(context, at, code)
         yield dg.MaterializeResult(
             metadata={
-                "next": dg.MetadataValue.md(after_step(at, step, facts, pages, next_run)),
+                **in_markdown(after_step(at, step, facts, pages, next_run)),
                 "report": dg.MetadataValue.md(markdown(step, facts)),
                 **_difference_page(facts),
                 **_times(at, step),
