@@ -45,6 +45,7 @@ _DESCRIPTIONS = {
     CampaignStep.NOTIFY: "The notice that was stored with the publication is sent.",
     CampaignStep.DECOMMISSION: "The rollback window is over: the timelines are closed.",
 }
+_REPORT = {CampaignStep.VALIDATE: "the difference"}
 _WITH_SPARK = {
     CampaignStep.VERIFY_SOURCE,
     CampaignStep.SHADOW,
@@ -101,7 +102,7 @@ def _step_asset(
         yield dg.MaterializeResult(
             metadata={
                 **in_markdown(after_step(at, step, facts, pages, next_run)),
-                "report": dg.MetadataValue.md(markdown(step, facts)),
+                _REPORT.get(step, "report"): dg.MetadataValue.md(markdown(step, facts)),
                 **_difference_page(facts),
                 **_times(at, step),
             }
@@ -121,8 +122,11 @@ def _stage_waves(
 
 def _difference_page(facts: Mapping[str, Any]) -> Mapping[str, dg.MetadataValue]:
     """The page for those who approve, which the step that compares has kept."""
-    page = facts.get("report")
-    return {"difference as a page": dg.MetadataValue.url(str(page))} if page else {}
+    if not (page := str(facts.get("report", ""))):
+        return {}
+    # A browser does not open files of a disk from a page of a server: that is shown as a path, to be copied.
+    is_file = "://" not in page or page.startswith("file:")
+    return {"difference as a page": dg.MetadataValue.path(page) if is_file else dg.MetadataValue.url(page)}
 
 
 def _times(at: CampaignRun, step: CampaignStep) -> Mapping[str, dg.MetadataValue]:
