@@ -147,7 +147,9 @@ def _plan(
     return plan, None, now
 
 
-def _start(plan: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill, code: Code) -> str:
+def _start(
+    plan: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill, code: Code
+) -> Entries:
     """Start the plan, and launch its first run; returns what the page says."""
     at = backfill.campaign(campaign_of(plan.id), context.run, context.log.info)
     require_carried_out(backfill.settings, plan, started=at.state.started)
