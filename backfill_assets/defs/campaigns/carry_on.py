@@ -6,7 +6,7 @@ The sensor launches it only where no run could: after a kill, or when a command 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
@@ -22,6 +22,7 @@ MOVE_TAG = "backfill/campaign_move"
 """On runs that no person has launched: where the campaign stood then. They approve nothing."""
 STARTS_TAG = "backfill/starts_campaign"
 """On the run that starts a campaign, from before it is started until its first run is in the queue."""
+_QUEUED_WITHIN = timedelta(minutes=1)
 Code = Callable[[], dg.Definitions]
 """The code location, which exists when a run asks for it."""
 
@@ -32,9 +33,15 @@ def run_under_way(instance: dg.DagsterInstance, campaign: str) -> str:
     for tag in (PARTITION_NAME_TAG, STARTS_TAG):
         chosen = dg.RunsFilter(tags={tag: campaign}, statuses=NOT_FINISHED_STATUSES)
         for record in instance.get_run_records(filters=chosen):
-            if is_alive(instance, record, now):
+            if is_alive(instance, record, now) and not _was_never_queued(record, now):
                 return record.dagster_run.run_id
     return ""
+
+
+def _was_never_queued(record: dg.RunRecord, now: datetime) -> bool:
+    """Was the process that created it killed before it could put it into the queue? Nothing starts it then."""
+    waits = record.dagster_run.status is dg.DagsterRunStatus.NOT_STARTED
+    return waits and now - record.create_timestamp > _QUEUED_WITHIN
 
 
 def launch_next_run(context: dg.AssetExecutionContext, at: CampaignRun, code: Code) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from backfill_assets.cli.demo.dagster_home import dagster_home
+from backfill_assets.defs.campaigns import carry_on
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, STARTS_TAG, launch_next_run, run_under_way
 from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, STAGE_JOB, step_key
 from backfill_assets.defs.campaigns.sensor import _move_campaign
@@ -111,6 +113,18 @@ def test_the_sensor_leaves_a_campaign_to_the_run_that_it_has(
     run = run_of(dagster_instance, status, {tag: at.campaign})
     moved = _move_campaign(dagster_instance, at)
     assert moved.request is None and f"the run {run.run_id[:8]}" in moved.words
+
+
+def test_a_run_that_never_came_into_the_queue_holds_no_campaign_up(
+    dagster_instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its launcher was killed between creating and queueing it. For a moment it counts, since most are queued then."""
+    at = started(tmp_path)
+    run_of(dagster_instance, dg.DagsterRunStatus.NOT_STARTED, {PARTITION_NAME_TAG: at.campaign})
+    assert run_under_way(dagster_instance, at.campaign)
+    monkeypatch.setattr(carry_on, "_QUEUED_WITHIN", timedelta(0))
+    assert run_under_way(dagster_instance, at.campaign) == ""
+    assert _requested(dagster_instance, at).job_name == STAGE_JOB
 
 
 def test_the_sensor_takes_up_what_a_dead_run_left(dagster_instance: dg.DagsterInstance, tmp_path: Path) -> None:
