@@ -182,7 +182,7 @@ class CampaignRun:
         Raises :class:`InvalidRequest` for what :meth:`require_approvable` refuses.
         """
         self.require_approvable(without_held_back=without_held_back, seen=seen)
-        report: StepReport = {"fingerprint": seen.fingerprint if seen else self._validation.get("fingerprint", "")}
+        report: StepReport = {"fingerprint": seen.fingerprint if seen else self.validation.get("fingerprint", "")}
         report |= self.run.person.to_report()
         if self.plan.terms.approvals > 1:
             report["needed"] = self.plan.terms.approvals
@@ -202,7 +202,7 @@ class CampaignRun:
         if seen is not None and seen.broken:
             broken = seen.broken[0].expectation
             raise InvalidRequest(f"{self.plan.id} is not as expected: {broken}.", hint=self.plan_again)
-        held = self._validation.get("held_back", ())
+        held = self.validation.get("held_back", ())
         if held and not without_held_back:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
             hint = f"Fix them, then: backfill run {self.plan.id}. Or publish the others: --without-held-back."
@@ -222,7 +222,7 @@ class CampaignRun:
         return approved_by(self.state)
 
     @property
-    def _validation(self) -> Mapping[str, Any]:
+    def validation(self) -> Mapping[str, Any]:
         """What the step that compares has reported."""
         validated = self.state.done.get(CampaignStep.VALIDATE)
         return validated.report if validated else {}

@@ -58,10 +58,10 @@ def gate_failure(error: DaysFailed) -> dg.Failure:
     )
 
 
-def plain_failure(error: BackfillError) -> dg.Failure:
+def plain_failure(error: BackfillError, metadata: Mapping[str, dg.MetadataValue] | None = None) -> dg.Failure:
     """An error that a person can act on, without a stack trace in front of it."""
     hint = {"next_step": dg.MetadataValue.text(error.hint)} if error.hint else {}
-    return dg.Failure(description=str(error), metadata=hint, allow_retries=False)
+    return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
 
 
 def late_days(appended_elsewhere: Mapping[str, Sequence[date]]) -> dict[str, str]:

@@ -11,9 +11,13 @@ from dagster_shared.utils.warnings import disable_dagster_warnings
 from backfill_assets.datasets.registry import chains
 from backfill_assets.days import Cadence
 from backfill_assets.defs.assets import step_assets
+from backfill_assets.defs.campaigns.carry_on import Code
+from backfill_assets.defs.campaigns.example import PlanExample, plan_example
+from backfill_assets.defs.campaigns.jobs import campaign_jobs
 from backfill_assets.defs.campaigns.launch import launch_assets
+from backfill_assets.defs.campaigns.sensor import campaign_sensor
 from backfill_assets.defs.campaigns.shadow import shadow_assets
-from backfill_assets.defs.campaigns.steps import campaign_assets, campaign_sensor
+from backfill_assets.defs.campaigns.steps import campaign_assets
 from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job, maintenance_schedule
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.schedules import DAILY_CRON, daily_job, daily_schedule, schedule_name
@@ -36,26 +40,34 @@ def code_location(
     days_per_run: int | None = None,
     pool: str | None = None,
     stream_command: Sequence[str] = COMMAND,
+    example: PlanExample | None = None,
 ) -> dg.Definitions:
     """Assets, gates, daily jobs, schedules and sensors for ``datasets``. ``resources`` must have ``backfill``.
 
     Steps run one after the other in the run's own process: they share one Spark session, and another process for each
     would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
     in one ``pool``, as many work at once as ``dagster.yaml`` allows. ``stream_command`` starts the process of a stream.
+    ``example`` is what the launchpad of a campaign opens with.
     """
     streamed = streamed_datasets(datasets)
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
     watch, maintain, refresh = watchdog_job(datasets), maintenance_job(), standby_job()
-    return dg.Definitions(
+    of_campaigns = campaign_jobs()
+    found: dg.Definitions
+
+    def code() -> dg.Definitions:
+        return found
+
+    found = dg.Definitions(
         assets=[
             timelines_spec(),
             *_assets(datasets, days_per_run, pool),
-            *_campaign_assets(datasets, pool),
+            *_campaign_assets(datasets, code, example or plan_example(datasets), pool),
             *(stream_asset(each, stream_command) for each in streamed),
             maintenance_asset,
             standby_asset(pool),
         ],
-        jobs=[*jobs.values(), watch, maintain, refresh],
+        jobs=[*jobs.values(), watch, maintain, refresh, *of_campaigns],
         schedules=[
             *(daily_schedule(name, job) for name, job in jobs.items()),
             watchdog_schedule(watch),
@@ -66,13 +78,14 @@ def code_location(
             partition_status_sensor(table_partitions(datasets)),
             repair_sensor(datasets, table_partitions(datasets)),
             landed_file_sensor(datasets, table_partitions(datasets)),
-            campaign_sensor(),
+            campaign_sensor(of_campaigns),
             timelines_sensor(),
             *([stream_sensor(streamed)] if streamed else []),
         ],
         resources=dict(resources),
         executor=dg.in_process_executor,
     )
+    return found
 
 
 def streamed_datasets(datasets: Sequence[Dataset]) -> list[StreamedDataset]:
@@ -109,7 +122,9 @@ def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | N
         ]
 
 
-def _campaign_assets(datasets: Sequence[Dataset], pool: str | None) -> list[dg.AssetsDefinition]:
+def _campaign_assets(
+    datasets: Sequence[Dataset], code: Code, example: PlanExample, pool: str | None
+) -> list[dg.AssetsDefinition]:
     """The nine steps, where they begin and are undone, and a shadow copy of all that a campaign can stage."""
     with disable_dagster_warnings():
         shadows = [
@@ -122,7 +137,11 @@ def _campaign_assets(datasets: Sequence[Dataset], pool: str | None) -> list[dg.A
             )
         ]
         published_to = table_partitions(datasets)
-        return [*campaign_assets(published_to, pool), *launch_assets(published_to, pool), *shadows]
+        return [
+            *campaign_assets(published_to, code, pool),
+            *launch_assets(published_to, code, example, pool),
+            *shadows,
+        ]
 
 
 def _name(chain: Sequence[Dataset]) -> str:

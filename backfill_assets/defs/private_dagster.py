@@ -30,6 +30,7 @@ from dagster._core.instance.utils import RUNLESS_JOB_NAME
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._core.remote_origin import RemoteInstigatorOrigin
+from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 from dagster._core.scheduler.instigation import (
     InstigatorState,
     InstigatorStatus,
@@ -103,6 +104,7 @@ __all__ = [
     "NullPool",
     "PartitionBackfill",  # a backfill, to launch and to read
     "PartitionKeyFilter",  # the days whose check results to read
+    "QueuedRunCoordinator",  # what puts runs into the queue, if the instance has one
     "RemoteInstigatorOrigin",  # the code location that a schedule or sensor belongs to
     "ScheduleInstigatorData",  # what is kept of a schedule that is on
     "SensorInstigatorData",  # what is kept of a sensor that is on
@@ -111,6 +113,7 @@ __all__ = [
     "UnresolvedAssetJobDefinition",  # the type that `dg.define_asset_job` returns
     "UnresolvedPartitionedAssetScheduleDefinition",  # the type of a schedule of such a job
     "WorkerStatus",  # whether the process of a run is alive
+    "code_server_modules",
     "create_engine",  # with the settings that Dagster gives it
     "daemon_modules",
     "make_new_backfill_id",  # the id of a backfill that is launched
@@ -122,3 +125,11 @@ def daemon_modules() -> tuple[Any, Any]:
     from dagster._daemon import cli, controller
 
     return cli, controller
+
+
+def code_server_modules() -> tuple[Any, Any]:
+    """``cli`` and ``server`` of a code server, to start its runs sooner. Loads the server's code."""
+    from dagster import _cli as cli
+    from dagster._grpc import server
+
+    return cli, server

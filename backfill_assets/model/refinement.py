@@ -85,8 +85,8 @@ def accepted(raw: DataFrame, refinement: Refinement) -> DataFrame:
 def accepted_or_set_aside(raw: DataFrame, refinement: Refinement) -> DataFrame:
     """The rows of :func:`accepted`, and each raw row that is not sound as it is, in :data:`SET_ASIDE`; in one pass.
 
-    :data:`PART` says which is which, and rows lie in its order. Those that are set aside are for :func:`rejected` to look
-    at: they are few, and raw is read and judged once instead of twice.
+    :data:`PART` says which is which, and rows lie in its order. Those that are set aside are for :func:`rejected` to
+    judge: they are few, and raw is read and judged once instead of twice.
     """
     judged = _judged(raw, refinement)
     received = F.col("record_kind") == "received"
@@ -195,7 +195,7 @@ def _implausible(refinement: Refinement) -> Column:
 def _winners(
     rows: DataFrame, refinement: Refinement, before: Sequence[Column] = (), after: Sequence[str] = ()
 ) -> DataFrame:
-    """The newest row of each day and key, and of the columns ``before`` and ``after`` these, which part rows further."""
+    """The newest row of each day and key, and of the columns ``before`` and ``after`` them."""
     received = F.col("record_kind") == "received"
     hashes = F.when(received, F.col("content_hash"))
     key = [refinement.value(name).alias(name) for name in refinement.key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.days import TableDay
@@ -24,7 +24,14 @@ from backfill_assets.upkeep.trouble import (
 )
 
 MOST_ATTEMPTS = 3
-_ID = "repair-"
+_LONGEST_ID = 32
+_SHORT: Mapping[StaleReason, str] = {
+    StaleReason.FOREIGN_WRITE: "foreign_write",
+    StaleReason.WATCHDOG: "watchdog",
+    StaleReason.LATE_ROWS: "late_rows",
+    StaleReason.INPUT_CHANGED: "new_input",
+    StaleReason.MISSING: "never_built",
+}
 _LONGEST_TITLE = 100
 _MOST_RANGES = 4
 Busy = Mapping[str, Sequence[WriteUnderWay]]
@@ -84,14 +91,15 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     A person must decide about raw days with a foreign write, days that failed :data:`MOST_ATTEMPTS` times, days that a
     person has rolled back, and days whose version is no longer declared. Days that are made of such a day wait with
     it. Days that a running stream follows are left to it. A repair builds each day with the version that it was
-    published with.
+    published with. Days that a plan is rebuilding are left to that, and to the person who approves it.
     """
     statuses = day_statuses(seen.steps, seen.observed, as_published=True)
     raw, found = find_stale_days(seen, statuses)
     left = set(left_to_streams(seen, found))
     stale = [trouble for trouble in found if trouble not in left]
     if not raw and not stale:
-        return RepairDecision(waiting=tuple(in_words(left)), for_people=tuple(_other_code(seen, statuses)))
+        quiet = RepairDecision(waiting=tuple(in_words(left)), for_people=tuple(_other_code(seen, statuses)))
+        return _left_to_plans(seen, quiet)
     nowhere = [trouble for trouble in stale if not seen.has_partition(trouble.table, trouble.day)]
     back = [trouble for trouble in stale if seen.is_rolled_back(trouble.table, trouble.day)]
     free_to_build = [trouble for trouble in stale if trouble not in nowhere and trouble not in back]
@@ -111,7 +119,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
         *_rolled_back(back),
         *_of_gone_versions(seen, gone),
     )
-    return RepairDecision(launch, waiting, (*people, *_other_code(seen, statuses)))
+    return _left_to_plans(seen, RepairDecision(launch, waiting, (*people, *_other_code(seen, statuses))))
 
 
 def first_ranges(days: Iterable[date]) -> str:
@@ -198,13 +206,19 @@ def _repair(seen: RepairContext, group: Sequence[StaleDay]) -> Repair:
     attempts = sorted((trouble.evidence, seen.attempts.get(trouble.evidence, 0)) for trouble in group)
     again = max(attempt for _, attempt in attempts)
     return Repair(
-        id=_ID + digest(attempts, 20),
+        id=_id(group, attempts),
         title=_title(group, again + 1),
         troubles=tuple(group),
         days={table: tuple(sorted(dates)) for table, dates in days.items()},
         force=group[0].reason is StaleReason.WATCHDOG,
         versions=_older_versions(seen, days),
     )
+
+
+def _id(group: Sequence[StaleDay], attempts: object) -> str:
+    """``late_rows_20170304_<hash>``: the reason and the first day. The UI shows an id up to its first hyphen."""
+    named = f"{_SHORT[group[0].reason]}_{min(each.day for each in group):%Y%m%d}_"
+    return named + digest(attempts, _LONGEST_ID - len(named))
 
 
 def _older_versions(seen: RepairContext, days: Mapping[str, Iterable[date]]) -> dict[str, dict[str, tuple[date, ...]]]:
@@ -231,6 +245,23 @@ def _title(group: Sequence[StaleDay], attempt: int) -> str:
 
 
 # ---------------------------------------------------------------- what is for people
+
+
+def _left_to_plans(seen: RepairContext, decision: RepairDecision) -> RepairDecision:
+    """Days that a plan is rebuilding are left to it: a person who launched them would do its work twice."""
+    people: list[ManualAction] = []
+    waiting = list(decision.waiting)
+    for action in decision.for_people:
+        by_plan: dict[str, list[date]] = {}
+        for day in action.days:
+            by_plan.setdefault(seen.rebuilt_by.get(TableDay(action.table, day), ""), []).append(day)
+        if free := by_plan.pop("", []):
+            people.append(replace(action, days=tuple(free)))
+        waiting += [
+            f"{action.table} {first_ranges(days)}: {action.why}; {plan} is rebuilding these days"
+            for plan, days in sorted(by_plan.items())
+        ]
+    return replace(decision, waiting=tuple(waiting), for_people=tuple(people))
 
 
 def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:

@@ -105,6 +105,8 @@ class RepairContext:
     rollbacks: Callable[[], Rollbacks] = Rollbacks
     """Which days a person has rolled back; only asked for when something is wrong."""
     streams: RunningStreams = RunningStreams()
+    rebuilt_by: Mapping[TableDay, str] = field(default_factory=dict)
+    """The plan that is being carried out for a day."""
 
     def is_rolled_back(self, table: str, day: date) -> bool:
         """Has a person put back a table of this step on that day? It stays as it is until a person launches it."""

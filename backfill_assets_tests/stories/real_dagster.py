@@ -1,6 +1,6 @@
 """Dagster as real processes on one home: code server, daemon and UI, what a person clicks there, and kill -9.
 
-The intervals of queue, sensors and backfills are seconds here instead of up to a minute; all else is the repository's
+The intervals of sensors and backfills are seconds here instead of up to a minute; all else is the repository's
 own ``dagster.yaml`` and the real code location.
 """
 
@@ -35,12 +35,6 @@ _TERMINATE_RUN = """mutation($runId: String!) {terminateRun(runId: $runId) {
 __typename ... on TerminateRunFailure {message} ... on PythonError {message}}}"""
 _LAUNCH_BACKFILL = """mutation($params: LaunchBackfillParams!) {launchPartitionBackfill(backfillParams: $params) {
 __typename ... on LaunchBackfillSuccess {backfillId} ... on PythonError {message}}}"""
-_FAST = """
-run_coordinator:
-  module: dagster._core.run_coordinator
-  class: QueuedRunCoordinator
-  config: {dequeue_interval_seconds: 1}
-"""
 _SLOW_LOOK, _FAST_LOOK = "poll_interval_seconds: 15", "poll_interval_seconds: 2"
 _WORKSPACE = """
 load_from:
@@ -76,7 +70,7 @@ class RealDagster:
         self.home = dagster_home(self.settings)
         instance = self.home / "dagster.yaml"
         assert _SLOW_LOOK in instance.read_text()
-        instance.write_text(instance.read_text().replace(_SLOW_LOOK, _FAST_LOOK) + _FAST)
+        instance.write_text(instance.read_text().replace(_SLOW_LOOK, _FAST_LOOK))
         self._workspace = self.home / "workspace.yaml"
         self._workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=self._port, name=self.module))
 
@@ -222,7 +216,7 @@ class MakeDev(RealDagster):
 
     def kill_daemon(self) -> None:
         """The others go on, and it comes back."""
-        self.kill_part("dagster._daemon")
+        self.kill_part("fast_daemon")
 
     def kill_part(self, command: str) -> None:
         """With -9, the one process with ``command`` in its command line; it is back afterwards."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.defs.campaigns import steps as campaign
+from backfill_assets.defs.campaigns import sensor as campaign
 from backfill_assets.defs.sensors import partition_statuses, repairs
 from backfill_assets.lakehouse.campaign_journal import JournalEntry
 from backfill_assets.lakehouse.delta_log import AddedFile

@@ -16,9 +16,9 @@ from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.steps import abandon
 from backfill_assets.datasets.registry import datasets
-from backfill_assets.defs.campaigns.launch import ROLLED_BACK
-from backfill_assets.defs.campaigns.steps import PLANNED, SENSOR, step_key
+from backfill_assets.defs.campaigns.jobs import PLANNED, ROLLED_BACK, SENSOR, step_key
 from backfill_assets.defs.location import code_location
+from backfill_assets.defs.resources import EMBEDDED_SPARK
 from backfill_assets.defs.specs import shadow_key
 from backfill_assets.difference.find import last_difference
 from backfill_assets.errors import CampaignStopped
@@ -46,7 +46,9 @@ WAVES = Shares.parse("20%,100%")
 def daemon(wrong: Workshop) -> Iterator[DagsterDaemon]:
     with ExitStack() as stack:
         instance = stack.enter_context(dg.instance_for_test())
-        yield DagsterDaemon(code_location(datasets(), workshop_resources(wrong)), instance, SENSOR)
+        # Runs of one pool do not wait for each other, and in this process nothing else could do the work meanwhile.
+        chain = code_location(datasets(), workshop_resources(wrong), pool=EMBEDDED_SPARK)
+        yield DagsterDaemon(chain, instance, SENSOR)
 
 
 def planned(workshop: Workshop) -> Plan:
@@ -89,7 +91,8 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert "left-over" in delivered_keys(publisher)
     assert open_plan_ids(wrong.builder.lake.storage) == [at.plan.id]
     titles = [backfill.title for backfill in daemon.instance.get_backfills()]
-    assert sorted(map(str, titles)) == [f"{at.campaign}: 100 percent", f"{at.campaign}: 20 percent"]
+    waves = ["wave 100 percent", "wave 20 percent"]
+    assert sorted(map(str, titles)) == [f"{FACT} {DAYS}: {wave} of {at.campaign}" for wave in waves]
     staged = daemon.instance.get_materialized_partitions(shadow_key(FACT))
     assert staged == {str(day) for day in DAYS}
     assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
@@ -129,8 +132,8 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert newest.asset_materialization.metadata["publication"].value == undone["publication"]
     assert at.next().reason == "it was rolled back; run its plan again to stage it again"
     with pytest.raises(dg.Failure, match="is kept and does not change"):
-        daemon.clicked(PLANNED, config={"target": at.plan.id, "version": "v1", "start": True})
-    daemon.clicked(PLANNED, config={"target": at.plan.id, "start": True})
+        daemon.clicked(PLANNED, config={"plan": at.plan.id, "version": "v1", "start": True})
+    daemon.clicked(PLANNED, config={"plan": at.plan.id, "start": True})
     assert at.next().wave == 0, "it is staged again"
 
 

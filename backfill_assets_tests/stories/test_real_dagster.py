@@ -26,7 +26,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import FORCE_TAG
-from backfill_assets.defs.campaigns.steps import PLANNED, step_key
+from backfill_assets.defs.campaigns.jobs import PLANNED, step_key
 from backfill_assets.lakehouse.campaign_journal import CampaignStep
 from backfill_assets.published.history import history
 from backfill_assets.spark.connect_server import ConnectServer

@@ -10,8 +10,9 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.days import TableDay
+from backfill_assets.upkeep import repair
 from backfill_assets.upkeep.repair import MOST_ATTEMPTS, RepairDecision, repairs_needed
-from backfill_assets.upkeep.trouble import RepairContext, StaleReason, WriteUnderWay
+from backfill_assets.upkeep.trouble import RepairContext, StaleDay, StaleReason, WriteUnderWay
 from backfill_assets_tests.plan.world import World
 from backfill_assets_tests.upkeep import weeks
 from backfill_assets_tests.upkeep.weeks import (
@@ -301,6 +302,31 @@ def test_a_damaged_day_of_an_older_version_is_built_by_that_version(old_world: W
     decision = _decide_old(old_world)
     assert decision.launch == ()
     assert [str(each).split(" ->")[0] for each in decision.for_people] == [OLD_FACTS], "as stale as its neighbours"
+
+
+def test_what_a_plan_is_rebuilding_is_left_to_it(old_world: World) -> None:
+    """A person who launched these days as well would do its work twice. Other days of the table are as before."""
+    first, second, *others = list(DAYS)[:7]
+    rebuilt = {TableDay("fact", first): "plan-1", TableDay("fact", second): "plan-1"}
+    decision = _decide_old(old_world, rebuilt_by=rebuilt)
+    (waiting,) = decision.waiting
+    assert waiting == f"fact {first}..{second}: built by other code; plan-1 is rebuilding these days"
+    (action,) = decision.for_people
+    assert action.days == tuple(others)
+    late_rows(old_world, NEXT_WEEK)
+    assert _decide_old(old_world, rebuilt_by=rebuilt).waiting == (waiting,), "beside a repair as well"
+
+
+def test_a_repair_is_named_for_its_reason_and_its_first_day() -> None:
+    """The UI shows ids up to the first hyphen, and Dagster keeps 32 characters of them."""
+    seen = {}
+    for reason in StaleReason:
+        repair_id = repair._id([StaleDay("fact", D, reason, "0")], [("0", 0)])
+        assert len(repair_id) == 32 and "-" not in repair_id and f"_{D:%Y%m%d}_" in repair_id
+        seen[repair_id.split("_2017")[0]] = repair_id
+    assert len(seen) == len(StaleReason)
+    one, other = (repair._id([StaleDay("fact", D, StaleReason.MISSING, "0")], [("0", tries)]) for tries in (0, 1))
+    assert one != other, "another attempt"
 
 
 def test_late_rows_reach_days_of_an_older_version_too(old_world: World) -> None:

@@ -7,6 +7,7 @@ does is waited for.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,19 +58,15 @@ class Campaign:
         self.page.get_by_role("dialog").get_by_role("button", name="Materialize").click()
         self.until("campaign/planned", made + 1)
 
-    def open_dialog(self, asset: str) -> None:
-        self.tour.open(f"/assets/{asset}?view=overview")
-        self.page.get_by_role("button", name="Materialize").first.click()
+    def follow(self, link: str) -> None:
+        """A link of the page opens a launchpad that is filled in."""
+        self.page.get_by_role("link", name=link).first.click()
+        self.page.get_by_role("button", name="Launch Run").wait_for()
         self.tour.settle()
-        self.page.get_by_text("Select a partition").click()
-        self.tour.settle(1.0)
-        self.page.get_by_title(self.partition).last.click()
-        self.page.get_by_text("Launch runs to materialize").click()  # the list of partitions closes
-        self.tour.settle(1.0)
 
     def press_launch(self, asset: str) -> None:
         made = self.made(asset)
-        self.page.get_by_role("dialog").get_by_role("button", name="Launch 1 run").click()
+        self.page.get_by_role("button", name="Launch Run").click()
         self.until(asset, made + 1)
 
     def made(self, asset: str) -> int:
@@ -81,20 +78,22 @@ class Campaign:
 
 
 def plan(at: Campaign) -> None:
+    at.tour.open("/assets/campaign/planned?view=overview")
+    at.page.get_by_role("button", name="Materialize").first.click()
+    at.tour.settle()
+    at.tour.picture("campaign-1-ask")
     expected = 'expect: ["weekends unchanged", "rows unchanged"]'
     at.write(f"target: {FACT}", f"days: {RATED_DAYS}", "version: v2", expected)
-    at.tour.picture("campaign-1-ask")
     at.press_materialize()
-    at.tour.open("/assets/campaign/planned?view=events")
-    at.plan = at.page.get_by_text("plan-").first.inner_text()
-    at.page.get_by_text("[Show Markdown]").first.click()
+    at.tour.open("/assets/campaign/planned?view=overview")
+    at.plan = at.page.get_by_text(re.compile("^plan-[0-9a-f]{16}$")).first.inner_text()
     at.tour.picture("campaign-2-plan")
 
 
 def start(at: Campaign) -> None:
-    at.write(f"target: {at.plan}", "start: true", "waves: 25%,100%")
+    at.follow("Start it")
     at.tour.picture("campaign-3-start")
-    at.press_materialize()
+    at.press_launch("campaign/planned")
     at.until("campaign/validated")
     at.tour.open("/asset-groups")
     at.page.locator(".CodeMirror").first.click()
@@ -108,12 +107,11 @@ def start(at: Campaign) -> None:
 
 def difference(at: Campaign) -> None:
     at.tour.open(f"/assets/campaign/validated?view=partitions&partition={at.partition}")
-    at.page.get_by_text("[Show Markdown]").first.click()
     at.tour.picture("campaign-6-difference")
 
 
 def approve(at: Campaign) -> None:
-    at.open_dialog("campaign/cut_over")
+    at.follow("approve and publish")
     at.tour.picture("campaign-7-approve")
     at.press_launch("campaign/cut_over")
     at.tour.open("/assets/fact_daily_revenue?view=partitions&partition=2017-03-07")
@@ -122,7 +120,8 @@ def approve(at: Campaign) -> None:
 
 def undo(at: Campaign) -> None:
     at.until("campaign/completion_told")
-    at.open_dialog("campaign/rolled_back")
+    at.tour.open(f"/assets/campaign/completion_told?view=partitions&partition={at.partition}")
+    at.follow("undo it")
     at.press_launch("campaign/rolled_back")
     at.tour.open(f"/assets/campaign/rolled_back?view=partitions&partition={at.partition}")
     at.tour.picture("campaign-9-undone")

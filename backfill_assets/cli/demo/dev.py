@@ -29,6 +29,9 @@ from backfill_assets.spark.session import KEPT_BY
 
 _COMMAND = "make dev"
 _LETTERS_PORT = 3001
+_PYTHON = (sys.executable, "-m")
+_INSTANCE = "backfill_assets.defs.instance"
+"""Dagster's own commands, with shorter waits."""
 _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
 
 
@@ -36,9 +39,9 @@ _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, locatio
 class DagsterCommands:
     """What is started: the code server takes the address, daemon and UI the workspace file, the UI also arguments."""
 
-    code: tuple[str, ...] = (sys.executable, "-m", "dagster", "code-server", "start", "--log-level", "warning")
-    daemon: tuple[str, ...] = (sys.executable, "-m", "dagster._daemon", "run")
-    ui: tuple[str, ...] = (sys.executable, "-m", "dagster_webserver", "--live-data-poll-rate", "2000")
+    code: tuple[str, ...] = (*_PYTHON, f"{_INSTANCE}.warm_runs", "code-server", "start", "--log-level", "warning")
+    daemon: tuple[str, ...] = (*_PYTHON, f"{_INSTANCE}.fast_daemon", "run")
+    ui: tuple[str, ...] = (*_PYTHON, "dagster_webserver", "--live-data-poll-rate", "2000")
     module: str = "backfill_assets.definitions"
     location: str = "backfill_assets"
 

@@ -3,47 +3,58 @@
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from backfill_assets.campaign.run import Options
+from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.campaign.undo import Undone, plan_undo
 from backfill_assets.campaign.undo_request import carry_out_undo
-from backfill_assets.defs.campaigns.steps import CAMPAIGNS, GROUP, PLANNED, step_key
+from backfill_assets.defs.campaigns.carry_on import STARTS_TAG, Code, launch_next_run, run_under_way
+from backfill_assets.defs.campaigns.example import PlanExample
+from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, GROUP, PLANNED, ROLLED_BACK, step_key
+from backfill_assets.defs.campaigns.next_step import Entries, after_plan, after_start, after_undo, in_markdown
+from backfill_assets.defs.campaigns.pages import Pages
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.sensors.partition_statuses import report_publication
 from backfill_assets.errors import BackfillError, InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of, plan_of
 from backfill_assets.lakehouse.plans import is_plan_id
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.keep import look_again, plan_and_keep, require_carried_out
 from backfill_assets.plan.records import Plan, PlanRequest, Scope
-from backfill_assets.plan.text import headline, markdown
+from backfill_assets.plan.text import markdown
 from backfill_assets.plan.waves import Shares
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.rollback import newest_of
 from backfill_assets.publication.senders import log_writer, sender_of
 from backfill_assets.rebuild.person import Person
 
-ROLLED_BACK = dg.AssetKey([GROUP, "rolled_back"])
-
 
 class PlanConfig(dg.Config):
     """The configuration in the launchpad: the options of ``backfill plan`` and ``backfill run PLAN --daemon``."""
 
-    target: str = Field(description="The table to rebuild; or the id of a plan, to show it again or to start it.")
-    days: str = Field(default="", description="The days of the table: 2017-03-01..2017-05-29")
-    version: str = Field(default="", description="The version of its logic; if empty, the current one.")
+    target: str = Field(default="", description="The table to rebuild. Ctrl-Space shows those that there are.")
+    days: str = Field(default="", description="The days of the table to rebuild: 2017-03-01..2017-05-29")
+    version: str = Field(default="", description="The version of its logic, as v2; if empty, the current one.")
     scope: Scope = Field(default=Scope.ONWARDS, description="ONWARDS rebuilds the table and what is computed from it.")
     force: bool = Field(default=False, description="Also rebuild days that are unchanged.")
     expect: list[str] = Field(
-        default=[], description='Expectations of the difference: "weekends unchanged", "revenue_eur < 2% a day".'
+        default=[],
+        description="What you expect of the difference; it stops where it is not so: "
+        '["weekends unchanged", "rows unchanged", "revenue_eur < 2% a day"].',
     )
-    start: bool = Field(default=False, description="Start the plan: the sensor `campaigns` carries it out.")
+    plan: str = Field(
+        default="",
+        description="The id of a plan that is kept, to look at it again or to start it. Nothing is planned anew then.",
+    )
+    start: bool = Field(
+        default=False, description="Start the plan at once: it is carried out until it waits for your approval."
+    )
     waves: str = Field(
         default=str(Shares()),
         description="The share of the days staged by the end of each wave. A plan that has its own keeps them.",
@@ -52,35 +63,60 @@ class PlanConfig(dg.Config):
     roll_back_if_wrong: bool = Field(default=False, description="Roll back if a published day is not as staged.")
 
 
-def launch_assets(tables: Mapping[str, Partitions], pool: str | None = None) -> list[dg.AssetsDefinition]:
+def plan_schema(tables: Mapping[str, Any], example: PlanExample) -> dg.Field:
+    """The launchpad: a filled example, and the tables to choose from.
+
+    Every field has a value, so that it opens without an error. It is required as a whole, so that it opens at all:
+    Dagster launches at once what needs no configuration.
+    """
+    fields = {name: dg.Field(field.config_type, **_default(field)) for name, field in _fields().items()}
+    choices = dg.Enum("RebuiltTable", [dg.EnumValue(name) for name in tables])
+    target, days = (_fields()[name].description for name in ("target", "days"))
+    fields["target"] = dg.Field(choices, default_value=example.target, description=target)
+    fields["days"] = dg.Field(str, default_value=example.days, description=days)
+    return dg.Field(fields, is_required=True)
+
+
+def _fields() -> Mapping[str, dg.Field]:
+    return PlanConfig.to_fields_dict()
+
+
+def _default(field: dg.Field) -> Mapping[str, Any]:
+    return {"default_value": field.default_value, "description": field.description}
+
+
+def launch_assets(
+    tables: Mapping[str, Partitions], code: Code, example: PlanExample, pool: str | None = None
+) -> list[dg.AssetsDefinition]:
     """``campaign/planned``, and ``campaign/rolled_back`` for each campaign. ``tables`` are those published to.
 
-    Putting back may stage days again, with Spark: it is in ``pool``.
+    ``code`` is the code location that they are in, ``example`` what the launchpad opens with. Putting back may stage
+    days again, with Spark: it is in ``pool``.
     """
-    return [_planned_asset(), _rolled_back_asset(tables, pool)]
+    return [_planned_asset(code, example), _rolled_back_asset(tables, pool)]
 
 
-def _planned_asset() -> dg.AssetsDefinition:
+def _planned_asset(code: Code, example: PlanExample) -> dg.AssetsDefinition:
     @dg.asset(
         key=PLANNED,
         group_name=GROUP,
-        description="Before step 1. A plan from what you write in the launchpad, computed from logs alone and kept. "
-        "With `start: true` the daemon carries it out until it waits for approval.",
+        config_schema=plan_schema(dict.fromkeys(example.tables), example),
+        description="Begin here to rebuild days that are in use. *Materialize* opens a launchpad with an example: "
+        "`target` is the table, `days` its days. A plan is computed from logs alone and kept; its page says what would "
+        "be rebuilt, and has the link that starts it. No reader sees anything of it before you approve.",
     )
-    def planned(
-        context: dg.AssetExecutionContext, config: PlanConfig, backfill: Backfill
-    ) -> dg.MaterializeResult[None]:
+    def planned(context: dg.AssetExecutionContext, backfill: Backfill) -> dg.MaterializeResult[None]:
         require_own_lakehouse(context.instance, backfill.storage)
+        config, pages = PlanConfig(**context.op_execution_context.op_config), Pages.of(context.run)
         try:
-            plan, drift, now = _plan(config, backfill, person_behind(context.run.tags))
-            if config.start:
-                _start(plan, config, context, backfill)
+            plan, drift, now = _plan(config, example, backfill, person_behind(context.run.tags))
+            words = _start(plan, config, context, backfill, code) if config.start else after_plan(plan, pages)
         except BackfillError as error:
             raise plain_failure(error) from None
         return dg.MaterializeResult(
             metadata={
+                **in_markdown(words),
                 "plan": plan.id,
-                "in a sentence": headline(plan),
                 "in full": dg.MetadataValue.md(markdown(plan, now, drift)),
                 "campaign": campaign_of(plan.id) if config.start else "not started",
             }
@@ -89,14 +125,17 @@ def _planned_asset() -> dg.AssetsDefinition:
     return planned
 
 
-def _plan(config: PlanConfig, backfill: Backfill, person: Person) -> tuple[Plan, PlanDrift | None, datetime]:
-    if is_plan_id(config.target):
-        if config.expect or config.days or config.version:
+def _plan(
+    config: PlanConfig, example: PlanExample, backfill: Backfill, person: Person
+) -> tuple[Plan, PlanDrift | None, datetime]:
+    if kept := config.plan or (config.target if is_plan_id(config.target) else ""):
+        # The launchpad always sends its example: only what a person has written over it counts.
+        if config.expect or config.version or config.days not in ("", example.days):
             raise InvalidRequest(
-                f"{config.target} is kept and does not change.",
-                hint="Leave days, version and expect empty, or name the table as target to plan anew.",
+                f"{kept} is kept and does not change.",
+                hint="Leave days, version and expect as the launchpad has them, or leave plan empty to plan anew.",
             )
-        return look_again(backfill.settings, config.target)
+        return look_again(backfill.settings, kept)
     asked = PlanRequest(
         target=config.target,
         days=config.days,
@@ -108,13 +147,28 @@ def _plan(config: PlanConfig, backfill: Backfill, person: Person) -> tuple[Plan,
     return plan, None, now
 
 
-def _start(plan: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill) -> None:
+def _start(
+    plan: Plan, config: PlanConfig, context: dg.AssetExecutionContext, backfill: Backfill, code: Code
+) -> Entries:
+    """Start the plan, and launch its first run; returns what the page says."""
     at = backfill.campaign(campaign_of(plan.id), context.run, context.log.info)
     require_carried_out(backfill.settings, plan, started=at.state.started)
+    _require_at_rest(context.instance, at)
     # The launchpad always sends the waves: its default leaves those of the plan.
     waves = "" if config.waves == str(Shares()) else config.waves
     flags = {"daemon": True, "roll_back_if_wrong": config.roll_back_if_wrong}
+    # From here on the sensor leaves the campaign to this run.
+    context.instance.add_run_tags(context.run_id, {STARTS_TAG: at.campaign})
     at.start(Options.of_plan(plan, waves, config.limits, **flags))
+    return after_start(plan, len(at.waves), Pages.of(context.run), launch_next_run(context, at, code))
+
+
+def _require_at_rest(instance: dg.DagsterInstance, at: CampaignRun) -> None:
+    if at.state.started and (run_id := run_under_way(instance, at.campaign)):
+        raise InvalidRequest(
+            f"{at.campaign} is under way already, by the run {run_id[:8]}: {at.next().reason}.",
+            hint="Wait until it has ended, or terminate it on its page, and start the plan again.",
+        )
 
 
 def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg.AssetsDefinition:
@@ -124,8 +178,9 @@ def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg
         group_name=GROUP,
         partitions_def=CAMPAIGNS,
         pool=pool,
-        description="Undo. Puts back all tables of the campaign at once; days that moved since its cut-over are staged "
-        "again first. Can be undone itself: `backfill rollback` with the publication that it names.",
+        description="**Materializing this undoes the campaign**: all of its tables are put back at once, for every "
+        "reader; days that moved since its cut-over are staged again first. Can be undone itself: `backfill rollback` "
+        "with the publication that it names.",
     )
     def rolled_back(context: dg.AssetExecutionContext, backfill: Backfill) -> dg.MaterializeResult[None]:
         require_own_lakehouse(context.instance, backfill.storage)
@@ -138,6 +193,7 @@ def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg
             report_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
         return dg.MaterializeResult(
             metadata={
+                **in_markdown(_after_undo(context, done)),
                 "publication": done.published.publication,
                 "undoes": done.plan.publication,
                 "days put back": len(done.plan.days) - len(done.plan.again),
@@ -147,6 +203,12 @@ def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg
         )
 
     return rolled_back
+
+
+def _after_undo(context: dg.AssetExecutionContext, done: Undone) -> Entries:
+    again = len(done.plan.again)
+    pages, plan = Pages.of(context.run), plan_of(context.partition_key)
+    return after_undo(plan, done.published.publication, len(done.plan.days) - again, again, pages)
 
 
 def _undo(context: dg.AssetExecutionContext, backfill: Backfill) -> Undone:

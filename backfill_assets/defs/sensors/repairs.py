@@ -25,6 +25,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
+from backfill_assets.plan.keep import days_of_open_plans
 from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.observed import observe
 from backfill_assets.published.rolled_back import rollbacks
@@ -91,6 +92,7 @@ def decide(
             today=datetime.now(UTC).date(),
             rollbacks=lambda: rollbacks(storage),
             streams=streams,
+            rebuilt_by=days_of_open_plans(storage),
         )
     )
 

@@ -96,7 +96,7 @@ def test_nothing_wrong_launches_nothing(world: World) -> None:
 def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> None:
     """Titled with the reason and tagged, and a second tick finds it under way."""
     world.late_row(DAY, OTHER)
-    assert "Launched repair-" in world.tick()
+    assert "Launched late_rows_" in world.tick()
     (backfill,) = world.backfills()
     tables = ("bronze_sales", "quarantine_sales", "fact_sales_transactions", "fact_daily_revenue")
     assert _days(backfill) == {table: {str(DAY), str(OTHER)} for table in tables}
@@ -116,7 +116,7 @@ def test_days_that_a_running_stream_follows_are_left_to_it(world: World) -> None
     assert world.tick() == f"Waiting: bronze_sales {DAY}: left to the running stream for 10 minutes"
     assert world.backfills() == []
     lease.release()
-    assert "Launched repair-" in world.tick()
+    assert "Launched late_rows_" in world.tick()
 
 
 class Killed(BaseException):
@@ -248,7 +248,7 @@ def test_a_rollback_that_was_undone_holds_no_repair_back(world: World, compacted
     if compacted:
         _compact_in_name(world.lakehouse, "fact_daily_revenue")
     publish_step(world.lakehouse, "newer", SMALL.step_of("fact_sales_transactions"), {DAY: 4})
-    assert "Launched repair-" in world.tick()
+    assert "Launched new_input_" in world.tick()
 
 
 def _compact_in_name(lakehouse: SmallLakehouse, table: str) -> None:

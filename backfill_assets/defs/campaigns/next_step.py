@@ -1,0 +1,243 @@
+"""What the page of a campaign's step says first: what was found, what comes next, and the one thing to do.
+
+Each is an entry of its metadata, in Markdown: the UI shows entries of up to a thousand characters where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.defs.campaigns.jobs import step_key
+from backfill_assets.defs.campaigns.pages import Pages
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of
+from backfill_assets.plan.records import Plan, Ranges, days_of
+from backfill_assets.plan.shadow_steps import rebuilt_steps
+from backfill_assets.plan.text import headline
+from backfill_assets.text import escape_markdown, format_count
+
+Entries = dict[str, str]
+"""Markdown by label."""
+SHOWN_AT_MOST = 1000
+_LAUNCH = "it opens filled in: press *Launch Run*"
+
+
+def in_markdown(entries: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
+    return {label: dg.MetadataValue.md(text) for label, text in entries.items()}
+
+
+def after_plan(plan: Plan, pages: Pages) -> Entries:
+    """For a plan that is not started."""
+    if not rebuilt_steps(plan):
+        return _page(headline(plan), "Nothing: every day is as this plan would make it.")
+    if stops := [finding for finding in plan.findings if finding.severity == "stops"]:
+        first = stops[0]
+        do = " ".join(filter(None, (first.next_step, "Then plan again.")))
+        return _page(f"{headline(plan)} **It cannot be started:** {_literal(first.message)}", "Nothing.", _literal(do))
+    return _page(
+        headline(plan),
+        "Nothing, until you start it: no day is computed, and no reader sees a change.",
+        f"[Start it]({pages.start(plan.id)}); {_LAUNCH}. All of its days are staged and compared then, and it waits "
+        "for your approval.",
+        f"backfill run {plan.id} --daemon",
+    )
+
+
+def after_start(plan: Plan, waves: int, pages: Pages, next_run: str) -> Entries:
+    """For a plan that was started by this run."""
+    validated = pages.asset(step_key(CampaignStep.VALIDATE), campaign_of(plan.id))
+    return _page(
+        headline(plan),
+        f"The days are staged in {format_count(waves, 'wave')} where no reader sees them, and compared with what is "
+        f"published, {_by_itself(pages, next_run)}.",
+        f"Nothing. When it waits for your approval, [its difference is here]({validated}).",
+    )
+
+
+def after_step(at: CampaignRun, step: CampaignStep, facts: Mapping[str, Any], pages: Pages, next_run: str) -> Entries:
+    """For a step that is done. ``next_run`` is the run that was launched for what comes after it, if any was."""
+    found = _literal(_FOUND[step](facts))
+    if step is CampaignStep.VALIDATE:
+        return _approval(at, found, pages)
+    if step is CampaignStep.CUT_OVER:
+        goes_on = f"The published days are read again and the notice is sent, {_by_itself(pages, next_run)}."
+        return _page(found, goes_on, f"Nothing. {_undo(at, pages)}", _undo_command(at))
+    if step is CampaignStep.NOTIFY:
+        until = at.state.cut_over_at
+        window = f" until {until + timedelta(days=at.plan.rollback_window_days):%Y-%m-%d}" if until else ""
+        return _page(
+            f"{found} The campaign is done.",
+            f"It can be undone{window}, and is closed by itself then.",
+            f"Nothing. {_undo(at, pages)}",
+            _undo_command(at),
+        )
+    if step is CampaignStep.DECOMMISSION:
+        return _page(found, "Nothing: the campaign is closed.")
+    after = STEPS[STEPS.index(step) + 1]
+    what = (
+        f"step {STEPS.index(after) + 1} of {len(STEPS)}, [{after.value}]({pages.asset(step_key(after), at.campaign)})"
+    )
+    return _page(found, f"{what}, by itself.")
+
+
+def after_failure(at: CampaignRun, pages: Pages) -> Entries:
+    """For a step that failed: where the campaign stands, and how it goes on."""
+    move, plan = at.next(), at.plan.id
+    if at.state.stopped:
+        again = f"Put the cause right, then [start it again]({pages.start(plan)}); {_LAUNCH}. What is staged is used."
+        return _page(
+            f"The campaign was stopped: {_literal(at.state.stopped.reason)}",
+            "Nothing, until you start it again or give it up.",
+            again,
+            f"backfill run {plan} --daemon",
+            give_up=plan,
+        )
+    if at.state.withdrawn or at.state.given:
+        return _approval(at, _literal(at.state.withdrawn.reason if at.state.withdrawn else move.reason), pages)
+    if at.state.rolled_back:
+        do = f"[Start it again]({pages.start(plan)}), if it is to be staged again."
+        return _page("The campaign was rolled back.", "Nothing.", do, f"backfill run {plan} --daemon")
+    reason = f"{move.reason} is tried again by itself, three times at most."
+    return _page(
+        "This run failed, and the campaign stands where it stood.", reason, "Nothing, unless all of them fail."
+    )
+
+
+def after_undo(plan: str, publication: str, put_back: int, again: int, pages: Pages) -> Entries:
+    """For a campaign that was rolled back by ``publication``."""
+    found = f"{format_count(put_back + again, 'day')} of tables hold again what they held before the campaign"
+    more = f", {again} of them computed again because they had moved since" if again else ""
+    do = f"Nothing. To publish it after all, [start the plan again]({pages.start(plan)}); {_LAUNCH}."
+    return _page(f"{found}{more}.", "Nothing.", do, f"backfill rollback {publication}", "to undo this undo")
+
+
+def effect_of_approval(at: CampaignRun) -> str:
+    """What approving does, in a sentence: it is also a tag of the run."""
+    steps = rebuilt_steps(at.plan)
+    tables = [table for each in steps for table in each.tables]
+    days = sum(len(each.days) * len(each.tables) for each in steps)
+    return f"publishes {format_count(days, 'day')} of {format_count(len(tables), 'table')} at once, for every reader"
+
+
+def _approval(at: CampaignRun, found: str, pages: Pages) -> Entries:
+    plan, effect = at.plan.id, effect_of_approval(at)
+    held = at.validation.get("held_back", ())
+    others = (
+        ""
+        if not held
+        else (
+            f" {format_count(len(held), 'day')} are held back: give the run the tag "
+            "`backfill/without_held_back: true` to publish the others."
+        )
+    )
+    terms = at.plan.terms
+    who = (
+        ""
+        if not (terms.approvers or terms.approvals > 1)
+        else (
+            f" Approvals needed: {terms.approvals}{' of ' + ', '.join(terms.approvers) if terms.approvers else ''}. "
+            "Give the run the tag `user` with your name."
+        )
+    )
+    return _page(
+        found,
+        "**It waits for your approval.** Nothing is published yet, and nothing happens until you decide.",
+        f"Read the difference below, then [approve and publish]({pages.approve(at.campaign, effect)}); {_LAUNCH}. "
+        f"That {effect}. It can be undone for {at.plan.rollback_window_days} days.{_literal(who)}{others}",
+        f"backfill approve {plan}",
+        give_up=plan,
+    )
+
+
+def _undo_command(at: CampaignRun) -> str:
+    return f"backfill rollback {at.plan.id}"
+
+
+def _undo(at: CampaignRun, pages: Pages) -> str:
+    effect = "puts back all tables of the campaign at once, as they were before it"
+    return f"If it turns out to be wrong, [undo it]({pages.undo(at.campaign, effect)}); {_LAUNCH}."
+
+
+def _by_itself(pages: Pages, next_run: str) -> str:
+    return f"by [a run that has been launched]({pages.run(next_run)})" if next_run else "by itself"
+
+
+def _page(
+    found: str, then: str, do: str = "Nothing.", command: str = "", label: str = "in a terminal", give_up: str = ""
+) -> Entries:
+    page = {"found": found, "next": then, "to do": do}
+    if command:
+        page[label] = f"`{command}`"
+    if give_up:
+        page["to give it up"] = f"`backfill campaign {give_up} --abandon`"
+    return page
+
+
+def _literal(text: str) -> str:
+    return escape_markdown(text)
+
+
+# ---------------------------------------------------------------- what the steps report, in a sentence each
+
+
+def _announced(facts: Mapping[str, Any]) -> str:
+    return f"{facts.get('notice', 'It is announced')}."
+
+
+def _verified(facts: Mapping[str, Any]) -> str:
+    inputs: Mapping[str, Mapping[str, Any]] = facts.get("inputs", {})
+    days = sum(int(each.get("days", 0)) for each in inputs.values())
+    return f"{format_count(days, 'day')} of {format_count(len(inputs), 'input')} hold what was published."
+
+
+def _pinned(facts: Mapping[str, Any]) -> str:
+    waiting: Mapping[str, Mapping[str, int]] = facts.get("not taken in", {})
+    files = sum(sum(days.values()) for days in waiting.values())
+    more = f"; {format_count(files, 'landed file')} that are not ingested are no part of them" if files else ""
+    return f"The versions of {format_count(len(facts.get('versions', ())), 'input')} are recorded{more}."
+
+
+def _staged(facts: Mapping[str, Any]) -> str:
+    counts = list(facts.get("days", {}).values())
+    staged, unchanged, held = (
+        sum(each.get(name, 0) for each in counts) for name in ("staged", "unchanged", "held back")
+    )
+    return f"{format_count(staged, 'day')} of tables are staged, {unchanged} would not change, {held} are held back."
+
+
+def _published(facts: Mapping[str, Any]) -> str:
+    days: Mapping[str, Ranges] = facts.get("days", {})
+    count = sum(len(days_of(tuple(ranges))) for ranges in days.values())
+    return (
+        f"Published {format_count(count, 'day')} of {format_count(len(days), 'table')} at once, by "
+        f"{facts.get('publication', '')}."
+    )
+
+
+def _checked(facts: Mapping[str, Any]) -> str:
+    more = f" Built as well: {', '.join(facts['rebuilt'])}." if facts.get("rebuilt") else ""
+    return (
+        f"{format_count(facts.get('checked', 0), 'published day')} of tables were read again: they are as staged.{more}"
+    )
+
+
+def _notified(facts: Mapping[str, Any]) -> str:
+    due: Mapping[str, str] = facts.get("still due", {})
+    return f"The notice did not arrive: {next(iter(due.values()))}." if due else "The notice is sent."
+
+
+_FOUND: Mapping[CampaignStep, Callable[[Mapping[str, Any]], str]] = {
+    CampaignStep.ANNOUNCE: _announced,
+    CampaignStep.VERIFY_SOURCE: _verified,
+    CampaignStep.PIN: _pinned,
+    CampaignStep.SHADOW: _staged,
+    CampaignStep.VALIDATE: lambda facts: str(facts.get("sentence", "It is compared with what is published.")),
+    CampaignStep.CUT_OVER: _published,
+    CampaignStep.DOWNSTREAM: _checked,
+    CampaignStep.NOTIFY: _notified,
+    CampaignStep.DECOMMISSION: lambda facts: f"{format_count(len(facts.get('closed', ())), 'timeline')} are closed.",
+}

@@ -1,0 +1,69 @@
+"""Links to pages of the UI: pages of assets and runs, and launchpads that open with everything filled in. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import dagster as dg
+import yaml
+
+from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, PLAN_JOB, PLANNED, UNDO_JOB
+from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG
+
+_LOCATION = "backfill_assets"
+EFFECT_TAG = "backfill/effect"
+"""What a run that a person launches will do, in a sentence: the launchpad shows it beside the button."""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The addresses are without host: they work wherever the UI is. ``location`` names the code location."""
+
+    location: str = _LOCATION
+
+    @classmethod
+    def of(cls, run: dg.DagsterRun) -> Pages:
+        origin = run.remote_job_origin
+        return cls(origin.location_name if origin else _LOCATION)
+
+    def asset(self, key: dg.AssetKey, partition: str = "") -> str:
+        shown = {"view": "partitions", "partition": partition} if partition else {"view": "overview"}
+        return f"/assets/{'/'.join(map(quote, key.path))}?{_query(shown)}"
+
+    def run(self, run_id: str) -> str:
+        return f"/runs/{quote(run_id)}"
+
+    def start(self, plan: str) -> str:
+        """The launchpad that starts a plan."""
+        config = {"ops": {op_name(PLANNED): {"config": {"plan": plan, "start": True}}}}
+        return self._launchpad(PLAN_JOB, {"config": yaml.safe_dump(config, sort_keys=False)})
+
+    def approve(self, campaign: str, effect: str) -> str:
+        """The launchpad whose button approves the campaign and publishes it."""
+        return self._launchpad(APPROVE_JOB, _tags({PARTITION_NAME_TAG: campaign, EFFECT_TAG: effect}))
+
+    def undo(self, campaign: str, effect: str) -> str:
+        """The launchpad whose button puts back what the campaign has published."""
+        return self._launchpad(UNDO_JOB, _tags({PARTITION_NAME_TAG: campaign, EFFECT_TAG: effect}))
+
+    def _launchpad(self, job: str, filled: Mapping[str, str]) -> str:
+        return f"/locations/{quote(self.location)}/jobs/{job}/playground/setup?{_query(filled)}"
+
+
+def op_name(key: dg.AssetKey) -> str:
+    """The name of an asset in run configuration."""
+    return "__".join(key.path)
+
+
+def _tags(tags: Mapping[str, str]) -> dict[str, str]:
+    parts: dict[str, str] = {}
+    for number, (key, value) in enumerate(tags.items()):
+        parts |= {f"tags[{number}][key]": key, f"tags[{number}][value]": value}
+    return parts
+
+
+def _query(values: Mapping[str, Any]) -> str:
+    return urlencode(values, quote_via=quote)

@@ -1,0 +1,59 @@
+"""A campaign of nothing but its journal: a plan over days of one table, staged and judged by no Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
+from backfill_assets.plan.waves import Shares
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.settings import Settings
+
+FACT, DAYS = "fact_sales_transactions", (date(2017, 3, 1), date(2017, 3, 2))
+RANGE = "2017-03-01..2017-03-02"
+
+
+def plan(terms: PlanTerms | None = None, findings: tuple[Any, ...] = ()) -> Plan:
+    step = PlannedStep(tables=(FACT,), version="v2", rebuild={Why.CODE_CHANGED: (RANGE,)})
+    asked = PlanRequest(target=FACT, days=RANGE)
+    made_at = datetime(2017, 6, 1, tzinfo=UTC)
+    return Plan(asked=asked, steps=(step,), made_at=made_at, terms=terms or PlanTerms(), findings=findings)
+
+
+class JudgedRun(CampaignRun):
+    """Notes which waves it staged; each is good."""
+
+    def stage_wave(self, number: int, *_: object) -> list[Any]:
+        self.progress(f"staged wave {number}")
+        return []
+
+    def judge_wave(self, number: int, *_: object) -> list[Any]:
+        self.write(JournalEntry(kind="wave", wave=number, at=datetime.now(UTC)))
+        return []
+
+
+def campaign(home: Path, *, of: Plan | None = None, said: list[str] | None = None) -> JudgedRun:
+    builder = Builder.from_settings(Settings.at(home), cast("Any", None))
+    words = [] if said is None else said
+    return JudgedRun(builder, of or plan(), RunInfo("r", launched_by="ana"), words.append)
+
+
+def started(
+    home: Path, until: CampaignStep | None = None, *, of: Plan | None = None, waves: str = "50%,100%"
+) -> JudgedRun:
+    """Done up to and including ``until``; just started without it."""
+    at = campaign(home, of=of)
+    at.start(Options(Shares.parse(waves), daemon=True))
+    for step in STEPS[: STEPS.index(until) + 1] if until else ():
+        if step is CampaignStep.SHADOW:
+            for number in range(len(at.waves)):
+                at.judge_wave(number)
+        if step is CampaignStep.CUT_OVER:
+            at.approve()
+        at.record_step(step, {"held_back": (), "publication": "p1"})
+    return at
