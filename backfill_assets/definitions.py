@@ -6,6 +6,7 @@ from backfill_assets.datasets.registry import datasets
 from backfill_assets.defs.instance.event_log import batch_events
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
+from backfill_assets.defs.sensors.partition_ends import ends_of_data
 from backfill_assets.settings import Settings
 
 batch_events()
@@ -16,4 +17,5 @@ defs = code_location(
     resources={"spark": spark, "backfill": Backfill(settings=settings, spark=spark)},
     days_per_run=settings.days_per_run,
     pool=None if settings.spark_remote else EMBEDDED_SPARK,
+    last_days=ends_of_data(datasets(), settings) or {},
 )

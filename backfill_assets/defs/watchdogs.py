@@ -18,7 +18,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import rules_table
-from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
@@ -54,10 +54,10 @@ class Watched:
     partitions: Partitions
 
 
-def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
-    """All watchdogs in one process, on one Spark session."""
+def watchdog_job(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.JobDefinition:
+    """All watchdogs in one process, on one Spark session. ``partitions`` are those of every table."""
     known = {
-        table.name: Watched(table, step, Chain(dataset.first_day).of(step))
+        table.name: Watched(table, step, partitions[table.name])
         for dataset in datasets
         for step in dataset.steps
         for table in step.tables

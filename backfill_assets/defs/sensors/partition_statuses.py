@@ -55,12 +55,27 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
         if log is None:
             return dg.SkipReason("Nothing was published yet.")
         require_own_lakehouse(context.instance, backfill.storage)
-        corrections = put_statuses_right(context.instance, log, tables, settled=int(context.cursor or -1))
+        settled = settled_until(context.cursor, tables)
+        corrections = put_statuses_right(context.instance, log, tables, settled=settled)
         count = len(corrections.published) + len(corrections.withdrawn)
         reason = f"Reported {count} day(s) to Dagster." if count else "Partition statuses and publication log agree."
-        return dg.SensorResult(skip_reason=reason, cursor=str(corrections.settled))
+        return dg.SensorResult(skip_reason=reason, cursor=f"{corrections.settled} {_ends(tables)}")
 
     return partition_statuses
+
+
+def settled_until(cursor: str | None, tables: Mapping[str, Partitions]) -> int:
+    """The entry of the log that the cursor has come to; the beginning if partitions have grown since.
+
+    Days that had no partition then were passed over.
+    """
+    settled, _, ends = (cursor or "-1").partition(" ")
+    return int(settled) if ends in ("", _ends(tables)) else -1
+
+
+def _ends(tables: Mapping[str, Partitions]) -> str:
+    ends = {str(partitions.end.date()) if partitions.end else "open" for partitions in tables.values()}
+    return ",".join(sorted(ends))
 
 
 def put_statuses_right(
