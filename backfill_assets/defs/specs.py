@@ -16,6 +16,8 @@ from backfill_assets.text import format_count
 
 GATES = "gates"
 WATCHDOG = "watchdog"
+PUBLICATION, PHYSICAL = "publication", "physical"
+"""In the metadata of a watchdog's verdict: what it read."""
 CADENCE_TAG = "cadence"
 BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
 """Groups beside those of the tables: the UI lists groups by name, these first and last."""

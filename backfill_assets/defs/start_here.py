@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaigns
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.text import escape_markdown
-from backfill_assets.upkeep.lakehouse_state import LakehouseState, dataset_states
+from backfill_assets.upkeep.start_page import StartPage, dataset_states
 
 ASSET = SENSOR = "start_here"
 STATE, PEOPLE = "state", "needs a person now"
@@ -82,16 +82,16 @@ def lakehouse_state(
     datasets: Sequence[Dataset],
     steps: Sequence[Step],
     partitions: Mapping[str, Partitions],
-) -> LakehouseState:
+) -> StartPage:
     """The state now, with what the sensor ``repairs`` would do and leave to people. Reads logs and journals only."""
     log = backfill.publications()
     if log is None:
-        return LakehouseState(dataset_states(_in_order(datasets), {}))
+        return StartPage(dataset_states(_in_order(datasets), {}))
     states = log.day_states(log.head(), partitions)
     newest = max(states.values(), key=lambda state: state.sequence, default=None)
     decision = decide(instance, backfill.storage, steps, partitions)
     found = log.find_prepared(newest.publication) if newest else None
-    return LakehouseState(
+    return StartPage(
         dataset_states(_in_order(datasets), states),
         newest=newest.publication if newest else "",
         newest_at=found[1] if found else None,
@@ -122,7 +122,7 @@ def _link(campaign: str) -> str:
     return f"[{campaign}](/assets/campaign/{CampaignStep.VALIDATE.value}?view=partitions&partition={campaign})"
 
 
-def report_state(instance: dg.DagsterInstance, state: LakehouseState, shown: str = "") -> str:
+def report_state(instance: dg.DagsterInstance, state: StartPage, shown: str = "") -> str:
     """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
     metadata = state_metadata(state)
     text = json.dumps({name: str(value.value) for name, value in metadata.items()})
@@ -132,7 +132,7 @@ def report_state(instance: dg.DagsterInstance, state: LakehouseState, shown: str
     return digest
 
 
-def state_metadata(state: LakehouseState) -> dict[str, dg.MetadataValue]:
+def state_metadata(state: StartPage) -> dict[str, dg.MetadataValue]:
     """What the page shows. Pure."""
     return {
         STATE: dg.MetadataValue.md(state.sentence),

@@ -22,7 +22,7 @@ from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
-from backfill_assets.defs.specs import WATCHDOG
+from backfill_assets.defs.specs import PHYSICAL, PUBLICATION, WATCHDOG
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
@@ -32,7 +32,6 @@ from backfill_assets.upkeep.watch_plan import TURNS, days_to_watch
 
 JOB, STEP, SCHEDULE = "watchdogs", "look", "watchdogs_every_night"
 CRON_VARIABLE = "BACKFILL_WATCHDOG_CRON"
-PUBLICATION, PHYSICAL = "publication", "physical"
 _FOUR_IN_THE_MORNING = "0 4 * * *"
 _BEHIND = "Rows came since it was published, and the day is not built from them yet. "
 _LOOKED_UNTIL = "backfill_assets/looked_until"

@@ -33,7 +33,7 @@ class DatasetState:
 
 
 @dataclass(frozen=True)
-class LakehouseState:
+class StartPage:
     """What the page ``start_here`` says."""
 
     datasets: tuple[DatasetState, ...] = ()
