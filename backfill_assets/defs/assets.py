@@ -121,7 +121,8 @@ def _build_earlier_days(
     """Days that the run looks back to and that were never built; ``partition_statuses`` reports them to Dagster."""
     require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context), _built_together(context)
-    first = missing_earlier_days(step, steps, tables, days, backfill.storage, LandingZone(backfill.settings.landing))
+    zone, version = LandingZone(backfill.settings.landing), context.run.tags.get(VERSION_TAG, "")
+    first = missing_earlier_days(step, steps, tables, days, backfill.storage, zone, version)
     if not first:
         return
     context.log.info(

@@ -9,7 +9,7 @@ from typing import Any
 
 from backfill_assets.defs.private_dagster import daemon_modules
 
-EVERY_SECONDS = 5
+EVERY_SECONDS = 2
 _INTERVAL = "DEFAULT_DAEMON_INTERVAL_SECONDS"
 _CLI, _CONTROLLER = daemon_modules()
 
