@@ -36,8 +36,8 @@ def launch_demo(
     settings: Settings,
     days: DayRange,
     tables: Sequence[str],
-    version: str = "",
     location: str = "backfill_assets.definitions",
+    version: str = "",
 ) -> DemoBackfill:
     """Ask the Dagster of ``settings`` to build ``days`` of ``tables``, which are assets of the module ``location``.
 

@@ -76,7 +76,8 @@ def _build(spark: OneSpark, days: DayRange, version: str, phases: Phases) -> tup
     with phases("Launching the backfill"):
         from backfill_assets.defs.demo.backfill import launch_demo
 
-        launched = launch_demo(settings, days, [table.name for step in _steps() for table in step.tables], version)
+        tables = [table.name for step in _steps() for table in step.tables]
+        launched = launch_demo(settings, days, tables, version=version)
     last = launched.carry_out([step.name for step in _steps()], phases)
     with phases("Watchdogs read what is published"):
         from backfill_assets.defs.demo.watched import watch_and_report
