@@ -35,8 +35,10 @@ def with_kept_rules(storage: Storage, log: PublicationLog, days: Sequence[BuiltD
 def _places(
     storage: Storage, log: PublicationLog, days: Sequence[BuiltDay]
 ) -> dict[TableDay, tuple[tuple[str, str], ...]]:
-    """The timelines that have the rows of each day, as (table, name), newest first. A day without rows has no file:
-    its publication names the timeline."""
+    """The timelines that have the rows of each day, as (table, name), newest first.
+
+    A day without rows has no file: what was published with it was staged beside it, or its publication says where.
+    """
     places: dict[TableDay, tuple[tuple[str, str], ...]] = {}
     for table in {day.table for day in days}:
         files = _files(storage, table, [day.day for day in days if day.table == table])
@@ -44,7 +46,9 @@ def _places(
             names = {Timeline.holding(storage, table, path).name for path in paths if path.startswith(f"{TIMELINES}/")}
             places[TableDay(table, date_)] = tuple((table, name) for name in sorted(names, reverse=True))
     empty = [day for day in days if not places.get(TableDay(day.table, day.day))]
-    named = {each.publication.id: each.publication.provenance.timeline for each in _prepared(log, empty)}
+    beside = {day.publication: found[0][1] for day in days if (found := places.get(TableDay(day.table, day.day)))}
+    alone = [day for day in empty if day.publication not in beside]
+    named = beside | {each.publication.id: each.publication.provenance.timeline for each in _prepared(log, alone)}
     for day in empty:
         if name := named.get(day.publication):
             places[TableDay(day.table, day.day)] = ((day.table, name),)
