@@ -52,7 +52,7 @@ def _description(datasets: Sequence[Dataset]) -> str:
         "**3. Materialize in CI.** One line, which exits with an error when a gate fails: "
         f"`dagster asset materialize -m backfill_assets.definitions --select {table} --partition-range A...B`"
     )
-    state = "How the lakehouse is, and what needs a person now, is under *Latest materialization*."
+    state = "How the lakehouse is, and what needs a person now, is under *Metadata* below."
     return f"{state}\n\n{launch}\n\n{repair}\n\n{ci}"
 
 
