@@ -7,6 +7,7 @@ no end there. Data that has ended and gets another day has a new end only when t
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from threading import Timer
 
@@ -25,7 +26,7 @@ SENSOR = "partition_ends"
 _EVERY_SECONDS = 30
 _AFTER_THIS_TICK_SECONDS = 1.0
 _RELOAD_TIMEOUT_SECONDS = 180
-_BY_HAND = "press Reload beside the code location, under Deployment"
+_BY_HAND = "press Reload beside the code location, under Deployment, or start the code server again"
 Ends = Mapping[str, date]
 """The last day of datasets whose data has ended."""
 
@@ -84,7 +85,13 @@ def _reload(origin: object) -> bool:
     if not isinstance(origin, GrpcServerCodeLocationOrigin):
         return False
     client = origin.create_client()
-    timer = Timer(_AFTER_THIS_TICK_SECONDS, client.reload_code, [_RELOAD_TIMEOUT_SECONDS])
+
+    def ask() -> None:
+        # A server without this call stays as it is, and the next tick says what to do.
+        with suppress(Exception):
+            client.reload_code(_RELOAD_TIMEOUT_SECONDS)
+
+    timer = Timer(_AFTER_THIS_TICK_SECONDS, ask)
     timer.daemon = True
     timer.start()
     return True

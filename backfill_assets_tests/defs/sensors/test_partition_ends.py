@@ -32,11 +32,11 @@ def reloads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     class NowTimer:
         daemon = False
 
-        def __init__(self, seconds: float, call: Callable[..., Any], arguments: list[Any]) -> None:
-            self.call, self.arguments = call, arguments
+        def __init__(self, seconds: float, call: Callable[[], None]) -> None:
+            self.call = call
 
         def start(self) -> None:
-            self.call(*self.arguments)
+            self.call()
 
     class Client:
         def reload_code(self, timeout: int) -> None:
