@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 import pytest
+from dagster_shared.serdes import deserialize_value, serialize_value
 
 from backfill_assets.days import Cadence
 from backfill_assets.defs.columns import column_schema
@@ -192,6 +193,19 @@ def test_the_tables_of_a_chain_that_has_ended_still_share_one_run() -> None:
         graph.get(key).partitions_def for key in graph.get_all_asset_keys() if graph.get(key).tags.get(CADENCE_TAG)
     }
     assert [each.get_last_partition_key() for each in daily if each] == ["2017-05-29"]
+
+
+@pytest.mark.parametrize("cadence", list(Cadence))
+def test_a_backfill_under_way_goes_on_when_partitions_grow(cadence: Cadence) -> None:
+    """Dagster ends a backfill whose targets are no partitions any more: those it has kept are found in the new ones."""
+    ends = (date(2017, 5, 29), date(2017, 6, 20), None)
+    ended, grown, goes_on = (Chain(FIRST_DAY, last=last).partitions[cadence] for last in ends)
+    for before, after in ((ended, grown), (grown, goes_on), (goes_on, ended)):
+        target = before.subset_with_partition_keys(ended.get_partition_keys()[-3:]).to_serializable_subset()
+        kept = deserialize_value(serialize_value(target), type(target))
+        there = after.subset_with_all_partitions() & kept
+        assert list(there.get_partition_keys()) == list(kept.get_partition_keys())
+        assert len(kept - there) == 0
 
 
 def test_a_range_of_days_stays_that_range(defs: dg.Definitions) -> None:
