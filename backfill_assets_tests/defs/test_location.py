@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -201,8 +202,8 @@ def test_a_backfill_under_way_goes_on_when_partitions_grow(cadence: Cadence) -> 
     ends = (date(2017, 5, 29), date(2017, 6, 20), None)
     ended, grown, goes_on = (Chain(FIRST_DAY, last=last).partitions[cadence] for last in ends)
     for before, after in ((ended, grown), (grown, goes_on), (goes_on, ended)):
-        target = before.subset_with_partition_keys(ended.get_partition_keys()[-3:]).to_serializable_subset()
-        kept = deserialize_value(serialize_value(target), type(target))
+        target: Any = before.subset_with_partition_keys(ended.get_partition_keys()[-3:]).to_serializable_subset()
+        kept: Any = deserialize_value(serialize_value(target))
         there = after.subset_with_all_partitions() & kept
         assert list(there.get_partition_keys()) == list(kept.get_partition_keys())
         assert len(kept - there) == 0
