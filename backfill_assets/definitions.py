@@ -7,6 +7,7 @@ from backfill_assets.defs.campaigns.example import plan_example
 from backfill_assets.defs.instance.event_log import batch_events
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import EMBEDDED_SPARK, Backfill, SharedSpark
+from backfill_assets.defs.sensors.partition_ends import ends_of_data
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.settings import Settings
 
@@ -19,4 +20,5 @@ defs = code_location(
     days_per_run=settings.days_per_run,
     pool=None if settings.spark_remote else EMBEDDED_SPARK,
     example=plan_example(datasets(), Storage(str(settings.lakehouse))),
+    last_days=ends_of_data(datasets(), settings) or {},
 )

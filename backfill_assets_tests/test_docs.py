@@ -26,7 +26,7 @@ from backfill_assets_tests.docs_commands import (
 
 def test_the_readme_is_short() -> None:
     """A newcomer reads it to the end."""
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
 
 
 @pytest.mark.parametrize("words", commands("backfill"), ids=" ".join)

@@ -2,6 +2,7 @@
 
 # No postponed annotations here: Dagster resolves config and resources from the annotations themselves.
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 import dagster as dg
@@ -17,6 +18,7 @@ from backfill_assets.defs.events import (
     table_line,
 )
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.kept_checks import unchanged_watchdogs
 from backfill_assets.defs.look_back import STALE_LATER_DAYS, later_days_metadata, missing_earlier_days
 from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.defs.partitions import Chain
@@ -89,6 +91,7 @@ def step_assets(
         except BackfillError as error:
             raise plain_failure(error) from None
         _report_stale_later_days(context, backfill.storage, readers, result)
+        result = replace(result, days=tuple(backfill.with_kept_rules(result.days)))
         yield from _publication_events(context, step, result, lineage)
 
     return build_days
@@ -118,7 +121,8 @@ def _build_earlier_days(
     """Days that the run looks back to and that were never built; ``partition_statuses`` reports them to Dagster."""
     require_own_lakehouse(context.instance, backfill.storage)
     days, tables = _requested_days(context), _built_together(context)
-    first = missing_earlier_days(step, steps, tables, days, backfill.storage, LandingZone(backfill.settings.landing))
+    zone, version = LandingZone(backfill.settings.landing), context.run.tags.get(VERSION_TAG, "")
+    first = missing_earlier_days(step, steps, tables, days, backfill.storage, zone, version)
     if not first:
         return
     context.log.info(
@@ -185,6 +189,7 @@ def _table_events(
     # Dagster stored the materializations at that yield: only now can a check point at its own one.
     targets = _materializations(context, table, days)
     yield from (evaluation(day, targets.get(day.day.isoformat())) for day in days)
+    yield from unchanged_watchdogs(context.instance, table, days, targets)
     # Dagster requires both outputs. The job `watchdogs` evaluates the watchdog later.
     yield dg.Output(None, output_name=f"{table}_{GATES}")
     yield dg.Output(None, output_name=f"{table}_{WATCHDOG}")

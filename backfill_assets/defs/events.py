@@ -7,7 +7,7 @@ from datetime import date
 
 import dagster as dg
 
-from backfill_assets.defs.metadata import gates_summary, quality_metadata, rules_table
+from backfill_assets.defs.metadata import gates_summary, judged_for, quality_metadata, rules_table
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.specs import GATES
 from backfill_assets.errors import BackfillError
@@ -33,14 +33,21 @@ def evaluation(
         severity=dg.AssetCheckSeverity.WARN if broken and not held_back else dg.AssetCheckSeverity.ERROR,
         blocking=True,
         partition=day.day.isoformat(),
-        description="; ".join(_broken_rule(rule) for rule in broken) or gates_summary(day),
+        description=_judgement(day, broken),
         metadata=_gate_metadata(day) if day.rules else {"gates": gates_summary(day)},
         target_materialization_data=target,
     )
 
 
+def _judgement(day: BuiltDay, broken: Sequence[RuleOutcome]) -> str:
+    if not broken:
+        return gates_summary(day)
+    as_judged = f"{judged_for(day)}: " if day.reused else ""
+    return as_judged + "; ".join(_broken_rule(rule) for rule in broken)
+
+
 def _gate_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
-    return {"rules": rules_table(day.rules), **quality_metadata(day)}
+    return {"rules": rules_table(day.rules, judged_for(day) if day.reused else ""), **quality_metadata(day)}
 
 
 def gate_failure(error: DaysFailed) -> dg.Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -22,9 +23,11 @@ from backfill_assets.defs.maintenance import maintenance_asset, maintenance_job,
 from backfill_assets.defs.partitions import Chain, Partitions
 from backfill_assets.defs.schedules import DAILY_CRON, daily_job, daily_schedule, schedule_name
 from backfill_assets.defs.sensors.landed_files import landed_file_sensor
+from backfill_assets.defs.sensors.partition_ends import partition_end_sensor
 from backfill_assets.defs.sensors.partition_statuses import partition_status_sensor
 from backfill_assets.defs.sensors.repairs import repair_sensor
 from backfill_assets.defs.standbys import standby_asset, standby_job, standby_schedule
+from backfill_assets.defs.start_here import start_here_sensor, start_here_spec
 from backfill_assets.defs.streams.assets import COMMAND, StreamedDataset, stream_asset
 from backfill_assets.defs.streams.sensor import stream_sensor
 from backfill_assets.defs.timelines.shown import timelines_sensor, timelines_spec
@@ -41,6 +44,7 @@ def code_location(
     pool: str | None = None,
     stream_command: Sequence[str] = COMMAND,
     example: PlanExample | None = None,
+    last_days: Mapping[str, date] | None = None,
 ) -> dg.Definitions:
     """Assets, gates, daily jobs, schedules and sensors for ``datasets``. ``resources`` must have ``backfill``.
 
@@ -48,10 +52,12 @@ def code_location(
     would cost ten seconds a step. ``days_per_run`` is the backfill policy: None puts a range into one run. Of the runs
     in one ``pool``, as many work at once as ``dagster.yaml`` allows. ``stream_command`` starts the process of a stream.
     ``example`` is what the launchpad of a campaign opens with.
+    ``last_days`` has, by dataset, the last day of those whose data has ended: their partitions end with it.
     """
-    streamed = streamed_datasets(datasets)
+    streamed, ends = streamed_datasets(datasets), dict(last_days or {})
+    partitions = table_partitions(datasets, ends)
     jobs = {_name(chain): daily_job(_name(chain), _daily_tables(chain)) for chain in chains(datasets)}
-    watch, maintain, refresh = watchdog_job(datasets), maintenance_job(), standby_job()
+    watch, maintain, refresh = watchdog_job(datasets, partitions), maintenance_job(), standby_job()
     of_campaigns = campaign_jobs()
     found: dg.Definitions
 
@@ -60,9 +66,10 @@ def code_location(
 
     found = dg.Definitions(
         assets=[
+            start_here_spec(datasets),
             timelines_spec(),
-            *_assets(datasets, days_per_run, pool),
-            *_campaign_assets(datasets, code, example or plan_example(datasets), pool),
+            *_assets(datasets, days_per_run, pool, ends),
+            *_campaign_assets(datasets, code, example or plan_example(datasets), pool, ends),
             *(stream_asset(each, stream_command) for each in streamed),
             maintenance_asset,
             standby_asset(pool),
@@ -75,11 +82,13 @@ def code_location(
             standby_schedule(refresh),
         ],
         sensors=[
-            partition_status_sensor(table_partitions(datasets)),
-            repair_sensor(datasets, table_partitions(datasets)),
-            landed_file_sensor(datasets, table_partitions(datasets)),
+            partition_status_sensor(partitions),
+            repair_sensor(datasets, partitions),
+            landed_file_sensor(datasets, partitions),
             campaign_sensor(of_campaigns),
             timelines_sensor(),
+            start_here_sensor(datasets, partitions),
+            *([partition_end_sensor(datasets, last_days)] if last_days is not None else []),
             *([stream_sensor(streamed)] if streamed else []),
         ],
         resources=dict(resources),
@@ -98,20 +107,26 @@ def streamed_datasets(datasets: Sequence[Dataset]) -> list[StreamedDataset]:
     ]
 
 
-def table_partitions(datasets: Sequence[Dataset]) -> dict[str, Partitions]:
-    """The partitions of every table."""
+def table_partitions(datasets: Sequence[Dataset], last_days: Mapping[str, date] | None = None) -> dict[str, Partitions]:
+    """The partitions of every table; ``last_days`` are those of datasets whose data has ended."""
+    ends = last_days or {}
     return {
-        table.name: Chain(dataset.first_day).of(step)
+        table.name: Chain(dataset.first_day, last=ends.get(dataset.name)).of(step)
         for dataset in datasets
         for step in dataset.steps
         for table in step.tables
     }
 
 
-def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | None) -> list[dg.AssetsDefinition]:
+def _assets(
+    datasets: Sequence[Dataset], days_per_run: int | None, pool: str | None, last_days: Mapping[str, date]
+) -> list[dg.AssetsDefinition]:
     tables = {table.name: table for dataset in datasets for table in dataset.tables}
     names = {dataset.name: _name(chain) for chain in chains(datasets) for dataset in chain}
-    chain_of = {dataset.name: Chain(dataset.first_day, days_per_run, names[dataset.name]) for dataset in datasets}
+    chain_of = {
+        dataset.name: Chain(dataset.first_day, days_per_run, names[dataset.name], last_days.get(dataset.name))
+        for dataset in datasets
+    }
     steps = build_order([step for dataset in datasets for step in dataset.steps])
     # Partitioned checks are in preview in this Dagster; its version is pinned, and the tests are the guard.
     with disable_dagster_warnings():
@@ -123,7 +138,7 @@ def _assets(datasets: Sequence[Dataset], days_per_run: int | None, pool: str | N
 
 
 def _campaign_assets(
-    datasets: Sequence[Dataset], code: Code, example: PlanExample, pool: str | None
+    datasets: Sequence[Dataset], code: Code, example: PlanExample, pool: str | None, last_days: Mapping[str, date]
 ) -> list[dg.AssetsDefinition]:
     """The nine steps, where they begin and are undone, and a shadow copy of all that a campaign can stage."""
     with disable_dagster_warnings():
@@ -132,11 +147,11 @@ def _campaign_assets(
             for chain in chains(datasets)
             for asset in shadow_assets(
                 [step for dataset in chain for step in dataset.steps],
-                Chain(chain[0].first_day, name=_name(chain)),
+                Chain(chain[0].first_day, name=_name(chain), last=last_days.get(chain[0].name)),
                 pool,
             )
         ]
-        published_to = table_partitions(datasets)
+        published_to = table_partitions(datasets, last_days)
         return [
             *campaign_assets(published_to, code, pool),
             *launch_assets(published_to, code, example, pool),

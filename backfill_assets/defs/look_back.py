@@ -6,6 +6,7 @@ Dagster's dialog takes the range that a person writes, and follows no look back 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from backfill_assets.days import TableDay
@@ -31,20 +32,26 @@ def missing_earlier_days(
     days: Collection[date],
     storage: Storage,
     zone: LandingZone,
+    version: str = "",
 ) -> list[date]:
     """The days of ``step`` that ``tables`` look back to from ``days``, that can be built and never were.
 
     ``steps`` are those of all datasets, in build order; ``tables`` are built together. Dagster's partitions know of no
     look back (see :func:`~backfill_assets.defs.partitions.partition_mapping`): a run is given its own days only.
+    Steps that have ``version`` are built by it, and look back as it does.
     """
     if not later_readers(steps).get(step.name, {}).keys() & set(tables):
         return []
-    steps = with_current(steps, read_switches(storage))
+    steps = [_by_version(each, version) for each in with_current(steps, read_switches(storage))]
     building = steps_of(steps, tables)
     names = {name for each in building for name in (*each.table_names, *(read.table for read in each.reads))}
     published = published_days(observe(storage, sorted(names)).states)
     needed = earlier_days(steps, tables, days, published, _landed_days(zone, building)).get(step.name, set())
     return sorted(needed.difference(published.get(step.name, ())))
+
+
+def _by_version(step: Step, version: str) -> Step:
+    return replace(step, current=version) if any(each.name == version for each in step.versions) else step
 
 
 def _landed_days(zone: LandingZone, steps: Iterable[Step]) -> dict[str, set[date]]:

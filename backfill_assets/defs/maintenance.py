@@ -9,6 +9,7 @@ from backfill_assets.defs.metadata import metadata_table
 from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
+from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.errors import BackfillError
 from backfill_assets.upkeep.maintenance import Done
 
@@ -19,7 +20,7 @@ _THREE_IN_THE_MORNING = "0 3 * * *"
 
 @dg.asset(
     name=ASSET,
-    group_name="maintenance",
+    group_name=UNDER_THE_HOOD,
     kinds={"deltalake"},
     description=(
         "Compacts days of many small files, closes abandoned timelines, and deletes files that no "

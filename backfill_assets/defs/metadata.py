@@ -84,9 +84,15 @@ def _totals(day: BuiltDay) -> dict[str, dg.MetadataValue]:
 def gates_summary(day: BuiltDay) -> str:
     if day.reused and not day.rules:
         return f"unchanged since they passed for publication {day.publication}"
+    as_judged = f", {judged_for(day)}" if day.reused else ""
     warnings = sum(not rule.passed and not rule.holds_back for rule in day.rules)
     suffix = f", {warnings} warning(s)" if warnings else ""
-    return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed{suffix}"
+    return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed{suffix}{as_judged}"
+
+
+def judged_for(day: BuiltDay) -> str:
+    """Of a reused day: its gates were not run again."""
+    return f"as judged for publication {day.publication}"
 
 
 def quality_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
@@ -95,12 +101,12 @@ def quality_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
     A reused day was not judged again: it shows what the gates said when it was published, as far as that was kept.
     """
     if day.rules:
-        return _dimensions(summarize(day.rules), "every rule held")
+        return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "every rule held")
     kept = from_record(day.metrics)
     if kept is None:
         unchanged = f"unchanged since its gates passed for publication {day.publication}"
         return {"quality": dg.MetadataValue.text(unchanged)}
-    return _dimensions(kept, f"as judged for publication {day.publication}")
+    return _dimensions(kept, judged_for(day))
 
 
 def _dimensions(qualities: Sequence[DimensionQuality], otherwise: str) -> dict[str, dg.MetadataValue]:
@@ -118,12 +124,17 @@ def _record(quality: DimensionQuality, otherwise: str) -> dict[str, str | int | 
     return {"dimension": quality.dimension, "passed": quality.passed, "rules": quality.rules, "what": what}
 
 
-def rules_table(rules: Sequence[RuleOutcome]) -> dg.MetadataValue:
-    """Every rule with what was seen, what was to be seen, and the next step of those that failed."""
+def rules_table(rules: Sequence[RuleOutcome], judged: str = "") -> dg.MetadataValue:
+    """Every rule with what was seen, what was to be seen, and the next step of those that failed.
+
+    ``judged`` says in each row when that was, if it was not now.
+    """
+    then = {"judged": judged} if judged else {}
     return metadata_table(
-        _RULE_COLUMNS,
+        _RULE_COLUMNS | dict.fromkeys(then, "string"),
         (
             {
+                **then,
                 "rule": rule.rule,
                 "passed": rule.passed,
                 "observed": rule.observed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 
 import dagster as dg
 
@@ -31,30 +31,39 @@ class Chain:
     days_per_run: int | None = None
     name: str = ""
     """What the chain leads to; people select its tables by it."""
+    last: date | None = None
+    """The last day, if the data of the chain has ended; None if its days go on until yesterday."""
     partitions: Mapping[Cadence, Partitions] = field(init=False)
     policy: dg.BackfillPolicy = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "partitions", {cadence: _partitions(cadence, self.start) for cadence in Cadence})
+        object.__setattr__(
+            self, "partitions", {cadence: _partitions(cadence, self.start, self.last) for cadence in Cadence}
+        )
         object.__setattr__(self, "policy", backfill_policy(self.days_per_run))
 
     def of(self, step: Step) -> Partitions:
         return self.partitions[step.cadence]
 
 
-def _partitions(cadence: Cadence, start: date) -> Partitions:
-    """The week and the month that are not over yet are partitions too: their reports say that they are incomplete."""
+def _partitions(cadence: Cadence, start: date, last: date | None) -> Partitions:
+    """The week and the month that are not over yet are partitions too: their reports say that they are incomplete.
+
+    Data that has ended has a last week and a last month, which are over.
+    """
     first = cadence.start(start).isoformat()
+    end = None if last is None else (cadence.period(last).last + timedelta(days=1)).isoformat()
+    offset = _THE_CURRENT_ONE if last is None else 0
     match cadence:
         case Cadence.DAILY:
-            return dg.DailyPartitionsDefinition(first, fmt=PARTITION_FORMAT, timezone="UTC")
+            return dg.DailyPartitionsDefinition(first, end_date=end, fmt=PARTITION_FORMAT, timezone="UTC")
         case Cadence.WEEKLY:
             return dg.WeeklyPartitionsDefinition(
-                first, fmt=PARTITION_FORMAT, timezone="UTC", day_offset=_MONDAY, end_offset=_THE_CURRENT_ONE
+                first, end_date=end, fmt=PARTITION_FORMAT, timezone="UTC", day_offset=_MONDAY, end_offset=offset
             )
         case Cadence.MONTHLY:
             return dg.MonthlyPartitionsDefinition(
-                first, fmt=PARTITION_FORMAT, timezone="UTC", end_offset=_THE_CURRENT_ONE
+                first, end_date=end, fmt=PARTITION_FORMAT, timezone="UTC", end_offset=offset
             )
 
 

@@ -29,7 +29,7 @@ from dagster._core.execution.backfill import (
 from dagster._core.instance.utils import RUNLESS_JOB_NAME
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
-from dagster._core.remote_origin import RemoteInstigatorOrigin
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteInstigatorOrigin
 from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 from dagster._core.scheduler.instigation import (
     InstigatorState,
@@ -98,6 +98,7 @@ __all__ = [
     "DagsterEvent",  # an event, to report evaluations of checks without a run
     "DagsterSqliteStorage",  # Dagster's own storage on sqlite
     "DefaultRunLauncher",  # Dagster's own run launcher
+    "GrpcServerCodeLocationOrigin",  # a code server that can be asked to load its code again
     "InstigatorState",  # whether a schedule or sensor is on, as Dagster keeps it
     "InstigatorStatus",
     "InstigatorType",

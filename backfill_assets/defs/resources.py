@@ -1,7 +1,7 @@
 """The Spark session that all steps of a run share, and the builder on top of it."""
 
 # No postponed annotations here: Dagster reads ResourceDependency from the annotation itself.
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
@@ -20,7 +20,8 @@ from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.environment import git_commit
-from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.kept_verdicts import with_kept_rules
+from backfill_assets.rebuild.outcome import BuiltDay, RunInfo
 from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import RESTART_SECONDS, answers_within, end_session, keeper, open_session
@@ -129,6 +130,11 @@ class Backfill(dg.ConfigurableResource[Any]):
     def publications(self) -> PublicationLog | None:
         """The publication log; None as long as nothing was published."""
         return PublicationLog(self.storage, utc_now) if anything_published(self.storage) else None
+
+    def with_kept_rules(self, days: Sequence[BuiltDay]) -> Sequence[BuiltDay]:
+        """``days`` with what the gates said of those that were reused, when they were published."""
+        log = self.publications()
+        return with_kept_rules(self.storage, log, days) if log else days
 
     def watch(self) -> Watch | None:
         """Reads published days afresh; None as long as nothing was published."""

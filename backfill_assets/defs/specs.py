@@ -16,7 +16,11 @@ from backfill_assets.text import format_count
 
 GATES = "gates"
 WATCHDOG = "watchdog"
+PUBLICATION, PHYSICAL = "publication", "physical"
+"""In the metadata of a watchdog's verdict: what it read."""
 CADENCE_TAG = "cadence"
+BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
+"""Groups beside those of the tables: the UI lists groups by name, these first and last."""
 SHADOW = "shadow"
 """Copies of the assets, for days that are staged on timelines."""
 _PERIODS = {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}
@@ -27,6 +31,8 @@ _GROUPS: dict[Layer, str] = {
     "fact": "fact",
     "report": "reports",
 }
+_FACT = "fact_"
+"""A table that sums up a fact and is read by reports is shown among the facts."""
 
 
 def shadow_key(table: str) -> dg.AssetKey:
@@ -104,7 +110,7 @@ def _asset_spec(table: Table, step: Step, dataset: Dataset, chain: str, later: M
         key=table.name,
         deps=_deps(step),
         description="\n\n".join([asset_description(table, step), *(text.value or "" for text in notes.values())]),
-        group_name=_GROUPS[table.layer],
+        group_name="fact" if table.name.startswith(_FACT) else _GROUPS[table.layer],
         owners=list(dataset.owners),
         kinds={"spark", "delta"},
         code_version=step.code_version,

@@ -12,6 +12,7 @@ from backfill_assets.defs.metadata import metadata_table
 from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
 from backfill_assets.defs.resources import Backfill, run_info
 from backfill_assets.defs.schedules import nightly_schedule
+from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.errors import BackfillError
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.rebuild.lake import Lake
@@ -29,7 +30,7 @@ def standby_asset(pool: str | None = None) -> dg.AssetsDefinition:
 
     @dg.asset(
         name=ASSET,
-        group_name="versions",
+        group_name=UNDER_THE_HOOD,
         kinds={"deltalake"},
         pool=pool,
         description=(

@@ -18,11 +18,11 @@ from backfill_assets.days import DayRange
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import rules_table
-from backfill_assets.defs.partitions import Chain, Partitions
+from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMaterializationData
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
-from backfill_assets.defs.specs import WATCHDOG
+from backfill_assets.defs.specs import PHYSICAL, PUBLICATION, WATCHDOG
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
@@ -32,7 +32,6 @@ from backfill_assets.upkeep.watch_plan import TURNS, days_to_watch
 
 JOB, STEP, SCHEDULE = "watchdogs", "look", "watchdogs_every_night"
 CRON_VARIABLE = "BACKFILL_WATCHDOG_CRON"
-PUBLICATION, PHYSICAL = "publication", "physical"
 _FOUR_IN_THE_MORNING = "0 4 * * *"
 _BEHIND = "Rows came since it was published, and the day is not built from them yet. "
 _LOOKED_UNTIL = "backfill_assets/looked_until"
@@ -54,10 +53,10 @@ class Watched:
     partitions: Partitions
 
 
-def watchdog_job(datasets: Sequence[Dataset]) -> dg.JobDefinition:
-    """All watchdogs in one process, on one Spark session."""
+def watchdog_job(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.JobDefinition:
+    """All watchdogs in one process, on one Spark session. ``partitions`` are those of every table."""
     known = {
-        table.name: Watched(table, step, Chain(dataset.first_day).of(step))
+        table.name: Watched(table, step, partitions[table.name])
         for dataset in datasets
         for step in dataset.steps
         for table in step.tables

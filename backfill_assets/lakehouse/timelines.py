@@ -21,7 +21,7 @@ from deltalake.transaction import create_table_with_add_actions
 from pydantic import Field
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, read_log
+from backfill_assets.lakehouse.delta_log import AddedFile, commits_back, newest_version, read_log
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, add_action, schema_problems
 from backfill_assets.lakehouse.records import DayContent, Environment, Record
 from backfill_assets.lakehouse.storage import Storage
@@ -237,6 +237,17 @@ class Timeline:
             for day, how in staged.items()
         }
         return found | self._adopted_days(adopted)
+
+    def verdicts(self) -> dict[date, GateVerdict]:
+        """The newest verdict on each day staged here; read from the commits alone, and empty once they are gone."""
+        newest = newest_version(self.storage, self.path)
+        commits = () if newest is None else commits_back(self.storage, self.path, newest)
+        found: dict[date, GateVerdict] = {}
+        for _, commit in commits:
+            if text := commit.get("userMetadata"):
+                judged = TimelineEntry.model_validate_json(text).judged
+                found = {**judged, **found}
+        return found
 
     def _adopted_days(self, adopted: Mapping[date, AdoptedFrom]) -> dict[date, StagedDay]:
         there = {name: Timeline(self.storage, self.table, name).days() for name in _names(adopted)}

@@ -5,17 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from typing import Any
 
 import dagster as dg
 import pytest
+from dagster_shared.serdes import deserialize_value, serialize_value
 
 from backfill_assets.days import Cadence
 from backfill_assets.defs.columns import column_schema
+from backfill_assets.defs.location import code_location
 from backfill_assets.defs.partitions import Chain
-from backfill_assets.defs.specs import GATES, WATCHDOG
+from backfill_assets.defs.specs import CADENCE_TAG, GATES, WATCHDOG
 from backfill_assets.lakehouse.campaign_journal import STEPS
 from backfill_assets_tests.defs.conftest import FIRST_DAY
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.model.test_contract_columns import EveryCheck
 
@@ -29,7 +33,7 @@ GROUPS = {
     "bronze_fx_rates": "bronze",
     "quarantine_fx_rates": "bronze",
     "fact_sales_transactions": "fact",
-    "fact_daily_revenue": "reports",
+    "fact_daily_revenue": "fact",
     "raw_products": "raw",
     "bronze_products": "bronze",
     "quarantine_products": "bronze",
@@ -53,7 +57,7 @@ def defs() -> dg.Definitions:
 
 
 CAMPAIGN_GROUPS = {
-    **{f"shadow/{table}": "shadow" for table in GROUPS if not table.startswith("raw_")},
+    **{f"shadow/{table}": "under_the_hood" for table in GROUPS if not table.startswith("raw_")},
     **{f"campaign/{step.value}": "campaign" for step in STEPS},
     "campaign/planned": "campaign",
     "campaign/rolled_back": "campaign",
@@ -78,11 +82,18 @@ def test_the_names_and_groups_of_all_assets(defs: dg.Definitions) -> None:
     """A renamed asset loses its history in Dagster: it must not happen by accident."""
     specs = defs.resolve_all_asset_specs()
     assert {spec.key.to_user_string(): spec.group_name for spec in specs} == GROUPS | CAMPAIGN_GROUPS | {
-        "maintenance": "maintenance",
-        "standby_versions": "versions",
+        "maintenance": "under_the_hood",
+        "standby_versions": "under_the_hood",
+        "start_here": "begin",
         "stream_sales": "stream",
-        "timelines": "timelines",
+        "timelines": "under_the_hood",
     }
+
+
+def test_the_ui_lists_what_to_begin_with_first_and_machinery_last(defs: dg.Definitions) -> None:
+    """By name: groups have no other order."""
+    groups = sorted({spec.group_name for spec in defs.resolve_all_asset_specs() if spec.group_name})
+    assert (groups[0], groups[-1]) == ("begin", "under_the_hood")
 
 
 def test_every_asset_says_who_owns_it_what_it_is_and_what_its_columns_are(defs: dg.Definitions) -> None:
@@ -165,6 +176,37 @@ def test_the_current_week_and_month_have_partitions(defs: dg.Definitions) -> Non
     assert not partitions[Cadence.DAILY].has_partition_key(str(today))
     for cadence in (Cadence.WEEKLY, Cadence.MONTHLY):
         assert partitions[cadence].get_last_partition_key() == str(cadence.period(today).first)
+
+
+def test_partitions_of_data_that_has_ended_end_with_it() -> None:
+    """The dialog offers the newest ninety: with a partition for each day until yesterday, all would be empty."""
+    partitions = Chain(FIRST_DAY, last=date(2017, 5, 30)).partitions
+    last = {cadence: partitions[cadence].get_last_partition_key() for cadence in Cadence}
+    assert last == {Cadence.DAILY: "2017-05-30", Cadence.WEEKLY: "2017-05-29", Cadence.MONTHLY: "2017-05-01"}
+    assert partitions[Cadence.DAILY].get_first_partition_key() == str(FIRST_DAY)
+
+
+def test_the_tables_of_a_chain_that_has_ended_still_share_one_run() -> None:
+    """Shadow copies too: a campaign stages what main has."""
+    location = code_location([SMALL], fake_resources(FakeBuilder()), last_days={"small": date(2017, 5, 29)})
+    graph = location.resolve_asset_graph()
+    daily = {
+        graph.get(key).partitions_def for key in graph.get_all_asset_keys() if graph.get(key).tags.get(CADENCE_TAG)
+    }
+    assert [each.get_last_partition_key() for each in daily if each] == ["2017-05-29"]
+
+
+@pytest.mark.parametrize("cadence", list(Cadence))
+def test_a_backfill_under_way_goes_on_when_partitions_grow(cadence: Cadence) -> None:
+    """Dagster ends a backfill whose targets are no partitions any more: those it has kept are found in the new ones."""
+    ends = (date(2017, 5, 29), date(2017, 6, 20), None)
+    ended, grown, goes_on = (Chain(FIRST_DAY, last=last).partitions[cadence] for last in ends)
+    for before, after in ((ended, grown), (grown, goes_on), (goes_on, ended)):
+        target: Any = before.subset_with_partition_keys(ended.get_partition_keys()[-3:]).to_serializable_subset()
+        kept: Any = deserialize_value(serialize_value(target))
+        there = after.subset_with_all_partitions() & kept
+        assert list(there.get_partition_keys()) == list(kept.get_partition_keys())
+        assert len(kept - there) == 0
 
 
 def test_a_range_of_days_stays_that_range(defs: dg.Definitions) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -9,8 +10,13 @@ import dagster as dg
 import pytest
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
+from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.look_back import LATER_DAYS, STALE_LATER_DAYS
+from backfill_assets.defs.look_back import LATER_DAYS, STALE_LATER_DAYS, missing_earlier_days
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.model.declaration import Reads, Version
+from backfill_assets.model.graph import build_order
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
@@ -143,3 +149,24 @@ def test_a_reused_day_has_made_nothing_stale(
     run_day(defs, dagster_instance, RATES)
     publish_step(lakehouse, "corrected", SMALL.step_of(RATES), {DAY: 3})
     assert stale_text(run_day(defs, dagster_instance, RATES), RATES) == ""
+
+
+def test_another_version_looks_back_as_it_does(tmp_path: Path) -> None:
+    """A run that builds an older version by its tag needs the days of that one, also those that the current leaves."""
+    (fact,) = (step for step in SMALL.steps if step.name == FACT)
+    older = Version("v1", "Looks back further.", (Reads("bronze_sales"), Reads(RATES, -4, -1)), dict)
+    newer = Version("v2", "Does nothing.", (Reads("bronze_sales"), Reads(RATES, -2, 0)), dict)
+    steps = build_order([replace(step, versions=(older, newer)) if step is fact else step for step in SMALL.steps])
+    landed = list(DayRange(FRIDAY, LAST))
+    for day in landed:
+        file = tmp_path / "landing" / "fx_rates" / str(day) / "rates.jsonl.gz"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"")
+    (raw,) = (step for step in steps if step.name == "raw_fx_rates")
+
+    def missing(version: str) -> list[date]:
+        storage, zone = Storage(str(tmp_path / "lakehouse")), LandingZone(tmp_path / "landing")
+        return missing_earlier_days(raw, steps, TABLES, [TUESDAY], storage, zone, version)
+
+    assert missing("") == missing("as published") == landed[-2:]
+    assert missing("v1") == landed

@@ -73,6 +73,14 @@ def done(daemon: DagsterDaemon, step: CampaignStep, name: str) -> bool:
     return name in daemon.instance.get_materialized_partitions(step_key(step))
 
 
+def letter_of(daemon: DagsterDaemon) -> str:
+    """The page that the step which compares links to."""
+    validated = daemon.instance.get_latest_materialization_event(step_key(CampaignStep.VALIDATE))
+    assert validated is not None and validated.asset_materialization is not None
+    letter = validated.asset_materialization.metadata["letter"].value
+    return Path(url2pathname(urlsplit(str(letter)).path)).read_text()
+
+
 @pytest.mark.long
 def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     wrong: Workshop, daemon: DagsterDaemon, tmp_path: Path
@@ -97,10 +105,7 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     assert staged == {str(day) for day in DAYS}
     assert not daemon.instance.get_materialized_partitions(dg.AssetKey(FACT)), "staged is not published"
     assert [step for step in STEPS if done(daemon, step, at.campaign)] == list(STEPS[:5])
-    validated = daemon.instance.get_latest_materialization_event(step_key(CampaignStep.VALIDATE))
-    assert validated is not None and validated.asset_materialization is not None
-    letter = validated.asset_materialization.metadata["letter"].value
-    assert f"backfill approve {at.plan.id}" in Path(url2pathname(urlsplit(str(letter)).path)).read_text()
+    assert f"backfill approve {at.plan.id}" in letter_of(daemon)
 
     cut = daemon.clicked(step_key(CampaignStep.CUT_OVER), at.campaign)
     assert cut["spent, seconds"] > 0 and cut["estimated"].endswith(" s")

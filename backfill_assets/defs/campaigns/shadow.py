@@ -16,7 +16,7 @@ from backfill_assets.days import Cadence, parse_day
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.partitions import Chain, partition_mapping
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.specs import CADENCE_TAG, SHADOW, shadow_key
+from backfill_assets.defs.specs import CADENCE_TAG, SHADOW, UNDER_THE_HOOD, shadow_key
 from backfill_assets.defs.timelines.staging import ShadowOptions, build_on_timeline
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.timelines import CAMPAIGN
@@ -84,7 +84,7 @@ def _spec(table: str, step: Step, cadences: Mapping[str, Cadence]) -> dg.AssetSp
             else dg.AssetDep(shadow_key(name), partition_mapping=partition_mapping())
             for name in reads
         ],
-        group_name=SHADOW,
+        group_name=UNDER_THE_HOOD,
         description=f"Days of `{table}` on a timeline: staged and judged. Readers do not see them.",
         kinds={"spark", "delta"},
         tags={CADENCE_TAG: step.cadence.value},

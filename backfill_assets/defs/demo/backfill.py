@@ -16,6 +16,7 @@ from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.cli.demo.sessions import start_process, stop_sessions
 from backfill_assets.cli.output import say
 from backfill_assets.days import DayRange
+from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.demo.progress import BackfillProgressView, Phases, shown
 from backfill_assets.defs.instance.launch import BackfillProgress, cancel_backfill, launch_backfill, progress, watch
 from backfill_assets.errors import BackfillError
@@ -32,16 +33,23 @@ class DemoFailed(BackfillError):
 
 
 def launch_demo(
-    settings: Settings, days: DayRange, tables: Sequence[str], location: str = "backfill_assets.definitions"
+    settings: Settings,
+    days: DayRange,
+    tables: Sequence[str],
+    location: str = "backfill_assets.definitions",
+    version: str = "",
 ) -> DemoBackfill:
-    """Ask the Dagster of ``settings`` to build ``days`` of ``tables``, which are assets of the module ``location``."""
+    """Ask the Dagster of ``settings`` to build ``days`` of ``tables``, which are assets of the module ``location``.
+
+    ``version`` is that of the steps that have it; empty for the current ones.
+    """
     instance = dg.DagsterInstance.from_config(str(dagster_home(settings)))
     backfill_id = launch_backfill(
         instance,
         import_module(location).defs.resolve_asset_graph(),
         dict.fromkeys(tables, days),
-        title=f"Demo: {days}",
-        tags={"user": "backfill demo"},
+        title=f"Demo: {days}" + (f", {version} of the fact" if version else ""),
+        tags={"user": "backfill demo"} | ({VERSION_TAG: version} if version else {}),
     )
     return DemoBackfill(settings, instance, backfill_id)
 

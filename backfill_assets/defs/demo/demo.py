@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -17,18 +15,24 @@ from backfill_assets.cli.output import say
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange, TableDay
+from backfill_assets.defs.demo.one_spark import OneSpark
 from backfill_assets.defs.demo.progress import Phases
+from backfill_assets.defs.demo.what_next import what_next
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
     from backfill_assets.model.declaration import Step
 
 NINETY_DAYS = "2017-03-01..2017-05-29"
+BUG = "v1"
+"""The version of the fact that takes the rate of the day before."""
+_FACT = "fact_sales_transactions"
 _EPILOG = """
 \b
 Examples:
   backfill demo
   backfill demo --days 2017-03-01..2017-03-07
+  backfill demo --with-the-bug
 """
 
 
@@ -36,34 +40,50 @@ Examples:
 @click.option(
     "--days", "days_text", default=NINETY_DAYS, show_default=True, metavar="A..B", help="The days to rebuild."
 )
-def demo(days_text: str) -> None:
+@click.option(
+    "--with-the-bug", is_flag=True, help=f"Publish {BUG} of {_FACT}, whose currency rate is that of the day before."
+)
+def demo(days_text: str, *, with_the_bug: bool) -> None:
     """Land real data, then build its days in every table with a native Dagster backfill.
 
     Starts the Dagster daemon that it needs, and stops it at the end. A second run finds every day unchanged.
     """
     days = DayRange.parse(days_text)
     settings = current_settings()
+    version = BUG if with_the_bug else ""
     phases = Phases()
-    with phases("Landing the data"):
-        new_files = _land(days, settings)
-    before = _newest_entry(settings)
     # A demo that gets SIGTERM, for example from a timeout, stops what it started, as after Ctrl-C.
     signal.signal(signal.SIGTERM, interrupt)
-    with _one_spark(settings, phases, needed=new_files > 0 or _stale(settings, days)) as settings:
-        with phases("Launching the backfill"):
-            from backfill_assets.defs.demo.backfill import launch_demo
-
-            backfill = launch_demo(settings, days, [table.name for step in _steps() for table in step.tables])
-        last = backfill.carry_out([step.name for step in _steps()], phases)
+    before = _newest_entry(settings)
+    with OneSpark(settings, phases) as spark:
+        if before < 0:
+            spark.start()
+        with phases("Landing the data"):
+            new_files = _land(days, settings)
+        backfill_id = ""
+        step_seconds: Mapping[str, float] = {}
+        if new_files or _is_to_build(settings, days, version):
+            backfill_id, step_seconds = _build(spark, days, version, phases)
     with phases("Adding up"):
-        _say_accounts(days, settings, last.step_seconds, before)
+        _say_accounts(days, settings, step_seconds, before)
     _say_phases(phases)
-    say(
-        f"Published to {settings.lakehouse}; backfill status and backfill history show more.",
-        "Open the UI with `make dev`, then http://127.0.0.1:3000: Runs > Backfills shows this one.",
-        'To launch a range of your own: Lineage, write tag:"daily"="sales" into the filter, Materialize all,',
-        f"`Show all partitions`, and write it as [{days.first}...{days.last}]; docs/ui.md has the pictures.",
-    )
+    say(f"Published to {settings.lakehouse}.", *what_next(days, backfill_id, with_the_bug=with_the_bug))
+
+
+def _build(spark: OneSpark, days: DayRange, version: str, phases: Phases) -> tuple[str, Mapping[str, float]]:
+    """Launch the backfill and follow it, then let the watchdogs look; its id, and the seconds of each step."""
+    settings = spark.ready()
+    with phases("Launching the backfill"):
+        from backfill_assets.defs.demo.backfill import launch_demo
+
+        tables = [table.name for step in _steps() for table in step.tables]
+        launched = launch_demo(settings, days, tables, version=version)
+    last = launched.carry_out([step.name for step in _steps()], phases)
+    with phases("Watchdogs read what is published"):
+        from backfill_assets.defs.demo.watched import watch_and_report
+
+        say(f"  {watch_and_report(launched.instance, settings)}")
+    return launched.backfill_id, last.step_seconds
 
 
 def _land(days: DayRange, settings: Settings) -> int:
@@ -76,29 +96,33 @@ def _land(days: DayRange, settings: Settings) -> int:
     return landed.written
 
 
-def _stale(settings: Settings, days: DayRange) -> bool:
+def _is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
+    """Is a day stale, of another version of the fact than is asked for, or not shown by Dagster?"""
     from backfill_assets.plan.status import DayStatus, day_statuses
     from backfill_assets.published.observed import observe
 
     observed = observe(open_storage(settings), [table.name for step in _steps() for table in step.tables])
-    statuses = day_statuses(_steps(), observed, days)
-    return any(status is not DayStatus.FRESH for by_day in statuses.values() for status in by_day.values())
+    steps = [step for step in _steps() if not version or step.name != _FACT]
+    statuses = day_statuses(steps, observed, days)
+    if any(status is not DayStatus.FRESH for by_day in statuses.values() for status in by_day.values()):
+        return True
+    contents = observed.contents(_FACT)
+    built_by = {content.code_version if (content := contents.get(day)) else "" for day in days}
+    return bool(version and built_by != {version}) or not _shown_by_dagster(settings, days)
 
 
-@contextmanager
-def _one_spark(settings: Settings, phases: Phases, *, needed: bool) -> Iterator[Settings]:
-    """Settings with a Spark Connect server that all runs share; a JVM for each run would cost more than its work."""
-    from backfill_assets.spark.connect_server import start_connect_server
+def _shown_by_dagster(settings: Settings, days: DayRange) -> bool:
+    """A lakehouse that was built by commands alone is unknown to Dagster, until a backfill has found it unchanged."""
+    import dagster as dg
 
-    if settings.spark_remote or not needed:
-        yield settings
-        return
-    with phases("Starting Spark"):
-        server = start_connect_server(settings)
-    try:
-        yield replace(settings, spark_remote=server.url)
-    finally:
-        server.stop()
+    from backfill_assets.cli.demo.dagster_home import dagster_home
+
+    with dg.DagsterInstance.from_config(str(dagster_home(settings))) as instance:
+        return all(
+            {str(day) for day in step.cadence.starts(days)} <= instance.get_materialized_partitions(dg.AssetKey(table))
+            for step in _steps()
+            for table in step.table_names
+        )
 
 
 def _steps() -> list[Step]:

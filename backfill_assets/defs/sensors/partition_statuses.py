@@ -24,10 +24,14 @@ from backfill_assets.defs.private_dagster import (
     DagsterEvent,
 )
 from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.sensors.checks_not_run import PublishedDays, report_checks_not_run
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.records import DayState
 from backfill_assets.publication_log.log import PublicationLog
+from backfill_assets.rebuild.kept_verdicts import with_kept_rules
 from backfill_assets.rebuild.lake import built_from_log
+from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.text import format_count
 from backfill_assets.upkeep.partition_statuses import Corrections, statuses_to_put_right
 
 SENSOR = "partition_statuses"
@@ -44,8 +48,8 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
     @dg.sensor(
         name=SENSOR,
         description=(
-            "Reports published days to Dagster that no run has reported: after a killed run, a rollback, or late rows. "
-            "Launches nothing."
+            "Reports published days to Dagster that no run has reported: after a killed run, a rollback, or late rows; "
+            "and checks that a failed run did not come to, as not run. Launches nothing."
         ),
         minimum_interval_seconds=_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -55,12 +59,29 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
         if log is None:
             return dg.SkipReason("Nothing was published yet.")
         require_own_lakehouse(context.instance, backfill.storage)
-        corrections = put_statuses_right(context.instance, log, tables, settled=int(context.cursor or -1))
+        settled = settled_until(context.cursor, tables)
+        corrections = put_statuses_right(context.instance, log, tables, settled=settled)
         count = len(corrections.published) + len(corrections.withdrawn)
         reason = f"Reported {count} day(s) to Dagster." if count else "Partition statuses and publication log agree."
-        return dg.SensorResult(skip_reason=reason, cursor=str(corrections.settled))
+        if checks := put_checks_right(context.instance, log, tables):
+            reason += f" Reported {format_count(checks, 'check')} that failed runs did not come to."
+        return dg.SensorResult(skip_reason=reason, cursor=f"{corrections.settled} {_ends(tables)}")
 
     return partition_statuses
+
+
+def settled_until(cursor: str | None, tables: Mapping[str, Partitions]) -> int:
+    """The entry of the log that the cursor has come to; the beginning if partitions have grown since.
+
+    Days that had no partition then were passed over.
+    """
+    settled, _, ends = (cursor or "-1").partition(" ")
+    return int(settled) if ends in ("", _ends(tables)) else -1
+
+
+def _ends(tables: Mapping[str, Partitions]) -> str:
+    ends = {str(partitions.end.date()) if partitions.end else "open" for partitions in tables.values()}
+    return ",".join(sorted(ends))
 
 
 def put_statuses_right(
@@ -86,10 +107,10 @@ def put_statuses_right(
     runs = {name: _run_behind(instance, log, name, now or datetime.now(UTC)) for name in sorted(differing)}
     under_way = {name for name, run in runs.items() if run.under_way}
     corrections = statuses_to_put_right(known, shown, under_way, settled=settled)
-    for state in _inputs_first(corrections.published, tables):
-        _report_day(instance, state, runs[state.publication].run_id)
+    for day in _built(log, _inputs_first(corrections.published, tables)):
+        _report_day(instance, day, runs[day.publication].run_id)
     for state in corrections.withdrawn:
-        _report_gates(instance, _withdrawn_gates(state), runs[state.publication].run_id)
+        _report_check(instance, _withdrawn_gates(state), runs[state.publication].run_id)
     return corrections
 
 
@@ -106,9 +127,14 @@ def report_publication(
         for state in log.day_states(log.head(), tables).values()
         if state.publication == publication and tables[state.table].has_partition_key(str(state.day))
     ]
-    for state in _inputs_first(states, tables):
-        _report_day(instance, state, run_id, "the campaign that published it")
+    for day in _built(log, _inputs_first(states, tables)):
+        _report_day(instance, day, run_id, "the campaign that published it")
     return len(states)
+
+
+def _built(log: PublicationLog, states: Iterable[DayState]) -> list[BuiltDay]:
+    """What the log knows of the days, with what their gates said when they were published."""
+    return with_kept_rules(log.storage, log, [built_from_log(state, {}, {}, reused=True) for state in states])
 
 
 def _inputs_first(states: Iterable[DayState], tables: Iterable[str]) -> list[DayState]:
@@ -162,41 +188,58 @@ def _run_behind(instance: dg.DagsterInstance, log: PublicationLog, publication: 
 
 def _report_day(
     instance: dg.DagsterInstance,
-    state: DayState,
+    day: BuiltDay,
     run_id: str,
     by: str = f"the sensor {SENSOR}: no run reported this publication to Dagster",
 ) -> None:
-    day = built_from_log(state, {}, {}, reused=True)
     reporter = dg.MetadataValue.text(by)
     instance.report_runless_asset_event(
         dg.AssetMaterialization(
-            dg.AssetKey(state.table),
-            partition=str(state.day),
+            dg.AssetKey(day.table),
+            partition=str(day.day),
             metadata={**day_metadata(day), REPORTED_BY: reporter},
             tags={CODE_VERSION_TAG: day.code_version},
         )
     )
-    _report_gates(instance, evaluation(day, _newest_materialization(instance, state)), run_id)
+    target = _newest_materialization(instance, day.table, str(day.day))
+    _report_check(instance, evaluation(day, target), run_id)
 
 
-def _report_gates(instance: dg.DagsterInstance, gates: dg.AssetCheckEvaluation, run_id: str) -> None:
+def _report_check(instance: dg.DagsterInstance, check: dg.AssetCheckEvaluation, run_id: str) -> None:
     # Dagster keeps one evaluation of a check for each partition and run. "No run" counts as a run: a second
     # evaluation without a run would be refused.
     event = DagsterEvent(
         event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
-        event_specific_data=gates,
+        event_specific_data=check,
         job_name=RUNLESS_JOB_NAME,
     )
     instance.report_dagster_event(event, run_id=run_id)
 
 
 def _newest_materialization(
-    instance: dg.DagsterInstance, state: DayState
-) -> AssetCheckEvaluationTargetMaterializationData:
-    chosen = dg.AssetRecordsFilter(dg.AssetKey(state.table), asset_partitions=[str(state.day)])
-    (record,) = instance.fetch_materializations(chosen, limit=1).records
-    return AssetCheckEvaluationTargetMaterializationData(
-        storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+    instance: dg.DagsterInstance, table: str, day: str
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    chosen = dg.AssetRecordsFilter(dg.AssetKey(table), asset_partitions=[day])
+    for record in instance.fetch_materializations(chosen, limit=1).records:
+        return AssetCheckEvaluationTargetMaterializationData(
+            storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+        )
+    return None
+
+
+def put_checks_right(instance: dg.DagsterInstance, log: PublicationLog, tables: Mapping[str, Partitions]) -> int:
+    """Report the checks that failed runs did not come to; returns how many."""
+
+    def published() -> PublishedDays:
+        states = log.day_states(log.head(), tables)
+        return PublishedDays(states, lambda days: with_kept_rules(log.storage, log, days))
+
+    return report_checks_not_run(
+        instance,
+        list(tables),
+        published,
+        target=lambda table, day: _newest_materialization(instance, table, day),
+        report=lambda check, run_id: _report_check(instance, check, run_id),
     )
 
 

@@ -15,12 +15,13 @@ from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_days
+from backfill_assets.defs.kept_checks import was_not_run
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import SENSOR_NAME_TAG, BaseAssetGraph, PartitionKeyFilter
 from backfill_assets.defs.private_dagster import AssetCheckExecutionRecordStatus as Status
 from backfill_assets.defs.resources import Backfill
-from backfill_assets.defs.specs import GATES
-from backfill_assets.defs.watchdogs import PHYSICAL, PUBLICATION, watchdog_key
+from backfill_assets.defs.specs import GATES, PHYSICAL, PUBLICATION
+from backfill_assets.defs.watchdogs import watchdog_key
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
@@ -173,8 +174,21 @@ def _newest_verdict(instance: dg.DagsterInstance, table: str, day: date) -> list
 
 
 def _failed_gates(instance: dg.DagsterInstance, tables: Iterable[str]) -> set[TableDay]:
+    """Without those that a run was killed before: nothing was found wrong with their days."""
     keys = [dg.AssetCheckKey(dg.AssetKey(table), GATES) for table in tables]
-    return {TableDay(table, day) for table, day, status in _check_statuses(instance, keys) if status is Status.FAILED}
+    failed = [TableDay(table, day) for table, day, status in _check_statuses(instance, keys) if status is Status.FAILED]
+    return {key for key in failed if not _was_not_run(instance, key)}
+
+
+def _was_not_run(instance: dg.DagsterInstance, key: TableDay) -> bool:
+    newest = instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(dg.AssetKey(key.table), GATES),
+        limit=1,
+        status={Status.FAILED},
+        partition_filter=PartitionKeyFilter(key=key.day.isoformat()),
+    )
+    events = [record.event.dagster_event for record in newest if record.event and record.event.dagster_event]
+    return any(was_not_run(event.asset_check_evaluation_data) for event in events)
 
 
 def _check_statuses(

@@ -12,6 +12,7 @@ import dagster as dg
 
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, kept_timelines
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import utc_now
@@ -33,7 +34,7 @@ def timelines_spec() -> dg.AssetSpec:
     return dg.AssetSpec(
         key=ASSET,
         partitions_def=_PARTITIONS,
-        group_name=ASSET,
+        group_name=UNDER_THE_HOOD,
         kinds={"deltalake"},
         description=(
             "Timelines with a name: each partition is a place on which days of tables differ from what is published. "

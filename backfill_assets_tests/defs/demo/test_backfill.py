@@ -17,6 +17,7 @@ import pytest
 
 from backfill_assets.cli.demo.dagster_home import dagster_home
 from backfill_assets.days import DayRange
+from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.demo.backfill import DemoBackfill, DemoFailed, launch_demo, require_success
 from backfill_assets.defs.demo.progress import Phases
 from backfill_assets.defs.instance.launch import BackfillProgress
@@ -83,6 +84,14 @@ def test_the_target_is_what_the_ui_would_launch(demo: Demo) -> None:
     assert {key.to_user_string() for key in backfill.asset_selection or ()} == set(TABLES)
 
 
+def test_a_version_that_is_asked_for_reaches_every_run(tmp_path: Path) -> None:
+    """The bug is published by the same backfill, and its page says so."""
+    launched = launch_demo(Settings.at(tmp_path), DAYS, TABLES, fake_location.__name__, "v1")
+    backfill = launched.instance.get_backfill(launched.backfill_id)
+    assert backfill
+    assert (backfill.title, backfill.tags[VERSION_TAG]) == (f"Demo: {DAYS}, v1 of the fact", "v1")
+
+
 def test_a_backfill_that_cannot_be_launched_says_why(tmp_path: Path) -> None:
     """Before a daemon is started."""
     with pytest.raises(InvalidRequest, match="has no partition 2016-01-01"):
@@ -130,6 +139,7 @@ from dataclasses import replace
 from pathlib import Path
 from backfill_assets.cli.foreground import interrupt
 from backfill_assets.days import DayRange
+from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.demo.backfill import launch_demo
 from backfill_assets.defs.demo.progress import Phases
 from backfill_assets.settings import Settings

@@ -16,6 +16,7 @@ from backfill_assets.defs.sensors.partition_statuses import (
     partition_status_sensor,
     put_statuses_right,
     report_publication,
+    settled_until,
 )
 from backfill_assets.defs.specs import GATES
 from backfill_assets.lakehouse.records import Switch
@@ -168,6 +169,15 @@ def test_the_sensor_looks_at_each_publication_once(
     assert (first.skip_message, first.run_requests) == ("Reported 2 day(s) to Dagster.", [])
     second = tick(first.cursor)
     assert (second.skip_message, second.cursor) == ("Partition statuses and publication log agree.", first.cursor)
+
+
+def test_days_that_get_a_partition_later_are_reported_then() -> None:
+    """A stream goes on after data that had ended: its days are published before the code location is loaded again."""
+    ended = table_partitions([SMALL], {"small": date(2017, 5, 29)})
+    assert settled_until(None, ended) == -1
+    assert settled_until("7", ended) == 7
+    assert settled_until("7 2017-05-30", ended) == 7
+    assert settled_until("7 2017-05-30", PARTITIONS) == -1
 
 
 def test_days_that_a_switch_brought_are_reported_with_their_version(

@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from backfill_assets.datasets import registry
+from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.timelines.shown import ASSET, report_timelines, timelines_spec
 from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline, rename_timeline
 from backfill_assets.publication_log.log import utc_now
@@ -86,4 +87,4 @@ def test_partitions_are_the_timelines_that_are_kept(shown: Shown) -> None:
 
 def test_no_run_materializes_it() -> None:
     spec = timelines_spec()
-    assert spec.group_name == ASSET and isinstance(spec.partitions_def, dg.DynamicPartitionsDefinition)
+    assert spec.group_name == UNDER_THE_HOOD and isinstance(spec.partitions_def, dg.DynamicPartitionsDefinition)

@@ -1,0 +1,32 @@
+"""The last lines of the demo: the command to type next, and pages that open once it runs. Pure."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from backfill_assets.days import DayRange
+
+FACT = "fact_sales_transactions"
+SELECTION = f'key:"{FACT}"+'
+"""The fact and all that is made of it: the first range that a person launches."""
+_UI = "http://127.0.0.1:3000"
+
+
+def what_next(days: DayRange, backfill_id: str, *, with_the_bug: bool = False) -> list[str]:
+    """Each line stands by itself, so that a link or a command can be copied."""
+    pages = [
+        ("where to begin", "/assets/start_here"),
+        *([("this backfill", f"/runs/b/{backfill_id}")] if backfill_id else []),
+        ("a range of your own", f"/asset-groups~{quote(SELECTION, safe='')}/"),
+    ]
+    links = [f"  {_UI}{path}  {what}" for what, path in pages]
+    return [*(_with_the_bug(days) if with_the_bug else []), "Next: make dev", "It opens the UI:", *links]
+
+
+def _with_the_bug(days: DayRange) -> list[str]:
+    return [
+        f"{FACT} of {days} is wrong now: v1 takes the currency rate of the day before.",
+        "See it, and what the right version would change:",
+        f"  backfill status {FACT} --days {days}",
+        f'  backfill plan {FACT} --days {days} --version v2 --expect "weekends unchanged"',
+    ]

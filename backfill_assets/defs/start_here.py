@@ -1,0 +1,141 @@
+"""The asset ``start_here``: the first page to open. It says how the lakehouse is, what people do, and what needs one.
+
+It is not materialized by runs: a sensor keeps it as the lakehouse is, from logs alone.
+"""
+
+# No postponed annotations here: Dagster resolves resources from the annotations themselves.
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
+
+import dagster as dg
+
+from backfill_assets.datasets.registry import chains
+from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.partitions import Partitions
+from backfill_assets.defs.resources import Backfill
+from backfill_assets.defs.sensors.repairs import decide
+from backfill_assets.defs.specs import BEGIN
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaigns
+from backfill_assets.model.declaration import Dataset, Step
+from backfill_assets.model.graph import build_order
+from backfill_assets.text import escape_markdown
+from backfill_assets.upkeep.start_page import StartPage, dataset_states
+
+ASSET = SENSOR = "start_here"
+STATE, PEOPLE = "state", "needs a person now"
+_EVERY_SECONDS = 60
+_FIRST_TABLE = "fact_sales_transactions"
+
+
+def start_here_spec(datasets: Sequence[Dataset]) -> dg.AssetSpec:
+    return dg.AssetSpec(ASSET, group_name=BEGIN, kinds={"deltalake"}, description=_description(datasets))
+
+
+def _description(datasets: Sequence[Dataset]) -> str:
+    """The first lesson is on the fact of the sample, if it is declared; else on the last table of the last chain."""
+    tables = [table.name for dataset in datasets for table in dataset.tables]
+    table = _FIRST_TABLE if _FIRST_TABLE in tables else tables[-1]
+    selection = f'key:"{table}"+'
+    lineage = f"/asset-groups~{quote(selection, safe='')}/"
+    launch = (
+        f"**1. Launch a range.** [The lineage of {table}]({lineage}) is filtered by `{selection}`: the table and all "
+        "that is made of it. Press *Materialize all*, choose the days, press *Launch backfill*. "
+        "[Backfills](/runs?view=backfills) shows it. Readers see each table change at once, when all days are good."
+    )
+    repair = (
+        "**2. Let sensors repair.** Late rows, damaged files and changed inputs are built again by themselves: under "
+        "[Automation](/automation), each tick of the sensor `repairs` says what it did and why."
+    )
+    ci = (
+        "**3. Materialize in CI.** One line, which exits with an error when a gate fails: "
+        f"`dagster asset materialize -m backfill_assets.definitions --select {table} --partition-range A...B`"
+    )
+    state = "How the lakehouse is, and what needs a person now, is under *Metadata* below."
+    return f"{state}\n\n{launch}\n\n{repair}\n\n{ci}"
+
+
+def start_here_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitions]) -> dg.SensorDefinition:
+    """Launches nothing; it is on from the start, because what Dagster shows must be true."""
+    steps = build_order([step for dataset in datasets for step in dataset.steps])
+
+    @dg.sensor(
+        name=SENSOR,
+        description="Keeps the page of the asset `start_here` as the lakehouse is. Reads logs only, launches nothing.",
+        minimum_interval_seconds=_EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def show_state(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
+        require_own_lakehouse(context.instance, backfill.storage)
+        state = lakehouse_state(context.instance, backfill, datasets, steps, partitions)
+        shown = report_state(context.instance, state, context.cursor or "")
+        reason = state.sentence if shown == context.cursor else "The page is written again."
+        return dg.SensorResult(skip_reason=reason, cursor=shown)
+
+    return show_state
+
+
+def lakehouse_state(
+    instance: dg.DagsterInstance,
+    backfill: Backfill,
+    datasets: Sequence[Dataset],
+    steps: Sequence[Step],
+    partitions: Mapping[str, Partitions],
+) -> StartPage:
+    """The state now, with what the sensor ``repairs`` would do and leave to people. Reads logs and journals only."""
+    log = backfill.publications()
+    if log is None:
+        return StartPage(dataset_states(_in_order(datasets), {}))
+    states = log.day_states(log.head(), partitions)
+    newest = max(states.values(), key=lambda state: state.sequence, default=None)
+    decision = decide(instance, backfill.storage, steps, partitions)
+    found = log.find_prepared(newest.publication) if newest else None
+    return StartPage(
+        dataset_states(_in_order(datasets), states),
+        newest=newest.publication if newest else "",
+        newest_at=found[1] if found else None,
+        under_way=(*(repair.title for repair in decision.launch), *decision.waiting),
+        for_people=(*_campaigns_that_wait(backfill), *(escape_markdown(str(each)) for each in decision.for_people)),
+    )
+
+
+def _in_order(datasets: Sequence[Dataset]) -> list[Dataset]:
+    """What each chain leads to: the other datasets are there for it."""
+    return [chain[-1] for chain in chains(datasets)]
+
+
+def _campaigns_that_wait(backfill: Backfill) -> Iterator[str]:
+    for name in campaigns(backfill.storage):
+        state = backfill.campaign(name, None, lambda _: None).state
+        if state.stopped:
+            yield f"{_link(name)} was stopped: {escape_markdown(state.stopped.reason)}"
+        elif _waits_for_approval(state.done) and not state.approved and not state.rolled_back:
+            yield f"{_link(name)} waits for approval: its page has the difference, and how to approve it"
+
+
+def _waits_for_approval(done: Mapping[CampaignStep, object]) -> bool:
+    return CampaignStep.VALIDATE in done and CampaignStep.CUT_OVER not in done
+
+
+def _link(campaign: str) -> str:
+    return f"[{campaign}](/assets/campaign/{CampaignStep.VALIDATE.value}?view=partitions&partition={campaign})"
+
+
+def report_state(instance: dg.DagsterInstance, state: StartPage, shown: str = "") -> str:
+    """Write the page if it says something else than ``shown``, the digest of what it said; returns the new one."""
+    metadata = state_metadata(state)
+    text = json.dumps({name: str(value.value) for name, value in metadata.items()})
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    if digest != shown:
+        instance.report_runless_asset_event(dg.AssetMaterialization(ASSET, metadata=metadata))
+    return digest
+
+
+def state_metadata(state: StartPage) -> dict[str, dg.MetadataValue]:
+    """What the page shows. Pure."""
+    return {
+        STATE: dg.MetadataValue.md(state.sentence),
+        PEOPLE: dg.MetadataValue.md(state.people),
+        "waiting for people": dg.MetadataValue.int(len(state.for_people)),
+    }

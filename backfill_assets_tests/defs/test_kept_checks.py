@@ -1,0 +1,173 @@
+"""A run over unchanged days leaves their pages as they were; one that was killed does not say that days failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+from backfill_assets.defs.events import evaluation
+from backfill_assets.defs.kept_checks import newest_verdicts, was_not_run
+from backfill_assets.defs.location import code_location, table_partitions
+from backfill_assets.defs.sensors.checks_not_run import REPORTED_TAG
+from backfill_assets.defs.sensors.partition_statuses import put_checks_right
+from backfill_assets.defs.sensors.repairs import _failed_gates
+from backfill_assets.defs.specs import GATES, WATCHDOG
+from backfill_assets.defs.watchdogs import JOB, STEP
+from backfill_assets.model.declaration import RuleOutcome
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, built_day, fake_resources
+from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.defs.test_watchdogs import fake_watch
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+pytestmark = pytest.mark.story
+
+TABLE = "bronze_sales"
+DAYS = ("2017-03-01", "2017-03-02")
+LATE = RuleOutcome("arrived_within", "timeliness", False, "30 late rows", "at most 20", "Ask the source.", "warning")
+
+
+class Place:
+    """A small lakehouse with its code location, and what Dagster shows of the checks of a table."""
+
+    def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
+        self.lakehouse = SmallLakehouse(home / "lakehouse")
+        self.instance = instance
+        watch = fake_watch(self.lakehouse)
+        self.builder = FakeBuilder(log=self.lakehouse.publisher.log, watch=watch)
+        self.defs = code_location([SMALL], fake_resources(self.builder, home))
+
+    def run(self, *tables: str) -> dg.ExecuteInProcessResult:
+        tags = {ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]}
+        return self.defs.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=self.instance,
+            tags=tags,
+            asset_selection=[dg.AssetKey(table) for table in tables],
+            raise_on_error=False,
+        )
+
+    def look(self) -> None:
+        config = {"ops": {STEP: {"config": {"days": f"{DAYS[0]}..{DAYS[-1]}", "tables": [TABLE]}}}}
+        self.defs.resolve_job_def(JOB).execute_in_process(instance=self.instance, run_config=config)
+
+    def put_right(self) -> int:
+        return put_checks_right(self.instance, self.lakehouse.publisher.log, table_partitions([SMALL]))
+
+    def statuses(self, check: str) -> dict[str, AssetCheckExecutionRecordStatus]:
+        keys = [dg.AssetCheckKey(dg.AssetKey(TABLE), check)]
+        found = self.instance.event_log_storage.get_asset_check_partition_info(keys=keys)
+        return {str(each.partition_key): each.latest_execution_status for each in found}
+
+    def newest(self, check: str, day: str) -> dg.AssetCheckEvaluation:
+        history = self.instance.event_log_storage.get_asset_check_execution_history(
+            dg.AssetCheckKey(dg.AssetKey(TABLE), check), limit=50
+        )
+        events = [record.event.dagster_event for record in history if record.event and record.event.dagster_event]
+        evaluated = [event for event in events if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION]
+        found = [event.asset_check_evaluation_data for event in evaluated]
+        return next(verdict for verdict in found if verdict.partition == day)
+
+
+@pytest.fixture
+def place(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Place:
+    found = Place(tmp_path, dagster_instance)
+    found.lakehouse.publish("p1", {TABLE: {date.fromisoformat(day): [1] for day in DAYS}})
+    return found
+
+
+def test_the_rules_of_an_unchanged_day_say_for_which_publication_they_were_judged() -> None:
+    """In every row, with what was seen then: an empty table would look like a day that was never judged."""
+    day = replace(built_day(TABLE, date(2017, 3, 1)), reused=True)
+    shown = evaluation(day)
+    (row,) = shown.metadata["rules"].records  # type: ignore[attr-defined]
+    assert row.data["judged"] == f"as judged for publication {day.publication}"
+    assert (row.data["rule"], row.data["observed"], row.data["passed"]) == ("complete", "7 rows", True)
+    assert shown.description == f"1 of 1 passed, as judged for publication {day.publication}"
+    fresh = evaluation(replace(day, reused=False)).metadata["rules"].records  # type: ignore[attr-defined]
+    assert "judged" not in fresh[0].data
+
+
+def test_a_warning_of_an_unchanged_day_stays_a_warning() -> None:
+    """A second run must not paint it green."""
+    day = replace(built_day(TABLE, date(2017, 3, 1)), reused=True, rules=(LATE,))
+    shown = evaluation(day)
+    assert (shown.passed, shown.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert str(shown.description).startswith(f"as judged for publication {day.publication}: warning, arrived_within")
+
+
+def test_the_watchdog_of_an_unchanged_day_keeps_its_verdict(place: Place) -> None:
+    """Dagster plans it for every run: without the verdict the page would say 1 of 2 passed after a second run."""
+    place.builder.published = {
+        (TABLE, date.fromisoformat(day)): replace(built_day(TABLE, date.fromisoformat(day)), publication="p1")
+        for day in DAYS
+    }
+    place.run(TABLE, "quarantine_sales")
+    assert set(place.statuses(WATCHDOG).values()) == {AssetCheckExecutionRecordStatus.PLANNED}
+    place.look()
+    place.run(TABLE, "quarantine_sales")
+    place.run(TABLE, "quarantine_sales")
+    assert place.statuses(WATCHDOG) == dict.fromkeys(DAYS, AssetCheckExecutionRecordStatus.SUCCEEDED)
+    verdict = place.newest(WATCHDOG, DAYS[0])
+    assert str(verdict.description).count("unchanged since it was read") == 1
+    assert verdict.metadata["publication"].value == "p1"
+    assert verdict.target_materialization_data
+
+
+def test_a_verdict_on_another_publication_is_not_kept(place: Place) -> None:
+    """It says nothing about what is published now."""
+    place.look()
+    publications = dict.fromkeys(DAYS, "p1")
+    assert list(newest_verdicts(place.instance, TABLE, publications)) == list(reversed(DAYS))
+    assert newest_verdicts(place.instance, TABLE, dict.fromkeys(DAYS, "p2")) == {}
+
+
+def test_checks_that_a_run_was_killed_before_say_that_they_were_not_run(place: Place) -> None:
+    """Published days show what was said of them before; repairs do not take any of them for bad days."""
+    third = "2017-03-03"
+    place.look()
+    run = place.instance.create_run_for_job(
+        place.defs.resolve_implicit_global_asset_job_def(),
+        asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
+        tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: third},
+    )
+    place.instance.report_run_failed(run)
+    assert place.statuses(GATES)[third] is AssetCheckExecutionRecordStatus.PLANNED
+    assert place.put_right() == 12
+    gates = {day: place.newest(GATES, day) for day in (*DAYS, third)}
+    assert gates[DAYS[0]].passed
+    assert str(gates[DAYS[0]].description).startswith(f"not run in {run.run_id[:8]}, which ended before it: ")
+    assert "publication p1" in str(gates[DAYS[0]].description)
+    assert was_not_run(gates[third]) and gates[third].severity == dg.AssetCheckSeverity.WARN
+    assert str(gates[third].description).startswith("Not run: ")
+    assert place.newest(WATCHDOG, DAYS[0]).passed
+    assert _failed_gates(place.instance, [TABLE]) == set()
+
+
+def test_each_failed_run_is_put_right_once(place: Place) -> None:
+    """A sensor does it every minute."""
+    run = place.instance.create_run_for_job(
+        place.defs.resolve_implicit_global_asset_job_def(),
+        asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
+        tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]},
+    )
+    assert place.put_right() == 0, "it may still come to them"
+    place.instance.report_run_failed(run)
+    assert place.put_right() == 8
+    assert place.put_right() == 0
+    found = place.instance.get_run_by_id(run.run_id)
+    assert found and found.tags[REPORTED_TAG] == "8"
+
+
+def test_a_gate_that_failed_stays_failed(place: Place) -> None:
+    """Its day has a verdict: only those that the run did not come to are put right."""
+    place.builder.failing = {TABLE: [date.fromisoformat(DAYS[1])]}
+    place.run(TABLE, "quarantine_sales")
+    place.put_right()
+    assert place.statuses(GATES)[DAYS[1]] is AssetCheckExecutionRecordStatus.FAILED
+    assert not was_not_run(place.newest(GATES, DAYS[1]))
+    assert {key.day for key in _failed_gates(place.instance, [TABLE])} == {date.fromisoformat(DAYS[1])}

@@ -1,0 +1,94 @@
+"""The asset ``start_here``: what a person reads first, kept as the lakehouse is."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from backfill_assets.defs.location import table_partitions
+from backfill_assets.defs.start_here import ASSET, PEOPLE, STATE, start_here_sensor, start_here_spec
+from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
+from backfill_assets_tests.defs.small_chain import publish_chain
+from backfill_assets_tests.defs.small_dataset import SMALL
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+pytestmark = pytest.mark.story
+
+DAYS = [date(2017, 3, 1), date(2017, 3, 2)]
+
+
+class Page:
+    """The sensor, evaluated as the daemon does, and what the page shows after it."""
+
+    def __init__(self, home: Path, instance: dg.DagsterInstance) -> None:
+        self.lakehouse = SmallLakehouse(home / "lakehouse")
+        self.instance, self.home = instance, home
+        self.builder = FakeBuilder()
+        self.cursor: str | None = None
+
+    def tick(self) -> str:
+        sensor = start_here_sensor([SMALL], table_partitions([SMALL]))
+        resources = fake_resources(self.builder, self.home)
+        with dg.build_sensor_context(instance=self.instance, cursor=self.cursor, resources=resources) as context:
+            done = sensor.evaluate_tick(context)
+        assert not done.run_requests
+        self.cursor = done.cursor
+        return str(done.skip_message)
+
+    def publish(self) -> None:
+        publish_chain(self.lakehouse, "p", DAYS)
+        self.builder.log = self.lakehouse.publisher.log
+
+    def shown(self) -> list[dict[str, object]]:
+        """The texts of the page, newest first."""
+        records = self.instance.fetch_materializations(dg.AssetKey(ASSET), 20).records
+        events = (record.asset_materialization for record in records)
+        return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
+
+
+@pytest.fixture
+def page(tmp_path: Path, dagster_instance: dg.DagsterInstance) -> Page:
+    return Page(tmp_path, dagster_instance)
+
+
+def test_it_links_to_the_three_things_that_people_do() -> None:
+    """The first lesson is one range of the fact and all that is made of it."""
+    spec = start_here_spec([SMALL])
+    text = str(spec.description)
+    assert "(/asset-groups~key%3A%22fact_sales_transactions%22%2B/)" in text
+    assert 'key:"fact_sales_transactions"+' in text
+    assert "(/automation)" in text and "(/runs?view=backfills)" in text
+    assert "--select fact_sales_transactions --partition-range A...B" in text
+    assert spec.group_name == "begin"
+
+
+def test_an_empty_lakehouse_says_how_to_begin(page: Page) -> None:
+    """Before anything was built, and without creating a log."""
+    page.tick()
+    assert "`backfill sample`" in str(page.shown()[0][STATE])
+    assert not page.lakehouse.storage.exists("_publications")
+
+
+def test_the_page_follows_the_lakehouse(page: Page) -> None:
+    """One event for a change, none without."""
+    page.publish()
+    assert page.tick() == "The page is written again."
+    (shown,) = page.shown()
+    assert "small: 2 days in 7 tables, 2017-03-01..2017-03-02" in str(shown[STATE])
+    assert shown[PEOPLE] == "Nothing."
+    assert page.tick().startswith("Published: small")
+    assert len(page.shown()) == 1
+
+
+def test_what_waits_for_a_person_is_there(page: Page) -> None:
+    """Raw cannot be built again: a foreign write in it is for people, with what to do."""
+    page.publish()
+    page.lakehouse.write_past_the_protocol("raw_sales", DAYS[0], [7])
+    page.tick()
+    shown = page.shown()[0]
+    assert "raw_sales 2017-03-01" in str(shown[PEOPLE])
+    assert shown["waiting for people"] == 1
+    assert "1 thing below needs a person." in str(shown[STATE])
