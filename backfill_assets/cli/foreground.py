@@ -17,6 +17,8 @@ from uuid import uuid4
 
 import click
 
+from backfill_assets.text import escape_controls
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -68,13 +70,14 @@ def report_progress(message: str) -> None:
     if message.startswith(_IN_LOGS_TOO):
         report_step(message)
     elif sys.stderr.isatty():
-        click.echo(f"  {message}", err=True)
+        click.echo(f"  {escape_controls(message)}", err=True)
 
 
 def report_step(message: str) -> None:
     """Where a run is, on standard error while it runs; in a log or a pipe with the time, in UTC."""
     before = "  " if sys.stderr.isatty() else f"{datetime.now(UTC):%H:%M:%SZ} "
-    click.echo(f"{before}{message}", err=True)
+    for line in message.split("\n"):
+        click.echo(f"{before}{escape_controls(line)}", err=True)
 
 
 def _interruptible(session: SparkSession) -> SparkSession:

@@ -154,6 +154,12 @@ class _Lakehouse(click.Path):
 class CommandGroup(click.Group):
     """Takes its commands from :data:`COMMANDS`, and turns this project's errors into one clear message."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from backfill_assets.cli.output import remember_typed
+
+        remember_typed(ctx, args)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 

@@ -8,6 +8,7 @@ import click
 
 from backfill_assets.cli.commands.campaign import stage_plan
 from backfill_assets.cli.foreground import report_step
+from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import say_json
 from backfill_assets.cli.queries.plan import say_plan
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -58,6 +59,7 @@ def publish(
 
     options, settings = Options(limits=Limits.parse(limits)), current_settings()
     publisher = open_publisher(settings)
+    name = find_timeline_name(publisher.storage, name, change=True)
     found = find_timeline(publisher.storage, name, publisher.now())
     asked = timeline_request(registry.steps(), found, differing_from_main(publisher.storage, found), table)
     begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(publisher.storage))

@@ -157,7 +157,7 @@ def _say_judged(judged: Sequence[Judged], days: DayRange | None) -> None:
     rows = new_table("table", "day", "freed", "still bad", "of which", numbers=["freed", "still bad"])
     for total in [each for each in judged if each.reason is None]:
         of_day = [each for each in judged if each.reason and (each.table, each.day) == (total.table, total.day)]
-        why = "\n".join(_words(each) for each in of_day)
+        why = [_words(each) for each in of_day]
         rows.add_row(total.table, str(total.day), f"{total.freed:,}", f"{total.still_bad:,}", why)
     say(rows, "{freed:,} rows would be freed, {still_bad:,} are still bad.".format(**_totals(judged)))
 

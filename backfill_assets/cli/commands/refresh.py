@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
+from backfill_assets.cli.ids import short_ids, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -77,7 +78,8 @@ def _report_result(done: RefreshResult, as_json: bool) -> None:
         say(_NOTHING)
         return
     _say_rows(done.rows, "were")
-    say(f"Published: {done.publication}. To undo: backfill rollback {done.publication}")
+    short = short_ids(typed_storage())(done.publication)
+    say(f"Published: {short}. To undo: backfill rollback {short}")
     if done.rows:
         say(f"What is computed from {ranges(list(done.rows))} is stale now: backfill status")
 

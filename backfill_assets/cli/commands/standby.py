@@ -89,15 +89,13 @@ def refresh(step: str | None, as_json: bool) -> None:
 
 def _say_refreshed(done: list[Refreshed]) -> None:
     numbers = ("kept", "from main", "staged", "held back")
-    rows = new_table("standby", "table", "version", *numbers, numbers=numbers)
+    rows = new_table("standby", "table", "version", *numbers, numbers=numbers, groups=["standby"])
     for each in done:
-        title = each.timeline.name
         for part in each.steps:
             counts = (part.kept, part.from_main, part.staged, {held.day for held in part.held_back})
-            rows.add_row(title, part.step, part.version, *(f"{len(count):,}" for count in counts))
-            title = ""
+            rows.add_row(each.timeline.name, part.step, part.version, *(f"{len(count):,}" for count in counts))
         if each.note:
-            rows.add_row(title, each.note, "", "", "", "", "")
+            rows.add_row(each.timeline.name, each.note, "", "", "", "", "")
     say(rows, *(f"held back: {line}" for each in done for line in each.timeline.held_back))
 
 

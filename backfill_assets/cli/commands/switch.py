@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.foreground import foreground_builder, run_info
+from backfill_assets.cli.ids import short_ids
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -56,8 +57,9 @@ def switch(step: str, version: str, new_days_only: bool, dry_run: bool, yes: boo
     if as_json:
         say_json({**_values(plan), "publication": done.publication})
         return
-    say(f"{name} is switched to {version} by {done.publication}.")
-    say(f"To undo: backfill rollback {done.publication}")
+    short = short_ids(lake.storage)(done.publication)
+    say(f"{name} is switched to {version} by {short}.")
+    say(f"To undo: backfill rollback {short}")
 
 
 def _say_plan(plan: SwitchPlan) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.ids import find_state, short_ids, timeline_ids
+from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import ask, moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -55,11 +57,15 @@ def list_timelines(as_json: bool) -> None:
         say("There is no timeline. backfill rewind TABLES --to MOMENT makes one.")
         return
     numbers = ("tables", "days", "size")
-    rows = new_table("timeline", *numbers, "made", "by", "last change", numbers=numbers)
+    show = short_ids(publisher.storage, timeline_ids)
+    columns = ("timeline", "id", *numbers, "made", "by", "last change")
+    rows = new_table(*columns, numbers=numbers, drop=("by", "made", "tables", "last change", "size", "id"))
     for each in found:
         days = sum(map(len, each.days.values()))
         size = format_size(size_of(each))
-        rows.add_row(each.name, str(len(each.days)), f"{days:,}", size, moment(each.made_at), each.by, each.change)
+        rows.add_row(
+            each.name, show(each.id), str(len(each.days)), f"{days:,}", size, moment(each.made_at), each.by, each.change
+        )
     say(rows)
 
 
@@ -84,7 +90,7 @@ def create(name: str, base: str, keep_for: int | None) -> None:
 
     require_timeline_name(name)
     publisher = open_publisher(current_settings())
-    now = publisher.now()
+    now, base = publisher.now(), find_state(publisher.storage, base)
     made = timeline_based_on(publisher.storage, base, name, getpass.getuser(), now, kept_for(keep_for, now))
     create_timeline(publisher.storage, made)
     if made.days:
@@ -103,7 +109,7 @@ def show(name: str, as_json: bool) -> None:
     from backfill_assets.timeline.summary import tables_on
 
     publisher = open_publisher(current_settings())
-    found = find_place(publisher.storage, name, publisher.now())
+    found = find_place(publisher.storage, find_timeline_name(publisher.storage, name), publisher.now())
     tables = tables_on(found, held_days(Snapshot.newest(publisher.storage), found.days))
     if as_json:
         values = {each.table: {"days": len(each.days), "differing": len(each.differing)} for each in tables}
@@ -153,6 +159,7 @@ def _find(publisher: Publisher, name: str) -> NamedTimeline:
     from backfill_assets.timeline.places import refuse_campaign
 
     refuse_campaign(name)
+    name = find_timeline_name(publisher.storage, name, change=True)
     return find_timeline(publisher.storage, name, publisher.now())
 
 

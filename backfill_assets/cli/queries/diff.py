@@ -12,6 +12,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.foreground import foreground_builder, report_progress
+from backfill_assets.cli.ids import find_plan, find_state
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -90,10 +91,12 @@ def diff(
     if right is not None:
         if kept:
             raise click.UsageError("--kept is about a plan: a difference of two states is not stored.")
+        left, right = (find_state(open_storage(settings), text) for text in (left, right))
         found = _find_states(settings, left, right, tables, days_text, sample)
     elif tables or days_text:
         raise click.UsageError("--table and --days are about two states: a plan says what is compared.")
     else:
+        left = find_plan(open_storage(settings), left)
         found = _kept_difference(settings, left) if kept else _find(settings, left, sample)
     if page is not None:
         name = left if right is None else f"{left}-and-{right}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -49,6 +50,7 @@ def positions(table: str, publication: str | None, version: int | None, at_text:
     if sum(each is not None for each in (publication, version, at_text)) > 1:
         raise click.UsageError("Give one of --publication, --version and --at.")
     settings = current_settings()
+    publication = find_publication(open_storage(settings), publication) if publication else None
     snapshot = _snapshot(open_storage(settings), table, publication, version, at_text)
     if table not in snapshot.versions and not (publication or at_text):
         raise InvalidRequest(

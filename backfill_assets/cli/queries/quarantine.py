@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.commands.quarantine_replay import replay
-from backfill_assets.cli.output import ranges, say, say_json
+from backfill_assets.cli.output import ranges, say, say_facts, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous, parse_day
@@ -75,7 +75,7 @@ def list_reasons(table: str | None, days_text: str | None, as_json: bool) -> Non
 
 def _say(found: Sequence[Group]) -> None:
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
-    rows = new_table(*columns, numbers=["rows", "resolved"])
+    rows = new_table(*columns, numbers=["rows", "resolved"], drop=("resolved", "at", "days"))
     for group in found:
         place = format_place(group.file, group.line)
         counts = (f"{group.rows:,}", f"{group.resolved:,}")
@@ -152,14 +152,9 @@ def _letter(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _say_letter(letter: Mapping[str, Any]) -> None:
-    rows = new_table("", "", title=format_place(letter["file"], letter["line"]))
-    rows.show_header = False
-    for reason in letter["reasons"]:
-        rows.add_row("reason", reason)
-    rows.add_section()
-    for name, value in letter["landed"].items():
-        rows.add_row(name, str(value))
-    say(rows)
+    reasons = (("reason", reason) for reason in letter["reasons"])
+    landed = ((name, str(value)) for name, value in letter["landed"].items())
+    say_facts(format_place(letter["file"], letter["line"]), [*reasons, *landed])
 
 
 quarantine.add_command(replay)

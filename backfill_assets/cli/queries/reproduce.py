@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.group import CommandFailed
+from backfill_assets.cli.ids import find_publication, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -61,6 +62,7 @@ def reproduce(publication: str, as_json: bool) -> None:
     reproduced are listed with the reason. Java, Spark, packages and commit are compared with those of the publication.
     Publishes nothing. Starts Spark.
     """
+    publication = find_publication(typed_storage(), publication)
     with ExitStack() as stack:
         found = _stage_again(current_settings(), publication, stack)
     if as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.ids import Show, find_timeline, short_ids
 from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _PERSONAL = "@"
+_LEFT_OUT_FIRST = ("git", "run", "when", "code", "status")
 _OWN = "the timeline's own day"
 _EPILOG = """
 \b
@@ -97,6 +99,7 @@ def trace(
     settings = current_settings()
     if personal is not None:
         key = _with_token(key, personal, settings)
+    name = find_timeline(open_storage(settings), name) if name else None
     place = None if name is None else observe_timeline(settings, name)
     snapshot = Snapshot.newest(open_storage(settings)) if place is None else _snapshot_on(settings, place)
     found = trails(snapshot, key, table, day)
@@ -106,8 +109,9 @@ def trace(
         on = {} if name is None else {"timeline": name}
         say_json({"key": key, "log_entry": snapshot.sequence, **on, "trails": [_as_json(each) for each in all_facts]})
         return
+    show = short_ids(snapshot.storage)
     for each in all_facts:
-        _say(each)
+        _say(each, show)
     where = "As of" if name is None else f"On the timeline {name}: its own days, and all others as of"
     say(f"{where} entry {snapshot.sequence} of the publication log.")
 
@@ -174,19 +178,19 @@ def _trail_facts(
     )
 
 
-def _say(facts: _TrailFacts) -> None:
+def _say(facts: _TrailFacts, show: Show) -> None:
     for fate in facts.fates:
         say(f"{format_place(fate.file, fate.line)}  {fate.outcome}: {fate.why}")
         as_in_raw = " (as raw has it)" if event_place(fate.file, fate.line) else ""
         say(f"  {facts.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}{as_in_raw}")
-    rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git")
+    rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git", drop=_LEFT_OUT_FIRST)
     for found in facts.trail.rows:
         rows.add_row(
             found.table,
             format_range(found.period),
             _status(facts, found),
             _in_words(found),
-            *_stamp_cells(facts, found),
+            *_stamp_cells(facts, found, show),
         )
     say(rows)
     for each in facts.trail.unnamed:
@@ -221,14 +225,14 @@ def _status(facts: _TrailFacts, found: Found) -> str:
     return status.value if status else ""
 
 
-def _stamp_cells(facts: _TrailFacts, found: Found) -> tuple[str, ...]:
+def _stamp_cells(facts: _TrailFacts, found: Found, show: Show) -> tuple[str, ...]:
     if (own := facts.own_day(found)) is not None:
         return (_OWN, "", own.code_version, "", "")
     stamp = facts.stamps.get(TableDay(found.table, found.day))
     if stamp is None:
         return ("",) * 5
     return (
-        stamp.publication,
+        show(stamp.publication),
         moment(stamp.published_at),
         stamp.code_version,
         stamp.run[:8],

@@ -57,13 +57,11 @@ def versions(table: str | None, as_json: bool) -> None:
 
 def _say(found: list[StepVersions]) -> None:
     numbers = ("days", "behind")
-    rows = new_table("step", "version", "is", "since", *numbers, "up to", "timeline", numbers=numbers)
+    rows = new_table("step", "version", "is", "since", *numbers, "up to", "timeline", numbers=numbers, groups=["step"])
     for each in found:
-        title = each.step
         for version in each.versions:
-            rows.add_row(title, version.name, _role(each, version), _since(each, version), *_standby_cells(version))
-            title = ""
-        rows.add_section()
+            rows.add_row(each.step, version.name, _role(each, version), _since(each, version), *_standby_cells(version))
+            rows.add_section()
     say(rows)
     for each in found:
         if each.declared != each.current:

@@ -11,6 +11,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.terminal import terminal
 
 FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 
@@ -60,9 +61,12 @@ def test_pandas_is_not_imported_for_it(backfill: Backfill) -> None:
 
 
 def test_people_see_ranges(backfill: Backfill) -> None:
-    """The overview names each table once."""
+    """The overview names each table once; on a pipe, in every line about it."""
     _publish_three_days(backfill)
     output = backfill("status").output
+    assert output.count("bronze_sales\t") == 3
+    with terminal(100):
+        output = backfill("status").output
     assert output.count("bronze_sales") == 1 and f"{FIRST}..{THIRD}" in output
     assert "stale: code changed" in output and "nothing published" in output
 
