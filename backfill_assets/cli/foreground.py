@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import click
 
+from backfill_assets.cli.running_dev import shared_spark
 from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
@@ -40,18 +41,24 @@ def foreground_builder(settings: Settings, stack: ExitStack, options: Mapping[st
     """
     from backfill_assets.rebuild.builder import Builder
 
+    # With options of its own, a command needs a Spark of its own.
+    chosen, keeper = shared_spark(settings) if options is None else (settings, "")
+
     @cache
     def spark() -> SparkSession:
-        return foreground_spark(settings, stack, options)
+        return foreground_spark(chosen, stack, options, keeper)
 
-    return Builder.from_settings(settings, spark)
+    return Builder.from_settings(chosen, spark)
 
 
-def foreground_spark(settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None) -> SparkSession:
-    """A Spark session that ends with ``stack``; ``options`` override the profile."""
+def foreground_spark(
+    settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None, keeper: str = ""
+) -> SparkSession:
+    """A Spark session that ends with ``stack``; ``options`` override the profile. ``keeper`` runs a shared one."""
     from backfill_assets.spark.session import spark_session
 
-    report_progress("Starting Spark ...")
+    own = "BACKFILL_SHARED_SPARK=never starts one of its own"
+    report_step(f"Using the Spark of {keeper} at {settings.spark_remote}; {own}" if keeper else "Starting Spark ...")
     return _interruptible(stack.enter_context(spark_session(settings, "backfill", None, options)))
 
 

@@ -21,7 +21,7 @@ from backfill_assets.text import escape_controls, format_range
 _PIPED_WIDTH = 200
 _MOST_RANGES = 6
 _COMMIT = 10
-_TYPED = "backfill_assets.typed"
+_TYPED, _JSON = "backfill_assets.typed", "backfill_assets.json"
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -89,7 +89,20 @@ def say_error(message: str) -> None:
 
 def say_json(value: Any) -> None:
     """Indented JSON; dates as ISO text, decimals as text: nothing is rounded."""
+    if context := click.get_current_context(silent=True):
+        context.meta[_JSON] = True
     click.echo(json.dumps(value, indent=2, default=_as_text))
+
+
+def printed_json() -> bool:
+    """Whether the command has printed JSON: then nothing else may follow."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.meta.get(_JSON))
+
+
+def say_hint(text: str) -> None:
+    """Print a line that is beside the point, dimmed."""
+    say(Text(text, "dim"))
 
 
 def ask(question: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_publication
 from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -25,7 +26,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("publication")
+@click.argument("publication", shell_complete=complete_publication)
 @click.option("--reason", default="", help="The reason, for the history.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.commands.notices import notice_sender, say_undelivered
+from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.ids import Show, campaigns, find_plan, plans, short_ids, typed_storage
 from backfill_assets.cli.output import ask, ranges, say, say_json
@@ -57,7 +58,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("plan")
+@click.argument("plan", shell_complete=complete_plan)
 @click.option("--without-held-back", is_flag=True, help="Publish the good days even if others are held back.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -118,7 +119,7 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
 
 
 @click.command(epilog=_CAMPAIGN_EPILOG)
-@click.argument("plan", required=False)
+@click.argument("plan", shell_complete=complete_plan, required=False)
 @click.option(
     "--abandon",
     is_flag=True,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.commands.campaign import stage_plan
+from backfill_assets.cli.completion import complete_table, complete_timeline
 from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import say_json
@@ -28,8 +29,14 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("name")
-@click.option("--table", default="", metavar="TABLE", help="Only this table, and what is computed from it.")
+@click.argument("name", shell_complete=complete_timeline)
+@click.option(
+    "--table",
+    default="",
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="Only this table, and what is computed from it.",
+)
 @click.option("--expect", "expected", multiple=True, metavar="TEXT", help="As in `backfill plan`.")
 @click.option("--limits", default="", metavar="NAME=VALUE,..", help="As in `backfill run PLAN`.")
 @click.option("--plan-only", is_flag=True, help="Make the plan, and stop.")

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.commands.timeline import summary_values
+from backfill_assets.cli.completion import (
+    complete_days,
+    complete_publication,
+    complete_table,
+    complete_timeline,
+    complete_version,
+)
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.ids import Show, find_publication, short_ids
 from backfill_assets.cli.ids import find_moment as find_moment_text
@@ -48,10 +55,27 @@ _MOST_MOMENTS = 20
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("tables", nargs=-1, required=True)
-@click.option("--to", "to", metavar="MOMENT", help="A publication, a Delta version of the first table, or a UTC time.")
-@click.option("--before", metavar="PUBLICATION", help="The state just before this publication.")
-@click.option("--days", "days_text", metavar="A..B", help="Only these days of TABLES.  [default: all that differ]")
+@click.argument("tables", shell_complete=complete_table, nargs=-1, required=True)
+@click.option(
+    "--to",
+    "to",
+    shell_complete=complete_publication,
+    metavar="MOMENT",
+    help="A publication, a Delta version of the first table, or a UTC time.",
+)
+@click.option(
+    "--before",
+    shell_complete=complete_publication,
+    metavar="PUBLICATION",
+    help="The state just before this publication.",
+)
+@click.option(
+    "--days",
+    "days_text",
+    shell_complete=complete_days,
+    metavar="A..B",
+    help="Only these days of TABLES.  [default: all that differ]",
+)
 @click.option("--on", "name", metavar="NAME", help="The name of the new timeline.")
 @click.option("--keep-for", type=click.IntRange(min=1), metavar="DAYS", help="Forget it after so many days.")
 @click.option("--list", "listing", is_flag=True, help="List the moments worth going to, and stop.")
@@ -145,9 +169,13 @@ def _moment_values(each: MomentWorthGoingTo) -> dict[str, object]:
 
 
 @click.command(epilog=_FORWARD_EPILOG)
-@click.argument("name")
+@click.argument("name", shell_complete=complete_timeline)
 @click.option(
-    "--version", default="", metavar="V", help="The version of the rewound tables.  [default: the current one]"
+    "--version",
+    default="",
+    shell_complete=complete_version,
+    metavar="V",
+    help="The version of the rewound tables.  [default: the current one]",
 )
 @click.option(
     "--field", "fields", multiple=True, metavar="FIELD", help="Fill this column, and change nothing else; repeatable."

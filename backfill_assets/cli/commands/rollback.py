@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.commands.notices import deliver_notices
+from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.ids import Show, find_undoable, short_ids
 from backfill_assets.cli.output import ask, ranges, say, say_json
@@ -35,7 +36,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("what", metavar="CAMPAIGN|PLAN|PUBLICATION")
+@click.argument("what", shell_complete=complete_undoable, metavar="CAMPAIGN|PLAN|PUBLICATION")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from backfill_assets.cli.commands.campaign import stage_plan
+from backfill_assets.cli.completion import complete_days, complete_table_or_plan, complete_timeline, complete_version
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
 from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, short_ids, typed_storage
@@ -77,11 +78,12 @@ class Ran:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("tables", nargs=-1, required=True)
+@click.argument("tables", shell_complete=complete_table_or_plan, nargs=-1, required=True)
 @click.option(
     "--days",
     "days_texts",
     multiple=True,
+    shell_complete=complete_days,
     metavar="A..B",
     help="The days; weekly and monthly tables get the periods with these days. Can be given several times.",
 )
@@ -97,6 +99,7 @@ class Ran:
 )
 @click.option(
     "--version",
+    shell_complete=complete_version,
     metavar="V",
     help='Build TABLES with this version of their logic. "as published": build every day with the version that it '
     "was published with.  [default: the current one]",
@@ -108,7 +111,13 @@ class Ran:
     help="Also compute the days whole that a stream has extended, and publish those that differ.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be built, and stop.")
-@click.option("--on", "name", metavar="NAME", help="Build the days on this timeline; nothing is published.")
+@click.option(
+    "--on",
+    "name",
+    shell_complete=complete_timeline,
+    metavar="NAME",
+    help="Build the days on this timeline; nothing is published.",
+)
 @click.option(
     "--waves",
     default="",

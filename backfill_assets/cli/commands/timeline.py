@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.completion import complete_state, complete_timeline
 from backfill_assets.cli.ids import find_state, short_ids, timeline_ids
 from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import ask, moment, ranges, say, say_json
@@ -75,6 +76,7 @@ def list_timelines(as_json: bool) -> None:
     "--base",
     default="main",
     show_default=True,
+    shell_complete=complete_state,
     metavar="MOMENT",
     help="What its days read through to: main, a publication, a UTC time, or another timeline.",
 )
@@ -99,7 +101,7 @@ def create(name: str, base: str, keep_for: int | None) -> None:
 
 
 @timeline.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_timeline)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show the days of a timeline, table by table, and how many of them differ from what is published now."""
@@ -127,7 +129,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @timeline.command("rename")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_timeline)
 @click.argument("new_name")
 def rename(name: str, new_name: str) -> None:
     """Give a timeline another name."""
@@ -139,7 +141,7 @@ def rename(name: str, new_name: str) -> None:
 
 
 @timeline.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_timeline)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(name: str, yes: bool) -> None:
     """Forget a timeline. Other timelines keep the files that they share with it; the rest is reclaimed in time."""

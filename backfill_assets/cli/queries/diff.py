@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_days, complete_state, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.ids import find_plan, find_state
 from backfill_assets.cli.output import moment, say, say_json
@@ -42,10 +43,19 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("left", metavar="PLAN|LEFT")
-@click.argument("right", required=False)
-@click.option("--table", "tables", multiple=True, metavar="TABLE", help="Two states only: compare this table.")
-@click.option("--days", "days_text", metavar="A..B", help="Two states only: compare these days.")
+@click.argument("left", shell_complete=complete_state, metavar="PLAN|LEFT")
+@click.argument("right", shell_complete=complete_state, required=False)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="Two states only: compare this table.",
+)
+@click.option(
+    "--days", "days_text", shell_complete=complete_days, metavar="A..B", help="Two states only: compare these days."
+)
 @click.option(
     "--sample",
     type=click.IntRange(min=0),

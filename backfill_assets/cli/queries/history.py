@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.ids import Show, short_ids
 from backfill_assets.cli.output import moment, ranges, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
@@ -33,8 +34,14 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table", required=False)
-@click.option("--days", "days_text", metavar="A..B", help="Only publications that changed one of these days.")
+@click.argument("table", shell_complete=complete_table, required=False)
+@click.option(
+    "--days",
+    "days_text",
+    shell_complete=complete_days,
+    metavar="A..B",
+    help="Only publications that changed one of these days.",
+)
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most publications to list."
 )

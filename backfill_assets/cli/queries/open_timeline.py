@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_table, complete_timeline
 from backfill_assets.cli.ids import find_timeline
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -20,8 +21,15 @@ Examples:
 
 
 @click.command(name="open", epilog=_EPILOG)
-@click.argument("name")
-@click.option("--table", "tables", multiple=True, metavar="TABLE", help="Only these tables.  [default: all]")
+@click.argument("name", shell_complete=complete_timeline)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="Only these tables.  [default: all]",
+)
 @click.option("--sql", "only_sql", is_flag=True, help="Print the views of Spark SQL alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_days, complete_table_or_plan, complete_version
 from backfill_assets.cli.ids import find_plan, is_plan, plans, short_ids, typed_storage
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -42,7 +43,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("target", required=False)
+@click.argument("target", shell_complete=complete_table_or_plan, required=False)
 @click.option(
     "-f",
     "--file",
@@ -55,10 +56,17 @@ Examples:
 @click.option(
     "--days",
     "days_text",
+    shell_complete=complete_days,
     metavar="A..B",
     help="The days of TARGET; weekly and monthly tables get the periods with these days.",
 )
-@click.option("--version", default="", metavar="V", help="The version of TARGET's logic.  [default: the current one]")
+@click.option(
+    "--version",
+    default="",
+    shell_complete=complete_version,
+    metavar="V",
+    help="The version of TARGET's logic.  [default: the current one]",
+)
 @click.option("--only-downstream", is_flag=True, help="Rebuild only what is computed from TARGET.")
 @click.option("--source-too", is_flag=True, help="Also rebuild everything that TARGET is computed from.")
 @click.option("--refresh-source", is_flag=True, help="Also read landed files again that their source has changed.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.cli.completion import complete_publication, complete_table
 from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -31,8 +32,10 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table")
-@click.option("--publication", metavar="P", help="As of when this publication was closed.")
+@click.argument("table", shell_complete=complete_table)
+@click.option(
+    "--publication", shell_complete=complete_publication, metavar="P", help="As of when this publication was closed."
+)
 @click.option("--version", type=click.IntRange(min=0), metavar="N", help="At this Delta version of TABLE.")
 @click.option("--at", "at_text", metavar="TIME", help="As of this moment, in UTC unless it says otherwise.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

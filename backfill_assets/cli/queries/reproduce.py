@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_publication
 from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.ids import find_publication, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
@@ -52,7 +53,7 @@ class DaysNotReproduced(CommandFailed):
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("publication")
+@click.argument("publication", shell_complete=complete_publication)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def reproduce(publication: str, as_json: bool) -> None:
     """Stage every day of every table of PUBLICATION again, and compare rows and checksums.

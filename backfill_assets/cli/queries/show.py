@@ -11,6 +11,7 @@ import click
 from rich.cells import cell_len
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_days, complete_publication, complete_table, complete_timeline
 from backfill_assets.cli.ids import find_publication, find_timeline
 from backfill_assets.cli.output import console, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
@@ -74,11 +75,18 @@ class _Day:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table")
-@click.option("--day", "day_text", metavar="YYYY-MM-DD", required=True, help="The day.")
+@click.argument("table", shell_complete=complete_table)
+@click.option("--day", "day_text", shell_complete=complete_days, metavar="YYYY-MM-DD", required=True, help="The day.")
 @click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="The most rows to show.")
-@click.option("--publication", metavar="ID", help="Show the day as it was after this publication.  [default: now]")
-@click.option("--on", "name", metavar="NAME", help="Show the day as it is on this timeline.")
+@click.option(
+    "--publication",
+    shell_complete=complete_publication,
+    metavar="ID",
+    help="Show the day as it was after this publication.  [default: now]",
+)
+@click.option(
+    "--on", "name", shell_complete=complete_timeline, metavar="NAME", help="Show the day as it is on this timeline."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(table: str, day_text: str, limit: int, publication: str | None, name: str | None, as_json: bool) -> None:
     """Show one day of TABLE: status, publication, checksum, metrics, files, and its first rows.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_days, complete_table, complete_timeline
 from backfill_assets.cli.ids import Show, find_timeline, short_ids, typed_storage
 from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, ranges, say, say_json
@@ -76,9 +77,17 @@ class _Found:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("tables", nargs=-1)
-@click.option("--days", "days_text", metavar="A..B", help="Only these days.  [default: all known days]")
-@click.option("--on", "name", metavar="NAME", help="Show the days as they are on this timeline.")
+@click.argument("tables", shell_complete=complete_table, nargs=-1)
+@click.option(
+    "--days",
+    "days_text",
+    shell_complete=complete_days,
+    metavar="A..B",
+    help="Only these days.  [default: all known days]",
+)
+@click.option(
+    "--on", "name", shell_complete=complete_timeline, metavar="NAME", help="Show the days as they are on this timeline."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(tables: tuple[str, ...], days_text: str | None, name: str | None, as_json: bool) -> None:
     """Show which days of TABLES, or of every table, are fresh, stale, missing or changed by a foreign write.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.completion import complete_days, complete_table, complete_timeline
 from backfill_assets.cli.ids import Show, find_timeline, short_ids
 from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, say, say_json, short_commit
@@ -68,9 +69,14 @@ class _TrailFacts:
 @click.command(epilog=_EPILOG)
 @click.argument("key")
 @click.option(
-    "--table", metavar="TABLE", help="The table that KEY belongs to.  [default: every table with one row a key]"
+    "--table",
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="The table that KEY belongs to.  [default: every table with one row a key]",
 )
-@click.option("--day", "day_text", metavar="YYYY-MM-DD", help="Only the rows of this event day.")
+@click.option(
+    "--day", "day_text", shell_complete=complete_days, metavar="YYYY-MM-DD", help="Only the rows of this event day."
+)
 @click.option(
     "--personal",
     metavar="TEXT",
@@ -79,7 +85,9 @@ class _TrailFacts:
     hide_input=True,
     help=f"The landed value for which {_PERSONAL} is written in KEY. Without TEXT, the command asks for it.",
 )
-@click.option("--on", "name", metavar="NAME", help="Follow the row as it is on this timeline.")
+@click.option(
+    "--on", "name", shell_complete=complete_timeline, metavar="NAME", help="Follow the row as it is on this timeline."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def trace(
     key: str, table: str | None, day_text: str | None, personal: str | None, name: str | None, as_json: bool

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_table
 from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -26,7 +27,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table", required=False)
+@click.argument("table", shell_complete=complete_table, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def versions(table: str | None, as_json: bool) -> None:
     """List the versions of steps that have several: which is current since when, and which are kept on standby.
