@@ -40,7 +40,10 @@ class ShownTable:
     groups: Sequence[str] = ()
     """Columns whose value is shown once, for the rows of a section that share it; a pipe has it in every row."""
     drop: Sequence[str] = ()
-    """The columns that a narrow terminal does without, the first to go first; then the others, from the right."""
+    """The columns that a narrow terminal does without, the first to go first; then the others, from the right.
+
+    Empty columns go before all. What fits again once a wide column is gone comes back.
+    """
     keep: Sequence[str] = ()
     """Columns that are neither cut nor left out, beside the first one and :data:`TYPED_AGAIN`."""
     header: bool = True
@@ -81,12 +84,21 @@ class ShownTable:
                 break
             shown.remove(gone)
             left_out.append(gone)
+        for name in left_out[::-1]:
+            again = [each for each in self.columns if each in shown or each == name]
+            if (wider := self._cut(again, widths, width, _LONG_CELL)) is not None and wider[name] == widths[name]:
+                shown, fitted = again, wider
+        left_out = [name for name in left_out if name not in shown and not self._is_empty(name)]
         cut = tuple(name for name in shown if fitted[name] < widths[name])
         return FittedTable(self, tuple(shown), fitted, tuple(left_out), cut)
 
     def _next_to_go(self, shown: Sequence[str]) -> str | None:
-        ordered = [*self.drop, *reversed(self.columns)]
+        ordered = [*filter(self._is_empty, self.columns), *self.drop, *reversed(self.columns)]
         return next((name for name in ordered if name in shown and (name in self.drop or not self._stays(name))), None)
+
+    def _is_empty(self, name: str) -> bool:
+        at = self.columns.index(name)
+        return not any(line.plain for row in self.rows if at < len(row) for line in _lines(row[at]))
 
     def _stays(self, name: str) -> bool:
         return name == self.columns[0] or name in TYPED_AGAIN or name in self.keep
@@ -142,9 +154,7 @@ class FittedTable:
         found = Table(show_header=source.header)
         for name in self.columns:
             right, wide = name in source.numbers, self.widths[name]
-            found.add_column(
-                name, justify="right" if right else "left", overflow="ignore", no_wrap=True, min_width=wide
-            )
+            found.add_column(name, justify="right" if right else "left", overflow="crop", no_wrap=True, min_width=wide)
         at = [source.columns.index(name) for name in self.columns]
         before: tuple[Cell, ...] = ()
         for number, row in enumerate(source.rows):
@@ -155,9 +165,14 @@ class FittedTable:
             found.add_row(*cells)
             before = row
             if number + 1 in source.ends:
-                found.add_section()
                 before = ()
+                if self._has_groups():
+                    found.add_section()
         return found
+
+    def _has_groups(self) -> bool:
+        """A line between sections is of no use where each has one row."""
+        return not self.table.groups or len(self.table.ends) < len(self.table.rows)
 
     def _is_repeated(self, at: int, row: Sequence[Cell], before: Sequence[Cell]) -> bool:
         """A value is shown again if a group to its left has changed."""

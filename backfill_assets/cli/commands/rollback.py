@@ -186,7 +186,7 @@ def _say_plan(prepared: Prepared, show: Show) -> None:
     columns = ("table", "days", "which", "rows now", "rows then", "put back")
     plans = (_plan_of(prepared, change, show) for change in prepared.publication.tables)
     rows = new_table(*columns, rows=plans, numbers=["days", "rows now", "rows then"], drop=["put back", "which"])
-    say(f"Rolling back {prepared.publication.id} ({prepared.publication.kind}):")
+    say(f"Rolling back {show(prepared.publication.id)} ({prepared.publication.kind}):")
     if prepared.publication.tables:
         say(rows)
     for step, switch in prepared.publication.switches.items():

@@ -65,7 +65,14 @@ def list_timelines(as_json: bool) -> None:
         days = sum(map(len, each.days.values()))
         size = format_size(size_of(each))
         rows.add_row(
-            each.name, show(each.id), str(len(each.days)), f"{days:,}", size, moment(each.made_at), each.by, each.change
+            each.name,
+            "" if each.id == each.name else show(each.id),
+            str(len(each.days)),
+            f"{days:,}",
+            size,
+            moment(each.made_at),
+            each.by,
+            each.change,
         )
     say(rows)
 

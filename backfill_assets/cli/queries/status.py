@@ -11,7 +11,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.completion import complete_days, complete_table, complete_timeline
-from backfill_assets.cli.ids import Show, find_timeline, short_ids, typed_storage
+from backfill_assets.cli.ids import Show, find_timeline, plans, short_ids, typed_storage
 from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -138,13 +138,13 @@ def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
         observed = observe(storage, [t.name for t in registry.tables()])
         steps = observed.with_current(declared)
         statuses = day_statuses(steps, observed, days)
-    plans = [each for each in under_way(storage) if not tables or not set(tables).isdisjoint(each.tables)]
+    open_plans = [each for each in under_way(storage) if not tables or not set(tables).isdisjoint(each.tables)]
     return _Found(
         lakehouse=str(settings.lakehouse),
         statuses={name: by_day for name, by_day in statuses.items() if not tables or name in tables},
         observed=observed,
-        under_way=plans,
-        campaigns={each.plan: _campaign_days(storage, each.plan, tables) for each in plans},
+        under_way=open_plans,
+        campaigns={each.plan: _campaign_days(storage, each.plan, tables) for each in open_plans},
         damaged=damaged_days(storage, observed.versions),
         versions={name: step.current for step in steps if not step.source for name in step.table_names},
         notes=switch_notes(
@@ -184,9 +184,10 @@ def _say_open(observed: LogView) -> None:
 
 
 def _say_under_way(found: Sequence[PlanUnderWay], campaigns: Mapping[str, Sequence[CampaignDays]]) -> None:
+    show = short_ids(typed_storage(), plans) if found else str
     for each in found:
         tables = ", ".join(each.tables)
-        say(Text(f"A campaign is under way since {moment(each.since)} on {tables}: {each.plan}.", "yellow"))
+        say(Text(f"A campaign is under way since {moment(each.since)} on {tables}: {show(each.plan)}.", "yellow"))
         if days := campaigns.get(each.plan):
             say(campaign_table(days))
 
