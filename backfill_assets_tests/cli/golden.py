@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
@@ -164,6 +165,7 @@ def golden_home() -> Iterator[Path]:
 
 def page(command: str, home: Path) -> str:
     """All that is kept of a command, in sections."""
+    _forget_help(command)
     helps = {width: _on_screen([command, "--help"], width) for width in WIDTHS}
     parts = [_section(f"backfill {command} --help, {width} columns", done) for width, done in helps.items()]
     for case in CASES.get(command, ()):
@@ -175,6 +177,13 @@ def page(command: str, home: Path) -> str:
         if case.json:
             parts.append(_section(f"{line} --json", _run([*case.words, "--json"])))
     return stable("\n".join(parts), home)
+
+
+def _forget_help(command: str) -> None:
+    """Click keeps the help option of whoever called the command first: it may not have been the group."""
+    module, _, name = COMMANDS[command][0].partition(":")
+    found = getattr(import_module(f".{module}", "backfill_assets.cli"), name)
+    found._help_option = None
 
 
 def stable(text: str, home: Path) -> str:

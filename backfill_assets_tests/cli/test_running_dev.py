@@ -130,9 +130,7 @@ def test_commands_end_with_the_link_of_what_they_are_about(
         with terminal(100):
             shown = _lines(backfill("show", "fact_daily_revenue", "--day", DAY))
             assert shown[-1] == f"{address}/assets/fact_daily_revenue?view=partitions&partition={DAY}"
-            assert (
-                backfill("status", "fact_daily_revenue").output.splitlines()[-1].endswith("/assets/fact_daily_revenue")
-            )
+            assert _lines(backfill("status", "fact_daily_revenue"))[-1] == f"{address}/assets/fact_daily_revenue"
             assert _lines(backfill("timeline", "list"))[-1] == f"{address}/assets/timelines"
             assert address not in backfill("status", "--json").output
             assert address not in backfill("sample", "--help").output

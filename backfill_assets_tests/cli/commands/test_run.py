@@ -18,6 +18,7 @@ from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.rebuild.waiting import WAITING
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.strategies.landed_sales import land
+from backfill_assets_tests.two_versions import DAYS, FACT, REVENUE, publish_facts, publish_inputs
 
 WEEK = "2017-03-01..2017-03-07"
 
@@ -84,6 +85,18 @@ def test_upstream_brings_the_days_that_are_looked_back_to(backfill: Backfill) ->
     assert f"bronze_fx_rates: {friday}..2017-03-04 come along: the days look back to them" in told
     (alone,) = backfill.json(*asked)["steps"]
     assert alone["earlier"] == []
+
+
+def test_another_version_rebuilds_what_is_computed_from_it(backfill: Backfill) -> None:
+    """Fresh as things stand, and to build when its turn comes: not zero days."""
+    publish_inputs(backfill.lakehouse, "in", DAYS)
+    publish_facts(backfill.lakehouse, "two", DAYS, "v2", 200)
+    asked = ("run", FACT, "--downstream", "--days", f"{DAYS[0]}..{DAYS[-1]}", "--dry-run")
+    now = {step["step"]: step for step in backfill.json(*asked)["steps"]}
+    assert len(now[REVENUE]["unchanged"]) == 4 and now[REVENUE]["input_rebuilt"] == []
+    other = {step["step"]: step for step in backfill.json(*asked, "--version", "v1")["steps"]}
+    assert other[REVENUE]["unchanged"] == [] and other[REVENUE]["input_rebuilt"] == [str(day) for day in DAYS]
+    assert f"{REVENUE}\tv1\t4\t0\t4\tan input is rebuilt" in backfill(*asked, "--version", "v1").stdout
 
 
 def test_as_published_is_asked_of_every_table(backfill: Backfill) -> None:

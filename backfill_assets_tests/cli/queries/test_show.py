@@ -95,7 +95,7 @@ def test_json_rounds_nothing() -> None:
 
 def _file_of(backfill: Backfill, day: date) -> Path:
     (file,) = backfill.json("show", TABLE, "--day", day)["files"]
-    return backfill.home / "lakehouse" / TABLE / file["path"]
+    return backfill.home / "lakehouse" / TABLE / str(file["path"])
 
 
 def test_a_day_whose_file_is_gone_is_damaged_and_says_how_it_is_repaired(backfill: Backfill) -> None:

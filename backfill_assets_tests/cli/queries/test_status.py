@@ -89,6 +89,16 @@ def test_one_table_is_reported_day_by_day(backfill: Backfill) -> None:
     }
 
 
+def test_several_tables_are_reported_day_by_day(backfill: Backfill) -> None:
+    """Each once, in the order of the command; the summary has them and no other."""
+    _publish_three_days(backfill)
+    found = backfill.json("status", "bronze_sales", "raw_sales", "bronze_sales")["tables"]
+    assert set(found) == {"bronze_sales", "raw_sales"} and all("by_day" in each for each in found.values())
+    output = backfill("status", "bronze_sales", "raw_sales").output
+    assert f"bronze-{FIRST}" in output and "raw_sales\n" in output and "quarantine_sales" not in output
+    assert "Did you mean raw_sales?" in backfill("status", "bronze_sales", "raw_sale", exit_code=1).stderr
+
+
 def test_late_rows_and_foreign_writes_show_at_once(backfill: Backfill) -> None:
     """Without a build, and without reading data."""
     _publish_three_days(backfill)
