@@ -180,7 +180,7 @@ def page(command: str, home: Path) -> str:
 
 
 def _forget_help(command: str) -> None:
-    """Click keeps the help option of whoever called the command first: it may not have been the group."""
+    """Click keeps the help option of the first caller of the command, which may not have been the group."""
     module, _, name = COMMANDS[command][0].partition(":")
     found = getattr(import_module(f".{module}", "backfill_assets.cli"), name)
     found._help_option = None
