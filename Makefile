@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind histories kills storm tally test test-long test-stories test-all test-fast check format mutants pins picture screenshots bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind histories kills storm tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -94,6 +94,9 @@ pins: setup ## pin the logic of new versions, write the rules of docs/quality.md
 	@$(BIN)/python -m backfill_assets_tests.quality.quality_page
 	@$(BIN)/python -m backfill_assets_tests.plan_file.schema_page
 	@$(BIN)/python -m backfill_assets_tests.datasets.source_pins --renew $(RENEW)
+
+golden: setup ## write again what each command prints, as backfill_assets_tests/cli/golden_files keeps it
+	@$(BIN)/python -m backfill_assets_tests.cli.golden
 
 picture: setup ## draw the layers in docs/architecture.md again, from the imports
 	@$(BIN)/python -m backfill_assets_tests.import_picture

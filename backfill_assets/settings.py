@@ -74,6 +74,10 @@ class Settings:
     """Where the letters about differences are served; links of the UI lead there. Empty: links name the files."""
     refuse_dirty_tree: bool = False
     """Days are neither computed nor published by code that the checked out commit does not contain."""
+    share_spark: bool = True
+    """Commands use the Spark server of this home while one runs, instead of starting a Spark of their own."""
+    ui: str | None = None
+    """Where Dagster's UI is, if ``make dev`` of this home has not started it."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -101,6 +105,8 @@ class Settings:
             approval_by=_approval_by(env.get("BACKFILL_APPROVAL_BY", "anyone").strip()),
             letters=_letters(env.get("BACKFILL_LETTERS", "").strip()),
             refuse_dirty_tree=_refuses(env.get("BACKFILL_DIRTY_TREE", "allow"), "BACKFILL_DIRTY_TREE"),
+            share_spark=_shares(env.get("BACKFILL_SHARED_SPARK", "use"), "BACKFILL_SHARED_SPARK"),
+            ui=_web_address(env.get("BACKFILL_UI"), "BACKFILL_UI"),
         )
 
     @property
@@ -141,6 +147,18 @@ def _letters(url: str) -> str:
     if url and urlsplit(url).scheme not in ("http", "https"):
         raise InvalidRequest(f"BACKFILL_LETTERS is {url!r}.", hint="Write http://host:port, or unset it.")
     return url.rstrip("/")
+
+
+def _shares(text: str, variable: str) -> bool:
+    if text not in ("use", "never"):
+        raise InvalidRequest(f"{variable} is {text!r}.", hint="It takes use or never.")
+    return text == "use"
+
+
+def _web_address(text: str | None, variable: str) -> str | None:
+    if text is not None and not text.startswith(("http://", "https://")):
+        raise InvalidRequest(f"{variable} is {text!r}.", hint="Write http://host:port.")
+    return text.rstrip("/") if text else None
 
 
 def _refuses(text: str, variable: str) -> bool:

@@ -16,9 +16,27 @@ _MARKS = re.compile(r"[\\`*|\[\]~]|(?<!\w)_|_(?!\w)")
 """The characters that Markdown interprets; it leaves an underscore within a word alone."""
 
 
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Characters that move the cursor, colour or reorder a line, are not seen, or that no terminal can be sent."""
+_NAMED_CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escape_controls(text: str) -> str:
+    """``text`` on one line, with control characters as text: ``\\x1b``, ``\\n``, ``\\t``, ``\\u202e``."""
+    return _CONTROLS.sub(lambda found: escape_control(found[0]), text)
+
+
+def escape_control(character: str) -> str:
+    """One character as :func:`escape_controls` writes it; one that is no control character stays."""
+    if not _CONTROLS.fullmatch(character):
+        return character
+    code = ord(character)
+    return _NAMED_CONTROLS.get(character, f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
 def escape_markdown(text: str) -> str:
     """``text`` on one line, to be read literally."""
-    found = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    found = escape_controls(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKS.sub(lambda mark: f"\\{mark[0]}", found)
 
 

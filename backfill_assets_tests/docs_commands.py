@@ -137,7 +137,17 @@ _LAB_COMMAND = "backfill_assets_tests/cli/commands/test_lab.py"
 _REFRESH = "backfill_assets_tests/stories/test_refresh.py::test_a_corrected_source_ends_as_if_it_had_always_been_so"
 _SCOPES = "backfill_assets_tests/stories/test_three_scopes.py"
 _POSITIONS = "backfill_assets_tests/cli/queries/test_positions.py"
+_COMPLETION = "backfill_assets_tests/cli/test_completion.py::test_bash_completes_by_the_line_of_the_docs"
+_LINKS = "backfill_assets_tests/cli/test_running_dev.py::test_commands_end_with_the_link_of_what_they_are_about"
+_SHORT_IDS = "backfill_assets_tests/cli/test_short_ids.py"
 BY_ANOTHER_TEST: Mapping[str, str] = {
+    'eval "$(_BACKFILL_COMPLETE=bash_source backfill)"': _COMPLETION,
+    "backfill ui fact_daily_revenue --day 2017-03-01": _LINKS,
+    "backfill show fact_daily_revenue --day 2017-03-01 --publication 1a2b3c4": f"{_SHORT_IDS}::"
+    "test_a_terminal_gets_short_ids_and_a_pipe_whole_ones",
+    "backfill rollback 1a2b3c4 --dry-run": f"{_SHORT_IDS}::test_publications_are_found_by_their_beginning",
+    "backfill status fact_daily_revenue report_store_ranking": "backfill_assets_tests/cli/queries/test_status.py::"
+    "test_several_tables_are_reported_day_by_day",
     "backfill refresh raw_sales --days 2017-03-04 --dry-run": _REFRESH,
     "backfill refresh raw_sales --days 2017-03-04": _REFRESH,
     "backfill plan bronze_sales --days 2017-03-04 --refresh-source": f"{_SCOPES}::test_source_side_refresh",

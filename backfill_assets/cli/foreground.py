@@ -17,6 +17,9 @@ from uuid import uuid4
 
 import click
 
+from backfill_assets.cli.running_dev import shared_spark
+from backfill_assets.text import escape_controls
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -38,18 +41,24 @@ def foreground_builder(settings: Settings, stack: ExitStack, options: Mapping[st
     """
     from backfill_assets.rebuild.builder import Builder
 
+    # With options of its own, a command needs a Spark of its own.
+    chosen, keeper = shared_spark(settings) if options is None else (settings, "")
+
     @cache
     def spark() -> SparkSession:
-        return foreground_spark(settings, stack, options)
+        return foreground_spark(chosen, stack, options, keeper)
 
-    return Builder.from_settings(settings, spark)
+    return Builder.from_settings(chosen, spark)
 
 
-def foreground_spark(settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None) -> SparkSession:
-    """A Spark session that ends with ``stack``; ``options`` override the profile."""
+def foreground_spark(
+    settings: Settings, stack: ExitStack, options: Mapping[str, str] | None = None, keeper: str = ""
+) -> SparkSession:
+    """A Spark session that ends with ``stack``; ``options`` override the profile. ``keeper`` runs a shared one."""
     from backfill_assets.spark.session import spark_session
 
-    report_progress("Starting Spark ...")
+    own = "BACKFILL_SHARED_SPARK=never starts one of its own"
+    report_step(f"Using the Spark of {keeper} at {settings.spark_remote}; {own}" if keeper else "Starting Spark ...")
     return _interruptible(stack.enter_context(spark_session(settings, "backfill", None, options)))
 
 
@@ -68,13 +77,14 @@ def report_progress(message: str) -> None:
     if message.startswith(_IN_LOGS_TOO):
         report_step(message)
     elif sys.stderr.isatty():
-        click.echo(f"  {message}", err=True)
+        click.echo(f"  {escape_controls(message)}", err=True)
 
 
 def report_step(message: str) -> None:
     """Where a run is, on standard error while it runs; in a log or a pipe with the time, in UTC."""
     before = "  " if sys.stderr.isatty() else f"{datetime.now(UTC):%H:%M:%SZ} "
-    click.echo(f"{before}{message}", err=True)
+    for line in message.split("\n"):
+        click.echo(f"{before}{escape_controls(line)}", err=True)
 
 
 def _interruptible(session: SparkSession) -> SparkSession:

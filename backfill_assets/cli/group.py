@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import lakehouse_path
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -93,6 +97,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "commands.timeline:timeline",
             "List, show, rename and delete timelines.",
         ),
+        "ui": ("queries.ui:ui", "Open the page of Dagster's UI about a table, plan or timeline."),
         "trace": ("queries.trace:trace", "Follow one row from its landed line to each report."),
         "versions": ("queries.versions:versions", "List the versions of steps: current, and on standby."),
     }
@@ -121,6 +126,8 @@ Settings come from the environment:
   BACKFILL_APPROVAL_BY       who may approve: anyone, another-person or listed    [default: anyone]
   BACKFILL_DIRTY_TREE  refuse: publish only with committed code    [default: allow]
   BACKFILL_NOTICES    where notices go: log, file:PATH or webhook:URL    [default: log]
+  BACKFILL_SHARED_SPARK  never: not the Spark of a running `make dev`    [default: use]
+  BACKFILL_UI         Dagster's UI, if `make dev` did not start it
   SPARK_REMOTE        a Spark Connect server      [default: Spark runs inside the process]
   NO_COLOR            no colours
 """
@@ -154,6 +161,12 @@ class _Lakehouse(click.Path):
 class CommandGroup(click.Group):
     """Takes its commands from :data:`COMMANDS`, and turns this project's errors into one clear message."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from backfill_assets.cli.output import remember_typed
+
+        remember_typed(ctx, args)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -162,7 +175,13 @@ class CommandGroup(click.Group):
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(f".{module}", __package__), name)
-        return command
+        return _with_link(command)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from backfill_assets.cli.completion import complete_command
+
+        named = complete_command(incomplete, ((name, line) for name, (_, line) in COMMANDS.items()))
+        return [*named, *(click.Command.shell_complete(self, ctx, incomplete) if incomplete.startswith("-") else [])]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -171,7 +190,8 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        _refuse_unknown(ctx, args[0])
+        if not ctx.resilient_parsing:
+            _refuse_unknown(ctx, args[0])
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -182,6 +202,38 @@ class CommandGroup(click.Group):
         except (BackfillError, click.ClickException) as error:
             message = error.message if isinstance(error, click.ClickException) else str(error)
             raise CommandFailed(message) from error
+
+
+def _with_link(command: click.Command) -> click.Command:
+    """The command, which ends with the address of the page that it is about if a UI runs and a person reads."""
+    linked, run = copy(command), command.invoke
+
+    def invoke(ctx: click.Context) -> Any:
+        try:
+            result = run(ctx)
+        except click.exceptions.Exit:
+            _say_link(ctx)
+            raise
+        _say_link(ctx)
+        return result
+
+    linked.invoke = invoke  # type: ignore[method-assign]
+    return linked
+
+
+def _say_link(ctx: click.Context) -> None:
+    from backfill_assets.cli.output import printed_json, say_hint, screen
+
+    if not screen() or printed_json():
+        return
+    from backfill_assets.cli.running_dev import running_ui
+    from backfill_assets.cli.wiring import current_settings
+
+    if address := running_ui(current_settings()):
+        from backfill_assets.cli.pages import page_of
+
+        if page := page_of(ctx.info_name or "", ctx.params):
+            say_hint(f"{address}{page}")
 
 
 def _refuse_unknown(ctx: click.Context, name: str) -> None:

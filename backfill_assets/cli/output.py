@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Any
 
 import click
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from backfill_assets.cli.tables import Cell, ShownTable, visible
 from backfill_assets.days import DayRange, contiguous
-from backfill_assets.text import format_range
+from backfill_assets.text import escape_controls, format_range
 
 _PIPED_WIDTH = 200
 _MOST_RANGES = 6
 _COMMIT = 10
-_TYPED_AGAIN = ("table", "publication", "plan")
-"""Columns of what people copy into their next command: a name on two lines cannot be copied."""
+_TYPED, _JSON = "backfill_assets.typed", "backfill_assets.json"
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -35,25 +36,91 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def say(*parts: str | Text | Table) -> None:
+def say(*parts: str | Text | ShownTable) -> None:
+    """Print each part. What is not made for a terminal in it is shown as text: no data moves a cursor."""
     for part in parts:
-        console().print(part, soft_wrap=not isinstance(part, Table))
+        if isinstance(part, ShownTable):
+            _say_table(part)
+        else:
+            console().print(visible(part), soft_wrap=True)
+
+
+def say_lines(text: str) -> None:
+    """Print a text that has several lines."""
+    say(*text.split("\n"))
+
+
+def say_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """Names with their values, a line each. A terminal gets no box around them: values can be copied."""
+    found = [(escape_controls(name), escape_controls(value)) for name, value in facts]
+    if title:
+        say(Text(title, "bold"))
+    if not screen():
+        click.echo("".join(f"{name}\t{value}\n" for name, value in found), nl=False)
+        return
+    wide = max((cell_len(name) for name, _ in found), default=0)
+    for name, value in found:
+        say(Text.assemble("  ", (set_cell_size(name, wide), "cyan"), f"  {value}") if value or name else Text())
+
+
+def screen() -> bool:
+    """Whether a person reads standard output on a terminal."""
+    return sys.stdout.isatty()
+
+
+def _say_table(rows: ShownTable) -> None:
+    if not screen():
+        click.echo("".join(f"{line}\n" for line in rows.lines()), nl=False)
+        return
+    if rows.title:
+        say(Text(escape_controls(rows.title), "bold"))
+    to = console()
+    fitted = rows.fit(to.width)
+    to.width = max(to.width, fitted.width)
+    to.print(fitted.boxed(), crop=False)
+    if note := fitted.note():
+        console().print(Text(note, "dim"), soft_wrap=True)
 
 
 def say_error(message: str) -> None:
-    console(stderr=True).print(Text.assemble(("Error: ", "bold red"), (message, "red")), soft_wrap=True)
+    lines = Text("\n").join(visible(line) for line in message.split("\n"))
+    console(stderr=True).print(Text.assemble(("Error: ", "bold red"), Text(lines.plain, "red")), soft_wrap=True)
 
 
 def say_json(value: Any) -> None:
     """Indented JSON; dates as ISO text, decimals as text: nothing is rounded."""
+    if context := click.get_current_context(silent=True):
+        context.meta[_JSON] = True
     click.echo(json.dumps(value, indent=2, default=_as_text))
 
 
+def printed_json() -> bool:
+    """Whether the command has printed JSON: then nothing else may follow."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.meta.get(_JSON))
+
+
+def say_hint(text: str) -> None:
+    """Print a line that is beside the point, dimmed."""
+    say(Text(text, "dim"))
+
+
 def ask(question: str) -> None:
-    """Ask a person to confirm. Without a terminal it raises an error that names ``--yes``."""
+    """Ask a person to confirm. Without a terminal it raises an error with the command to type instead."""
     if not on_terminal():
-        raise click.UsageError("There is no terminal to ask on: add --yes.")
+        raise click.UsageError(f"There is no terminal to ask on: add --yes. Type: {typed_command()} --yes")
     click.confirm(question, abort=True, err=True)
+
+
+def remember_typed(context: click.Context, arguments: Sequence[str]) -> None:
+    """Keep what was typed after ``backfill``, for :func:`typed_command`."""
+    context.meta[_TYPED] = tuple(arguments)
+
+
+def typed_command() -> str:
+    """The command that is running, as it was typed."""
+    context = click.get_current_context(silent=True)
+    return shlex.join(["backfill", *(context.meta.get(_TYPED, ()) if context else ())])
 
 
 def on_terminal() -> bool:
@@ -62,15 +129,15 @@ def on_terminal() -> bool:
 
 def table(
     *columns: str,
-    rows: Iterable[Sequence[str | Text]] = (),
+    rows: Iterable[Sequence[Cell]] = (),
     numbers: Sequence[str] = (),
     title: str | None = None,
-) -> Table:
-    """A table of ``rows``, to which more may be added; the columns in ``numbers`` are aligned to the right."""
-    found = Table(title=title, title_justify="left", title_style="bold")
-    for name in columns:
-        whole = name in _TYPED_AGAIN
-        found.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=whole)
+    groups: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+) -> ShownTable:
+    """A table of ``rows``, to which more may be added; the rest is explained at :class:`ShownTable`."""
+    found = ShownTable(columns, numbers, title or "", groups, drop, keep)
     for row in rows:
         found.add_row(*row)
     return found

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def current_settings() -> Settings:
     """The environment's settings, with ``--lakehouse`` over them."""
     settings = Settings.from_environment()
-    lakehouse = click.get_current_context().find_object(Path)
+    context = click.get_current_context(silent=True)
+    lakehouse = context.find_object(Path) if context else None
     return replace(settings, lakehouse=lakehouse.absolute()) if lakehouse else settings
 
 

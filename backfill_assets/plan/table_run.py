@@ -13,7 +13,7 @@ from backfill_assets.lakehouse.records import DayState
 from backfill_assets.landing.landed_days import LandedSource
 from backfill_assets.model.current_versions import require_current
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import earlier_days, expand_tables, steps_of, walk_downstream
+from backfill_assets.model.graph import Days, earlier_days, expand_tables, reading, steps_of, walk_downstream
 from backfill_assets.plan.records import PlannedStep, Rollback, Why, as_ranges
 from backfill_assets.plan.scope import planned_step, why_of, worst_status
 from backfill_assets.plan.status import DayStatus, day_statuses
@@ -101,7 +101,8 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
     as_published = asked.version == AS_PUBLISHED
     current = day_statuses(seen.steps, seen.observed, reached, as_published=as_published, versions=named)
     published = day_statuses(seen.steps, seen.observed, reached, as_published=True) if later or earlier else current
-    planned = []
+    planned: list[PlannedStep] = []
+    rebuilt: dict[str, set[date]] = {}
     for step in steps_of(seen.steps, tables):
         if asked.version is None:
             require_current(step, seen.observed.switches)
@@ -109,24 +110,55 @@ def plan_run(asked: RunRequest, seen: RunContext) -> RunPlan:
         own = {day: worst_status(step, day, current) for day in step.cadence.starts(asked.days)}
         along = {day: worst_status(step, day, published) for day in after | before}
         update = {"later": as_ranges(after), "earlier": as_ranges(before)}
-        planned.append(_plan_step(step, asked, seen, own, along).model_copy(update=update))
+        again = _with_rebuilt_inputs(step, asked, seen, own, along, rebuilt)
+        planned.append(_plan_step(step, asked, seen, own, along, again).model_copy(update=update))
+        # What is forced comes out as it was: nothing that reads it is built again for that.
+        changing = {day for day, why in planned[-1].why.items() if why is not Why.ASKED_FOR}
+        rebuilt |= dict.fromkeys(step.table_names, changing)
     steps = with_rolled_back(planned, seen.observed.states, seen.rollbacks)
     return RunPlan(asked, tuple(steps), tuple(_not_taken_in(seen, tables, asked.days)))
 
 
 def _plan_step(
-    step: Step, asked: RunRequest, seen: RunContext, own: Mapping[date, DayStatus], along: Mapping[date, DayStatus]
+    step: Step,
+    asked: RunRequest,
+    seen: RunContext,
+    own: Mapping[date, DayStatus],
+    along: Mapping[date, DayStatus],
+    again: Collection[date],
 ) -> PlannedStep:
     """The step's ``own`` days and those that come ``along``, by the state that they are in.
 
-    Only days that were asked for are forced; raw is only ever appended to, and there is nothing of it to force.
+    Only days that were asked for are forced; raw is only ever appended to, and there is nothing of it to force. Days of
+    ``again`` are computed from days that the run itself builds before: fresh as things stand, and built again then.
     """
     files = seen.landed(step.name).waiting({*own, *along}) if step.source else {}
     forced = own.keys() if asked.force and not step.source else set()
     reasons = {}
     for day, status in {**own, **along}.items():
-        reasons[day] = why_of(status, Why.LANDED if day in files else Why.ASKED_FOR if day in forced else None)
+        reasons[day] = why_of(status, _why_fresh(day, files, forced, again))
     return planned_step(step, reasons).model_copy(update={"version": _version(step, asked), "to_ingest": files})
+
+
+def _with_rebuilt_inputs(
+    step: Step, asked: RunRequest, seen: RunContext, own: Collection[date], along: Collection[date], rebuilt: Days
+) -> set[date]:
+    """The days that read one of the ``rebuilt`` days, by the version that each of them is built with."""
+    as_published = reading_as_published(step, rebuilt, seen.observed.states) if any(rebuilt.values()) else set()
+    version = _version(step, asked)
+    if step.source:
+        return set()
+    if version == AS_PUBLISHED:
+        return as_published & {*own, *along}
+    return (reading(step, rebuilt, step.version(version)) & set(own)) | (as_published & set(along))
+
+
+def _why_fresh(day: date, files: Collection[date], forced: Collection[date], again: Collection[date]) -> Why | None:
+    if day in files:
+        return Why.LANDED
+    if day in forced:
+        return Why.ASKED_FOR
+    return Why.INPUT_REBUILT if day in again else None
 
 
 def _version(step: Step, asked: RunRequest) -> str:

@@ -124,12 +124,16 @@ def _rows_of(storage: Storage, publication: str) -> list[dict[str, Any]]:
 
 def unknown_publication(storage: Storage, publication: str) -> InvalidRequest:
     """The error for a publication that the log does not know, with the nearest one that it does."""
-    known: set[str] = set()
-    if anything_published(storage):
-        rows = PublicationLog(storage, utc_now).files().read(["event", "publication"])
-        known |= set(equal(rows, event="prepared").column("publication").to_pylist())
-    hint = suggest_name(publication, sorted(known), "backfill history lists the publications.")
+    hint = suggest_name(publication, publication_ids(storage), "backfill history lists the publications.")
     return InvalidRequest(f"There is no publication {publication!r}.", hint=hint)
+
+
+def publication_ids(storage: Storage) -> list[str]:
+    """Of every publication that was ever prepared, also of those that were aborted."""
+    if not anything_published(storage):
+        return []
+    rows = PublicationLog(storage, utc_now).files().read(["event", "publication"])
+    return sorted(set(equal(rows, event="prepared").column("publication").to_pylist()))
 
 
 def published_day(storage: Storage, table: str, day: date, publication: str | None = None) -> DayState | None:

@@ -1,20 +1,45 @@
-"""What people copy from a table into their next command stays on one line."""
+"""What commands print beside tables, and what they do where no one can answer."""
 
 from __future__ import annotations
 
-import io
+from contextlib import redirect_stdout
+from datetime import date
+from io import StringIO
 
-from rich.console import Console
+from backfill_assets.cli.output import say, say_facts
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.terminal import terminal
 
-from backfill_assets.cli.output import table
-
-PUBLICATION = "20170601t101500-fact-sales-transactions-1a2b3c4d"
+DAY = date(2017, 3, 1)
 
 
-def test_a_publication_is_on_one_line_however_narrow_the_terminal_is() -> None:
-    """Other columns make room for it."""
-    rows = table("publication", "by", "changed", rows=[(PUBLICATION, "ana: backfill run", "fact: 3 days of v1 " * 4)])
-    terminal = Console(width=90, file=io.StringIO(), force_terminal=False)
-    with terminal.capture() as captured:
-        terminal.print(rows)
-    assert PUBLICATION in captured.get()
+def _printed(*lines: str) -> str:
+    with redirect_stdout(StringIO()) as printed:
+        say(*lines)
+    return printed.getvalue()
+
+
+def test_a_sentence_is_one_line_and_shows_control_characters() -> None:
+    """A landed value cannot clear the screen, nor look like a line of its own."""
+    assert _printed("quantity: \x1b[2Jmany\nis no number") == "quantity: \\x1b[2Jmany\\nis no number\n"
+
+
+def test_facts_are_tab_separated_on_a_pipe() -> None:
+    with redirect_stdout(StringIO()) as printed:
+        say_facts("a day", [("rows", "1"), ("note", "tab\there")])
+    assert printed.getvalue() == "a day\nrows\t1\nnote\ttab\\there\n"
+
+
+def test_without_a_terminal_a_command_that_asks_says_what_to_type(backfill: Backfill) -> None:
+    """The command as it was typed, with the answer."""
+    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [1]}})
+    backfill.lakehouse.publish("second", {"bronze_sales": {DAY: [2]}})
+    backfill.lakehouse.minutes += 60 * 24 * 365 * 30
+    refused = backfill("--lakehouse", backfill.home / "lakehouse", "timeline", "delete", "x", exit_code=1).stderr
+    assert "no timeline" in refused
+    backfill("timeline", "create", "trial")
+    refused = backfill("--lakehouse", backfill.home / "lakehouse", "timeline", "delete", "trial", exit_code=2).stderr
+    assert f"Type: backfill --lakehouse {backfill.home / 'lakehouse'} timeline delete trial --yes" in refused
+    with terminal(80):
+        assert "Aborted" in backfill("timeline", "delete", "trial", exit_code=1).output
+    assert [each["name"] for each in backfill.json("timeline", "list")] == ["trial"]

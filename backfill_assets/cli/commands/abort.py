@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_publication
+from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -24,7 +26,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("publication")
+@click.argument("publication", shell_complete=complete_publication)
 @click.option("--reason", default="", help="The reason, for the history.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -39,6 +41,7 @@ def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
     from backfill_assets.rebuild.person import os_person
 
     publisher = open_publisher(current_settings())
+    publication = find_publication(publisher.storage, publication)
     known = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
     if known is None:
         raise unknown_publication(publisher.storage, publication)

@@ -11,7 +11,9 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.commands.notices import notice_sender, say_undelivered
+from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
+from backfill_assets.cli.ids import Show, campaigns, find_plan, plans, short_ids, typed_storage
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
@@ -19,12 +21,12 @@ from backfill_assets.cli.queries.diff import say_difference
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.published.boundaries import boundary_line, boundary_values
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from backfill_assets.campaign.course import Move
     from backfill_assets.campaign.run import CampaignRun, Options
+    from backfill_assets.cli.tables import ShownTable
     from backfill_assets.difference.kept import Difference
     from backfill_assets.difference.records import TableDifference
     from backfill_assets.lakehouse.campaign_journal import JournalEntry
@@ -56,7 +58,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("plan")
+@click.argument("plan", shell_complete=complete_plan)
 @click.option("--without-held-back", is_flag=True, help="Publish the good days even if others are held back.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -73,12 +75,14 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
     from backfill_assets.campaign.approval import moved_sentence
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
 
+    plan = find_plan(typed_storage(), plan)
     with ExitStack() as stack:
         at = _campaign_run(plan, "backfill approve", stack)
         _refuse_unstaged(at)
         seen = _difference(at)
         _say_difference(seen, as_json)
         at.require_approvable(without_held_back=without_held_back, seen=seen)
+        _say_what_is_published(at, as_json)
         if not yes:
             ask("Publish this?")
         at.approve(without_held_back=without_held_back, seen=seen)
@@ -86,7 +90,8 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
             _say_waits(plan, f"Your approval of {plan} is recorded, and {at.next().reason}.", as_json)
             return
         if at.state.daemon:
-            words = f"{plan} is approved. Dagster's daemon cuts it over: backfill campaign {plan} shows how far it is."
+            show_it = f"backfill campaign {_short_plan(plan)} shows how far it is"
+            words = f"{plan} is approved. Dagster's daemon cuts it over: {show_it}."
             _say_waits(plan, words, as_json)
             return
         try:
@@ -102,18 +107,19 @@ def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> Non
         return
     again = report["staged again"]
     rows = ((table, ", ".join(again.get(table, ())), ", ".join(days)) for table, days in report["days"].items())
-    say(new_table("table", "staged again", "published", rows=rows), f"Published together as {report['publication']}.")
+    short = short_ids(typed_storage())(report["publication"])
+    say(new_table("table", "staged again", "published", rows=rows), f"Published together as {short}.")
     _say_boundaries(report["publication"])
     if CampaignStep.NOTIFY in done:
         say_undelivered(done[CampaignStep.NOTIFY].report.get("still due", {}))
     if moved := report["moved"]:
-        shown = f"backfill diff {plan} --kept shows what was published"
+        shown = f"backfill diff {_short_plan(plan)} --kept shows what was published"
         say(f"{moved_sentence(moved)} It was compared and judged again: {shown}.")
-    say(times.shown, f"To put all of it back: backfill rollback {report['publication']}")
+    say(times.shown, f"To put all of it back: backfill rollback {short}")
 
 
 @click.command(epilog=_CAMPAIGN_EPILOG)
-@click.argument("plan", required=False)
+@click.argument("plan", shell_complete=complete_plan, required=False)
 @click.option(
     "--abandon",
     is_flag=True,
@@ -134,8 +140,10 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     settings = current_settings()
     storage = open_storage(settings)
     if plan is None:
-        _say_campaigns({name: journal.entries(storage, name) for name in journal.campaigns(storage)}, as_json)
+        begun = {name: journal.entries(storage, name) for name in journal.campaigns(storage)}
+        _say_campaigns(begun, short_ids(storage, campaigns), as_json)
         return
+    plan = find_plan(storage, plan)
     kept = plan_as_kept(settings, plan)
     if abandon:
         _abandon(plan)
@@ -181,13 +189,15 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | No
     from backfill_assets.lakehouse.campaign_journal import CampaignStep
     from backfill_assets.plan.keep import require_carried_out
 
+    plan = find_plan(typed_storage(), plan)
     with ExitStack() as stack:
         at = _campaign_run(plan, "backfill run", stack)
         options = options_of(at.plan)
         require_carried_out(current_settings(), at.plan, started=at.state.started)
         at.start(options, CampaignStep(first) if first else None)
         if options.daemon:
-            words = f"{at.campaign} is started. Dagster's daemon carries it out: backfill campaign {plan} shows it."
+            show_it = f"backfill campaign {_short_plan(plan)} shows it"
+            words = f"{at.campaign} is started. Dagster's daemon carries it out: {show_it}."
             _say_waits(plan, words, as_json)
             return
         move = _carry_on(at, as_json=as_json)
@@ -199,9 +209,9 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | No
     if done:
         _say(done, changes, at.held_back)
     say(times.shown)
-    say(f"{plan}: {move.reason}.")
+    say(f"{_short_plan(plan)}: {move.reason}.")
     if at.state.approved is None:
-        say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {plan}")
+        say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {_short_plan(plan)}")
 
 
 # ------------------------------------------------------------------ what is refused
@@ -247,6 +257,27 @@ def _carry_on(at: CampaignRun, *, as_json: bool) -> Move:
 
 
 # ------------------------------------------------------------------ what it shows
+
+
+def _short_plan(plan: str) -> str:
+    return short_ids(typed_storage(), plans)(plan)
+
+
+def _say_what_is_published(at: CampaignRun, quiet: bool) -> None:
+    """The days that a yes publishes, and those that it does not; the difference above has what changes on them."""
+    from backfill_assets.campaign.day_outcomes import campaign_days
+
+    if quiet:
+        return
+    found = campaign_days(at.builder.lake.storage, at.plan)
+    count, tables = sum(len(each.staged) for each in found), sum(bool(each.staged) for each in found)
+    say(
+        f"A yes publishes {format_count(count, 'day')} of {format_count(tables, 'table')}, all at once, "
+        f"for {_short_plan(at.plan.id)}:"
+    )
+    if found:
+        say(campaign_table(found))
+    say("It is one publication: one `backfill rollback` puts all of it back.")
 
 
 def _difference(at: CampaignRun) -> Difference | None:
@@ -315,7 +346,7 @@ def _say_waits(plan: str, words: str, as_json: bool) -> None:
 class _Times:
     """The estimated and the measured time of the steps, for people and for programs."""
 
-    shown: Table
+    shown: ShownTable
     json: Sequence[Mapping[str, object]]
 
 
@@ -326,7 +357,7 @@ def _times(plan: Plan, entries: Sequence[JournalEntry]) -> _Times:
     return _Times(shown, times_json(plan, entries))
 
 
-def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -> None:
+def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], show: Show, as_json: bool) -> None:
     from backfill_assets.campaign.course import state_of
     from backfill_assets.lakehouse.campaign_journal import STEPS
 
@@ -335,7 +366,9 @@ def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -
     for name, entries in found.items():
         now = state_of(name, entries)
         values.append({"campaign": name, "done": [step.value for step in STEPS if step in now.done]})
-        rows.add_row(name, f"{len(now.done)} of {len(STEPS)}", f"{entries[-1].kind} {entries[-1].step}", entries[-1].by)
+        rows.add_row(
+            show(name), f"{len(now.done)} of {len(STEPS)}", f"{entries[-1].kind} {entries[-1].step}", entries[-1].by
+        )
     if as_json:
         say_json(values)
     else:
@@ -349,7 +382,7 @@ def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], as_json: bool) -
 def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
     from backfill_assets.plan.durations import seconds_text
 
-    rows = new_table("when", "what", "which", "spent", "by", "result", numbers=["spent"])
+    rows = new_table("when", "what", "which", "spent", "by", "result", numbers=["spent"], drop=("by", "spent"))
     for entry in entries:
         which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
         spent = seconds_text(entry.spent.seconds if entry.spent else None)

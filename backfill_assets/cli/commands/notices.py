@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from backfill_assets.cli.output import say, say_json
+from backfill_assets.cli.output import say, say_json, say_lines
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
+from backfill_assets.text import escape_controls
 
 if TYPE_CHECKING:
     from backfill_assets.publication.outbox import NoticeDelivery, Sender
@@ -107,7 +108,7 @@ def notice_sender(settings: Settings, *, as_json: bool) -> Sender:
     """The sender that BACKFILL_NOTICES names; ``log`` prints, with ``--json`` to standard error."""
     from backfill_assets.publication.senders import sender_of
 
-    return sender_of(settings.notices, _print_beside_json if as_json else say)
+    return sender_of(settings.notices, _print_beside_json if as_json else say_lines)
 
 
 def say_undelivered(failed: Mapping[str, str], *, as_json: bool = False) -> None:
@@ -118,4 +119,5 @@ def say_undelivered(failed: Mapping[str, str], *, as_json: bool = False) -> None
 
 def _print_beside_json(message: str) -> None:
     """With ``--json``, standard output has only JSON."""
-    click.echo(message, err=True)
+    for line in message.split("\n"):
+        click.echo(escape_controls(line), err=True)

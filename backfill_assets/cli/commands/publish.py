@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.commands.campaign import stage_plan
+from backfill_assets.cli.completion import complete_table, complete_timeline
 from backfill_assets.cli.foreground import report_step
+from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import say_json
 from backfill_assets.cli.queries.plan import say_plan
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -27,8 +29,14 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("name")
-@click.option("--table", default="", metavar="TABLE", help="Only this table, and what is computed from it.")
+@click.argument("name", shell_complete=complete_timeline)
+@click.option(
+    "--table",
+    default="",
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="Only this table, and what is computed from it.",
+)
 @click.option("--expect", "expected", multiple=True, metavar="TEXT", help="As in `backfill plan`.")
 @click.option("--limits", default="", metavar="NAME=VALUE,..", help="As in `backfill run PLAN`.")
 @click.option("--plan-only", is_flag=True, help="Make the plan, and stop.")
@@ -58,6 +66,7 @@ def publish(
 
     options, settings = Options(limits=Limits.parse(limits)), current_settings()
     publisher = open_publisher(settings)
+    name = find_timeline_name(publisher.storage, name, change=True)
     found = find_timeline(publisher.storage, name, publisher.now())
     asked = timeline_request(registry.steps(), found, differing_from_main(publisher.storage, found), table)
     begun = plan_begun(asked, [Expectation.parse(text) for text in expected], _open_plans(publisher.storage))

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import click
 
+from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -44,8 +45,8 @@ class StillBad(BackfillError):
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table", required=False)
-@click.option("--days", "days_text", metavar="A..B", help="Only rows of these days.")
+@click.argument("table", shell_complete=complete_table, required=False)
+@click.option("--days", "days_text", shell_complete=complete_days, metavar="A..B", help="Only rows of these days.")
 @click.option("--dry-run", is_flag=True, help="Show how many rows would be accepted; build nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def replay(table: str | None, days_text: str | None, dry_run: bool, as_json: bool) -> None:
@@ -157,7 +158,7 @@ def _say_judged(judged: Sequence[Judged], days: DayRange | None) -> None:
     rows = new_table("table", "day", "freed", "still bad", "of which", numbers=["freed", "still bad"])
     for total in [each for each in judged if each.reason is None]:
         of_day = [each for each in judged if each.reason and (each.table, each.day) == (total.table, total.day)]
-        why = "\n".join(_words(each) for each in of_day)
+        why = [_words(each) for each in of_day]
         rows.add_row(total.table, str(total.day), f"{total.freed:,}", f"{total.still_bad:,}", why)
     say(rows, "{freed:,} rows would be freed, {still_bad:,} are still bad.".format(**_totals(judged)))
 

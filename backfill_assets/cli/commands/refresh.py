@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
+from backfill_assets.cli.ids import short_ids, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -30,8 +32,15 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table")
-@click.option("--days", "days_text", metavar="A..B", required=True, help="The days on which the files arrived.")
+@click.argument("table", shell_complete=complete_table)
+@click.option(
+    "--days",
+    "days_text",
+    shell_complete=complete_days,
+    metavar="A..B",
+    required=True,
+    help="The days on which the files arrived.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be added and deleted, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def refresh(table: str, days_text: str, dry_run: bool, as_json: bool) -> None:
@@ -77,7 +86,8 @@ def _report_result(done: RefreshResult, as_json: bool) -> None:
         say(_NOTHING)
         return
     _say_rows(done.rows, "were")
-    say(f"Published: {done.publication}. To undo: backfill rollback {done.publication}")
+    short = short_ids(typed_storage())(done.publication)
+    say(f"Published: {short}. To undo: backfill rollback {short}")
     if done.rows:
         say(f"What is computed from {ranges(list(done.rows))} is stale now: backfill status")
 

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from backfill_assets.cli.commands.timeline import summary_values
+from backfill_assets.cli.completion import (
+    complete_days,
+    complete_publication,
+    complete_table,
+    complete_timeline,
+    complete_version,
+)
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
+from backfill_assets.cli.ids import Show, find_publication, short_ids
+from backfill_assets.cli.ids import find_moment as find_moment_text
+from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -45,10 +55,27 @@ _MOST_MOMENTS = 20
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("tables", nargs=-1, required=True)
-@click.option("--to", "to", metavar="MOMENT", help="A publication, a Delta version of the first table, or a UTC time.")
-@click.option("--before", metavar="PUBLICATION", help="The state just before this publication.")
-@click.option("--days", "days_text", metavar="A..B", help="Only these days of TABLES.  [default: all that differ]")
+@click.argument("tables", shell_complete=complete_table, nargs=-1, required=True)
+@click.option(
+    "--to",
+    "to",
+    shell_complete=complete_publication,
+    metavar="MOMENT",
+    help="A publication, a Delta version of the first table, or a UTC time.",
+)
+@click.option(
+    "--before",
+    shell_complete=complete_publication,
+    metavar="PUBLICATION",
+    help="The state just before this publication.",
+)
+@click.option(
+    "--days",
+    "days_text",
+    shell_complete=complete_days,
+    metavar="A..B",
+    help="Only these days of TABLES.  [default: all that differ]",
+)
 @click.option("--on", "name", metavar="NAME", help="The name of the new timeline.")
 @click.option("--keep-for", type=click.IntRange(min=1), metavar="DAYS", help="Forget it after so many days.")
 @click.option("--list", "listing", is_flag=True, help="List the moments worth going to, and stop.")
@@ -77,7 +104,8 @@ def rewind(
         registry.table(table)
     publisher = open_publisher(current_settings())
     if listing:
-        _say_moments(moments_worth_going_to(publisher.storage, tables, _MOST_MOMENTS), as_json)
+        moments = moments_worth_going_to(publisher.storage, tables, _MOST_MOMENTS)
+        _say_moments(moments, short_ids(publisher.storage), as_json)
         return
     if (to is None) == (before is None):
         raise click.UsageError("Give one of --to MOMENT and --before PUBLICATION; --list shows moments.")
@@ -86,6 +114,8 @@ def rewind(
     require_timeline_name(name)
     days, now = DayRange.parse(days_text) if days_text else None, publisher.now()
     asked = RewindRequest(name, tables, days, getpass.getuser(), kept_for(keep_for, now))
+    to = find_moment_text(publisher.storage, to) if to else None
+    before = find_publication(publisher.storage, before) if before else None
     found = _moment(publisher.storage, to, before, tables[0])
     made = create_timeline(publisher.storage, rewound_timeline(publisher.storage, registry.steps(), asked, found, now))
     if as_json:
@@ -105,15 +135,15 @@ def _moment(storage: Storage, to: str | None, before: str | None, table: str) ->
     return moment_before(storage, before) if before is not None else find_moment(storage, to or "", table)
 
 
-def _say_moments(found: Sequence[MomentWorthGoingTo], as_json: bool) -> None:
+def _say_moments(found: Sequence[MomentWorthGoingTo], show: Show, as_json: bool) -> None:
     from backfill_assets.timeline.moments_listed import what_changed
 
     if as_json:
         say_json([_moment_values(each) for each in found])
         return
-    rows = new_table("publication", "at", "by", "kind", "changed")
+    rows = new_table("publication", "at", "by", "kind", "changed", drop=["kind", "by"])
     for each in found:
-        rows.add_row(each.publication, moment(each.at), each.by, ", ".join(each.kinds), what_changed(each))
+        rows.add_row(show(each.publication), moment(each.at), each.by, ", ".join(each.kinds), what_changed(each))
     say(rows, "--to goes to the state after a publication, --before to the one just before it.")
     if any(each.failed for each in found):
         say("Beside a failed gate is the publication that was the newest then: --to goes to that state.")
@@ -139,9 +169,13 @@ def _moment_values(each: MomentWorthGoingTo) -> dict[str, object]:
 
 
 @click.command(epilog=_FORWARD_EPILOG)
-@click.argument("name")
+@click.argument("name", shell_complete=complete_timeline)
 @click.option(
-    "--version", default="", metavar="V", help="The version of the rewound tables.  [default: the current one]"
+    "--version",
+    default="",
+    shell_complete=complete_version,
+    metavar="V",
+    help="The version of the rewound tables.  [default: the current one]",
 )
 @click.option(
     "--field", "fields", multiple=True, metavar="FIELD", help="Fill this column, and change nothing else; repeatable."
@@ -173,6 +207,7 @@ def forward(
         raise click.UsageError("--field goes forward by the current version of each table: leave out --version.")
     settings = current_settings()
     publisher = open_publisher(settings)
+    name = find_timeline_name(publisher.storage, name, change=True)
     found = find_timeline(publisher.storage, name, publisher.now())
     only = only_fields(publisher.storage, registry.steps(), found, fields) if fields else None
     if only is not None and not only.is_carried:

@@ -11,7 +11,9 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.commands.notices import deliver_notices
+from backfill_assets.cli.completion import complete_undoable
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
+from backfill_assets.cli.ids import Show, find_undoable, short_ids
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -34,7 +36,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("what", metavar="CAMPAIGN|PLAN|PUBLICATION")
+@click.argument("what", shell_complete=complete_undoable, metavar="CAMPAIGN|PLAN|PUBLICATION")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -48,7 +50,7 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     command shows these days, and the time that they take, before it asks.
     """
     publisher = open_publisher(current_settings())
-    prepared = _find(publisher, _publication(publisher, what))
+    prepared = _find(publisher, _publication(publisher, find_undoable(publisher.storage, what)))
     if prepared.publication.provenance.campaign:
         _undo_campaign(prepared, dry_run=dry_run, yes=yes, as_json=as_json)
     else:
@@ -77,7 +79,7 @@ def _roll_back_publication(
     from backfill_assets.landing.raw_rollback import require_sound_rollback
 
     if not as_json:
-        _say_plan(prepared)
+        _say_plan(prepared, short_ids(publisher.storage))
     publisher.recover()
     looked_at = require_sound_rollback(publisher, prepared)
     if dry_run:
@@ -89,7 +91,7 @@ def _roll_back_publication(
     if as_json:
         say_json({"publication": done.publication, "versions": done.versions})
     else:
-        _say_result(done)
+        _say_result(done, publisher)
 
 
 # ------------------------------------------------------------------ a campaign
@@ -117,7 +119,7 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
     if as_json:
         say_json({**_undo_json(done.plan), "publication": done.published.publication})
     else:
-        _say_result(done.published)
+        _say_result(done.published, lake.publisher)
 
 
 def _say_undo(plan: UndoPlan) -> None:
@@ -180,11 +182,11 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
     return found[0]
 
 
-def _say_plan(prepared: Prepared) -> None:
+def _say_plan(prepared: Prepared, show: Show) -> None:
     columns = ("table", "days", "which", "rows now", "rows then", "put back")
-    plans = (_plan_of(prepared, change) for change in prepared.publication.tables)
-    rows = new_table(*columns, rows=plans, numbers=["days", "rows now", "rows then"])
-    say(f"Rolling back {prepared.publication.id} ({prepared.publication.kind}):")
+    plans = (_plan_of(prepared, change, show) for change in prepared.publication.tables)
+    rows = new_table(*columns, rows=plans, numbers=["days", "rows now", "rows then"], drop=["put back", "which"])
+    say(f"Rolling back {show(prepared.publication.id)} ({prepared.publication.kind}):")
     if prepared.publication.tables:
         say(rows)
     for step, switch in prepared.publication.switches.items():
@@ -195,13 +197,13 @@ def _version_text(version: str) -> str:
     return version or "the declared version"
 
 
-def _plan_of(prepared: Prepared, change: TableChange) -> tuple[str, ...]:
+def _plan_of(prepared: Prepared, change: TableChange, show: Show) -> tuple[str, ...]:
     before = prepared.before[change.table]
     results = [prepared.result(change.table, day.day) for day in change.days]
     now = sum(result.rows for result in results if result)
     then = sum(file.rows for day in before.values() for file in day.files)
     sources = sorted({day.publication for day in before.values() if day.publication})
-    put_back = format_first(sources, 2)
+    put_back = format_first([show(each) for each in sources], 2)
     days = [day.day for day in change.days]
     return change.table, f"{len(days):,}", ranges(days), f"{now:,}", f"{then:,}", put_back or "nothing: never published"
 
@@ -217,9 +219,9 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
     return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
 
 
-def _say_result(published: Published) -> None:
+def _say_result(published: Published, publisher: Publisher) -> None:
     tables = ", ".join(f"{table} (version {version})" for table, version in sorted(published.versions.items()))
     say(Text.assemble(("Rolled back", "bold green"), f": {tables}." if tables else "."))
     if tables:
         say("What was computed from these days is stale now: backfill status")
-    say(f"To undo: backfill rollback {published.publication}")
+    say(f"To undo: backfill rollback {short_ids(publisher.storage)(published.publication)}")

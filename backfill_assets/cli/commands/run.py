@@ -14,8 +14,10 @@ import click
 from click.core import ParameterSource
 
 from backfill_assets.cli.commands.campaign import stage_plan
+from backfill_assets.cli.completion import complete_days, complete_table_or_plan, complete_timeline, complete_version
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.group import Interrupted
+from backfill_assets.cli.ids import find_plan, find_timeline, is_plan, short_ids, typed_storage
 from backfill_assets.cli.on_timeline import plan_on_timeline, run_json, run_on_timeline, say_run
 from backfill_assets.cli.output import moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -76,11 +78,12 @@ class Ran:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("tables", nargs=-1, required=True)
+@click.argument("tables", shell_complete=complete_table_or_plan, nargs=-1, required=True)
 @click.option(
     "--days",
     "days_texts",
     multiple=True,
+    shell_complete=complete_days,
     metavar="A..B",
     help="The days; weekly and monthly tables get the periods with these days. Can be given several times.",
 )
@@ -96,6 +99,7 @@ class Ran:
 )
 @click.option(
     "--version",
+    shell_complete=complete_version,
     metavar="V",
     help='Build TABLES with this version of their logic. "as published": build every day with the version that it '
     "was published with.  [default: the current one]",
@@ -107,7 +111,13 @@ class Ran:
     help="Also compute the days whole that a stream has extended, and publish those that differ.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be built, and stop.")
-@click.option("--on", "name", metavar="NAME", help="Build the days on this timeline; nothing is published.")
+@click.option(
+    "--on",
+    "name",
+    shell_complete=complete_timeline,
+    metavar="NAME",
+    help="Build the days on this timeline; nothing is published.",
+)
 @click.option(
     "--waves",
     default="",
@@ -157,7 +167,10 @@ def run(
     then more in waves, until a limit stops it or it waits for approval. `backfill approve` then publishes all of its
     tables at once.
     """
-    if _is_plan(tables):
+    if any(map(is_plan, tables)):
+        if len(tables) > 1:
+            raise click.UsageError("A plan is carried out alone: give its id, or tables with --days.")
+        find_plan(typed_storage(), tables[0])
         _require_options_of(context, "plan", _OF_TABLES)
         stage_plan(tables[0], _options(waves, limits, daemon, roll_back_if_wrong), first, as_json)
         return
@@ -171,6 +184,7 @@ def run(
     settings = current_settings()
     if name is not None:
         _refuse_verify(verify)
+        name = find_timeline(typed_storage(), name, change=True)
         _run_on(settings, asked, name, dry_run=dry_run, as_json=as_json)
     else:
         _run_on_main(settings, asked, days_texts, verify=verify, dry_run=dry_run, as_json=as_json)
@@ -228,12 +242,6 @@ def _options(waves: str, limits: str, daemon: bool, roll_back_if_wrong: bool) ->
     from backfill_assets.campaign.run import Options
 
     return partial(Options.of_plan, waves=waves, limits=limits, daemon=daemon, roll_back_if_wrong=roll_back_if_wrong)
-
-
-def _is_plan(tables: Sequence[str]) -> bool:
-    from backfill_assets.lakehouse.plans import is_plan_id
-
-    return len(tables) == 1 and is_plan_id(tables[0])
 
 
 def _plan(settings: Settings, asked: RunRequest) -> RunPlan:
@@ -327,10 +335,10 @@ def _interruption(step: str, ran: Sequence[Ran]) -> Interrupted:
 
 
 def _say_plan(plan: RunPlan) -> None:
-    from backfill_assets.plan.records import days_of
+    from backfill_assets.plan.records import Why, days_of
 
     numbers = ("periods", "unchanged", "to build")
-    rows = new_table("table", "version", *numbers, "why", numbers=numbers)
+    rows = new_table("table", "version", *numbers, "why", numbers=numbers, drop=("periods", "unchanged", "version"))
     for each in plan.steps:
         to_build, periods = len(each.days), len(each.all_days)
         rows.add_row(
@@ -341,11 +349,14 @@ def _say_plan(plan: RunPlan) -> None:
             f"{to_build:,}",
             "; ".join(_why(each, plan.asked.force)),
         )
-    say(f"{ranges(plan.asked.days)}, as things stand now (what is built before a table may change its inputs):", rows)
+    say(f"{ranges(plan.asked.days)}, as things stand now:", rows)
+    if any(Why.INPUT_REBUILT in each.rebuild for each in plan.steps):
+        say("A day of which an input is rebuilt stays unchanged if the input comes out the same.")
+    show = short_ids(typed_storage()) if any(each.rolled_back for each in plan.steps) else str
     for each in plan.steps:
         for by in dict.fromkeys(each.rolled_back.values()):
             back = ranges([day for day, found in each.rolled_back.items() if found == by], most=2)
-            say(f"{each.name}: rolled back on {moment(by.at)} by {by.publication}, would be built again: {back}")
+            say(f"{each.name}: rolled back on {moment(by.at)} by {show(by.publication)}, would be built again: {back}")
         if each.later:
             later = ranges(days_of(each.later))
             say(f"{each.name}: {later} look back to these days, and are built as they were published")
@@ -364,7 +375,8 @@ def _why(each: PlannedStep, force: bool) -> list[str]:
     by_status: dict[str, list[date]] = {}
     for day, why in each.why.items():
         if day not in each.to_ingest and day not in elsewhere:
-            by_status.setdefault("asked for" if force and not raw else status_of(why).value, []).append(day)
+            reason = why.value if why is Why.INPUT_REBUILT else status_of(why).value
+            by_status.setdefault("asked for" if force and not raw else reason, []).append(day)
     files = sum(each.to_ingest.values())
     reasons = [f"{format_count(files, 'file')} to ingest: {ranges(each.to_ingest, most=2)}"] if files else []
     if elsewhere:
@@ -379,12 +391,14 @@ def _say_ran(ran: Sequence[Ran]) -> None:
     if not ran:
         return
     counts = ("periods", "published", "unchanged", "rows", "deduplicated", "seconds")
-    rows = new_table("table", "version", *counts, "publication", numbers=counts)
+    left_out_first = ("version", "deduplicated", "periods", "seconds", "unchanged")
+    rows = new_table("table", "version", *counts, "publication", numbers=counts, drop=left_out_first)
+    show = short_ids(typed_storage())
     for step in ran:
         published = step.days - step.unchanged
         deduplicated = "" if step.deduplicated is None else f"{step.deduplicated:,}"
         cells = (f"{step.days:,}", f"{published:,}", f"{step.unchanged:,}", f"{step.rows:,}", deduplicated)
-        versions, publications = ", ".join(step.versions), ", ".join(step.publications)
+        versions, publications = ", ".join(step.versions), ", ".join(map(show, step.publications))
         rows.add_row(step.step, versions, *cells, f"{step.seconds:.1f}", publications)
     say(rows)
     for table, days in (item for step in ran for item in step.appended_elsewhere.items()):
@@ -402,7 +416,7 @@ def _waiting_json(waiting: NotTakenIn) -> dict[str, object]:
 
 
 def _plan_json(each: PlannedStep) -> dict[str, object]:
-    from backfill_assets.plan.records import days_of
+    from backfill_assets.plan.records import Why, days_of
     from backfill_assets.plan.scope import status_of
 
     why = each.why
@@ -412,6 +426,7 @@ def _plan_json(each: PlannedStep) -> dict[str, object]:
         "version": each.version or None,
         "days": {str(day): status_of(why.get(day)).value for day in each.all_days},
         "unchanged": days_of(each.skipped),
+        "input_rebuilt": days_of(each.rebuild.get(Why.INPUT_REBUILT, ())),
         "later": days_of(each.later),
         "earlier": days_of(each.earlier),
         "to_ingest": {str(day): count for day, count in each.to_ingest.items()},

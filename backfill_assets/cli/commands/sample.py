@@ -12,12 +12,12 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from backfill_assets import datasets
 from backfill_assets import sample as samples
 from backfill_assets.cli.commands.sample_live import DEFAULT_EVENTS, MOST_EVENTS, land_live
+from backfill_assets.cli.output import say
+from backfill_assets.cli.output import table as new_table
 from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.sample.landing_writer import LandedCounts
@@ -147,14 +147,14 @@ def _land_synthetic(
         return
     from backfill_assets.sample.defects import DEFECTS
 
-    table = Table("defect", "what it is", title=f"seed {chosen_seed}, {rows:,} transactions a day")
-    table.add_column("rows", justify="right")
+    title = f"seed {chosen_seed}, {rows:,} transactions a day"
+    table = new_table("defect", "what it is", "rows", numbers=["rows"], title=title)
     for name, count in tally.defects.items():
         table.add_row(name, DEFECTS[name].description, f"{count:,}")
     table.add_section()
     for name, count in tally.totals().items():
         table.add_row(f"lines {name}", "", f"{count:,}")
-    _print(table)
+    say(table)
     _say_landed(landing, tally.spec.days, tally.landed)
 
 
@@ -166,11 +166,10 @@ def _land_real(dataset: str, days: str | None, landing: Path, as_json: bool) -> 
         counts = {"files_written": landed.written, "files_already_there": landed.already_there}
         click.echo(json.dumps({"days": str(wanted), "lines": landed.lines} | counts, indent=2))
         return
-    table = Table("source")
-    table.add_column("lines", justify="right")
+    table = new_table("source", "lines", numbers=["lines"])
     for source, lines in landed.lines.items():
         table.add_row(source, f"{lines:,}")
-    _print(table)
+    say(table)
     _say_landed(landing, wanted, landed)
 
 
@@ -200,10 +199,6 @@ def _refuse(*options: object, message: str, add: str = "") -> None:
     """Raise ``message`` if any of ``options`` was given; ``add`` is the option that they need."""
     if any(option is not None for option in options):
         raise InvalidRequest(message, hint=f"Add {add}." if add else "Leave out the options for days and other data.")
-
-
-def _print(table: Table) -> None:
-    Console().print(table)
 
 
 def _say_landed(landing: Path, days: DayRange, landed: LandedCounts) -> None:

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 from backfill_assets.cli.output import console, say, say_json
+from backfill_assets.cli.output import table as new_table
 from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
@@ -43,8 +42,8 @@ def _landed(live: LiveLanding) -> str:
 def _say(live: LiveLanding) -> None:
     from backfill_assets.sample.live_events import KINDS
 
-    table = Table("kind", "what it is", title=f"seed {live.spec.seed}, {live.spec.events_per_second:g} events a second")
-    table.add_column("lines", justify="right")
+    title = f"seed {live.spec.seed}, {live.spec.events_per_second:g} events a second"
+    table = new_table("kind", "what it is", "lines", numbers=["lines"], title=title)
     for kind, description in KINDS.items():
         table.add_row(kind, description, f"{live.by_kind[kind]:,}")
     say(table, f"{live.root}: {_landed(live)}.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.commands.rewind import step_values
+from backfill_assets.cli.completion import complete_days, complete_table, complete_version
 from backfill_assets.cli.foreground import foreground_builder, report_progress, run_info
 from backfill_assets.cli.output import ask, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -40,9 +41,15 @@ def standby() -> None:
 
 
 @standby.command("keep")
-@click.argument("step")
-@click.argument("version")
-@click.option("--days", "days_text", metavar="A..B", help="Only these days.  [default: all that are published]")
+@click.argument("step", shell_complete=complete_table)
+@click.argument("version", shell_complete=complete_version)
+@click.option(
+    "--days",
+    "days_text",
+    shell_complete=complete_days,
+    metavar="A..B",
+    help="Only these days.  [default: all that are published]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def keep(step: str, version: str, days_text: str | None, as_json: bool) -> None:
     """Declare that VERSION of STEP is kept ready. Nightly runs keep it so; `backfill standby refresh` does it now."""
@@ -62,7 +69,7 @@ def keep(step: str, version: str, days_text: str | None, as_json: bool) -> None:
 
 
 @standby.command("refresh")
-@click.argument("step", required=False)
+@click.argument("step", shell_complete=complete_table, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def refresh(step: str | None, as_json: bool) -> None:
     """Bring standbys (of STEP) up to date: new days come along, days whose inputs have changed are computed again.
@@ -89,15 +96,13 @@ def refresh(step: str | None, as_json: bool) -> None:
 
 def _say_refreshed(done: list[Refreshed]) -> None:
     numbers = ("kept", "from main", "staged", "held back")
-    rows = new_table("standby", "table", "version", *numbers, numbers=numbers)
+    rows = new_table("standby", "table", "version", *numbers, numbers=numbers, groups=["standby"])
     for each in done:
-        title = each.timeline.name
         for part in each.steps:
             counts = (part.kept, part.from_main, part.staged, {held.day for held in part.held_back})
-            rows.add_row(title, part.step, part.version, *(f"{len(count):,}" for count in counts))
-            title = ""
+            rows.add_row(each.timeline.name, part.step, part.version, *(f"{len(count):,}" for count in counts))
         if each.note:
-            rows.add_row(title, each.note, "", "", "", "", "")
+            rows.add_row(each.timeline.name, each.note, "", "", "", "", "")
     say(rows, *(f"held back: {line}" for each in done for line in each.timeline.held_back))
 
 
@@ -113,8 +118,8 @@ def _values(each: Refreshed) -> dict[str, Any]:
 
 
 @standby.command("drop")
-@click.argument("step")
-@click.argument("version")
+@click.argument("step", shell_complete=complete_table)
+@click.argument("version", shell_complete=complete_version)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def drop(step: str, version: str, yes: bool) -> None:
     """Keep VERSION of STEP ready no longer. What is published does not change."""

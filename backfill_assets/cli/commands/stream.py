@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.cli.completion import complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.errors import InvalidRequest
@@ -31,7 +32,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option(
     "--from",
     "source_text",

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.completion import complete_table, complete_version
 from backfill_assets.cli.foreground import foreground_builder, run_info
+from backfill_assets.cli.ids import short_ids
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -25,8 +27,8 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("step")
-@click.argument("version")
+@click.argument("step", shell_complete=complete_table)
+@click.argument("version", shell_complete=complete_version)
 @click.option("--new-days-only", is_flag=True, help="Days that are published stay as they are.")
 @click.option("--dry-run", is_flag=True, help="Show what would be published, and stop.")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
@@ -56,8 +58,9 @@ def switch(step: str, version: str, new_days_only: bool, dry_run: bool, yes: boo
     if as_json:
         say_json({**_values(plan), "publication": done.publication})
         return
-    say(f"{name} is switched to {version} by {done.publication}.")
-    say(f"To undo: backfill rollback {done.publication}")
+    short = short_ids(lake.storage)(done.publication)
+    say(f"{name} is switched to {version} by {short}.")
+    say(f"To undo: backfill rollback {short}")
 
 
 def _say_plan(plan: SwitchPlan) -> None:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.completion import complete_state, complete_timeline
+from backfill_assets.cli.ids import find_state, short_ids, timeline_ids
+from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import ask, moment, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
@@ -55,11 +58,22 @@ def list_timelines(as_json: bool) -> None:
         say("There is no timeline. backfill rewind TABLES --to MOMENT makes one.")
         return
     numbers = ("tables", "days", "size")
-    rows = new_table("timeline", *numbers, "made", "by", "last change", numbers=numbers)
+    show = short_ids(publisher.storage, timeline_ids)
+    columns = ("timeline", "id", *numbers, "made", "by", "last change")
+    rows = new_table(*columns, numbers=numbers, drop=("by", "made", "tables", "last change", "size", "id"))
     for each in found:
         days = sum(map(len, each.days.values()))
         size = format_size(size_of(each))
-        rows.add_row(each.name, str(len(each.days)), f"{days:,}", size, moment(each.made_at), each.by, each.change)
+        rows.add_row(
+            each.name,
+            "" if each.id == each.name else show(each.id),
+            str(len(each.days)),
+            f"{days:,}",
+            size,
+            moment(each.made_at),
+            each.by,
+            each.change,
+        )
     say(rows)
 
 
@@ -69,6 +83,7 @@ def list_timelines(as_json: bool) -> None:
     "--base",
     default="main",
     show_default=True,
+    shell_complete=complete_state,
     metavar="MOMENT",
     help="What its days read through to: main, a publication, a UTC time, or another timeline.",
 )
@@ -84,7 +99,7 @@ def create(name: str, base: str, keep_for: int | None) -> None:
 
     require_timeline_name(name)
     publisher = open_publisher(current_settings())
-    now = publisher.now()
+    now, base = publisher.now(), find_state(publisher.storage, base)
     made = timeline_based_on(publisher.storage, base, name, getpass.getuser(), now, kept_for(keep_for, now))
     create_timeline(publisher.storage, made)
     if made.days:
@@ -93,7 +108,7 @@ def create(name: str, base: str, keep_for: int | None) -> None:
 
 
 @timeline.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_timeline)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show the days of a timeline, table by table, and how many of them differ from what is published now."""
@@ -103,7 +118,7 @@ def show(name: str, as_json: bool) -> None:
     from backfill_assets.timeline.summary import tables_on
 
     publisher = open_publisher(current_settings())
-    found = find_place(publisher.storage, name, publisher.now())
+    found = find_place(publisher.storage, find_timeline_name(publisher.storage, name), publisher.now())
     tables = tables_on(found, held_days(Snapshot.newest(publisher.storage), found.days))
     if as_json:
         values = {each.table: {"days": len(each.days), "differing": len(each.differing)} for each in tables}
@@ -121,7 +136,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 @timeline.command("rename")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_timeline)
 @click.argument("new_name")
 def rename(name: str, new_name: str) -> None:
     """Give a timeline another name."""
@@ -133,7 +148,7 @@ def rename(name: str, new_name: str) -> None:
 
 
 @timeline.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_timeline)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(name: str, yes: bool) -> None:
     """Forget a timeline. Other timelines keep the files that they share with it; the rest is reclaimed in time."""
@@ -153,6 +168,7 @@ def _find(publisher: Publisher, name: str) -> NamedTimeline:
     from backfill_assets.timeline.places import refuse_campaign
 
     refuse_campaign(name)
+    name = find_timeline_name(publisher.storage, name, change=True)
     return find_timeline(publisher.storage, name, publisher.now())
 
 

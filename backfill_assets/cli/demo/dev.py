@@ -21,6 +21,7 @@ from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.cli.demo.dev_parts import DevPart, DevParts
 from backfill_assets.cli.demo.sessions import start_process
 from backfill_assets.cli.foreground import interrupt
+from backfill_assets.cli.running_dev import noted_dev, ui_of_arguments
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import LOOPBACK, ConnectServer, answers, free_port, start_connect_server
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> i
             variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
             letters = _letters(variables, letters_port(arguments))
             dagster = _dagster(commands or DagsterCommands(), Path(folder) / "workspace.yaml", arguments, variables)
-            _run_until_interrupted([*spark.parts, letters, *dagster])
+            with noted_dev(settings, ui_of_arguments(arguments), spark.variables["SPARK_REMOTE"]):
+                _run_until_interrupted([*spark.parts, letters, *dagster])
     except BackfillError as error:
         print(error, file=sys.stderr)
         return 1

@@ -11,14 +11,13 @@ from backfill_assets.cli.output import table as new_table
 if TYPE_CHECKING:
     from datetime import date
 
-    from rich.table import Table
-
     from backfill_assets.campaign.day_outcomes import CampaignDays
+    from backfill_assets.cli.tables import ShownTable
 
 _WHAT = ("staged", "held back", "published", "left")
 
 
-def campaign_table(found: Sequence[CampaignDays]) -> Table:
+def campaign_table(found: Sequence[CampaignDays]) -> ShownTable:
     """A line for each table; ``left`` are days that are not staged yet, or that nothing would change."""
     rows = (
         (each.table, f"{len(each.planned):,}", *(ranges(days) for days in _by_what(each).values())) for each in found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.completion import complete_dataset
 from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -28,7 +29,7 @@ _MOST_GATES = 10
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("dataset")
+@click.argument("dataset", shell_complete=complete_dataset)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def check(ctx: click.Context, dataset: str, as_json: bool) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_days, complete_state, complete_table
 from backfill_assets.cli.foreground import foreground_builder, report_progress
+from backfill_assets.cli.ids import find_plan, find_state
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -41,10 +43,19 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("left", metavar="PLAN|LEFT")
-@click.argument("right", required=False)
-@click.option("--table", "tables", multiple=True, metavar="TABLE", help="Two states only: compare this table.")
-@click.option("--days", "days_text", metavar="A..B", help="Two states only: compare these days.")
+@click.argument("left", shell_complete=complete_state, metavar="PLAN|LEFT")
+@click.argument("right", shell_complete=complete_state, required=False)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="Two states only: compare this table.",
+)
+@click.option(
+    "--days", "days_text", shell_complete=complete_days, metavar="A..B", help="Two states only: compare these days."
+)
 @click.option(
     "--sample",
     type=click.IntRange(min=0),
@@ -90,10 +101,12 @@ def diff(
     if right is not None:
         if kept:
             raise click.UsageError("--kept is about a plan: a difference of two states is not stored.")
+        left, right = (find_state(open_storage(settings), text) for text in (left, right))
         found = _find_states(settings, left, right, tables, days_text, sample)
     elif tables or days_text:
         raise click.UsageError("--table and --days are about two states: a plan says what is compared.")
     else:
+        left = find_plan(open_storage(settings), left)
         found = _kept_difference(settings, left) if kept else _find(settings, left, sample)
     if page is not None:
         name = left if right is None else f"{left}-and-{right}"

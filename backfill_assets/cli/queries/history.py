@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_days, complete_table
+from backfill_assets.cli.ids import Show, short_ids
 from backfill_assets.cli.output import moment, ranges, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from backfill_assets.published.history import InputSummary, PublicationRecord, TablePart
     from backfill_assets.published.stream_positions import PartitionRead
 
+_LEFT_OUT_FIRST = ("from", "replaces", "by", "code", "rows", "days", "outcome", "when")
 _COLOURS = {"done": "green", "aborted": "red", "aborting": "red", "open": "yellow"}
 _EPILOG = """
 \b
@@ -31,8 +34,14 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table", required=False)
-@click.option("--days", "days_text", metavar="A..B", help="Only publications that changed one of these days.")
+@click.argument("table", shell_complete=complete_table, required=False)
+@click.option(
+    "--days",
+    "days_text",
+    shell_complete=complete_days,
+    metavar="A..B",
+    help="Only publications that changed one of these days.",
+)
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most publications to list."
 )
@@ -56,7 +65,7 @@ def history(table: str | None, days_text: str | None, limit: int, as_json: bool)
     if as_json:
         say_json([_as_json(record, made_from[record.publication, record.prepared_at]) for record in found[:limit]])
     elif found:
-        _say(found[:limit], made_from)
+        _say(found[:limit], made_from, short_ids(storage))
         if len(found) > limit:
             say(f"Older publications are not shown: --limit {5 * limit}")
     else:
@@ -69,20 +78,22 @@ def _check_table(table: str) -> None:
     registry.table(table)
 
 
-def _say(found: Iterable[PublicationRecord], made_from: Mapping[tuple[str, datetime], InputSummary]) -> None:
+def _say(
+    found: Iterable[PublicationRecord], made_from: Mapping[tuple[str, datetime], InputSummary], show: Show
+) -> None:
     columns = ("publication", "when", "outcome", "table", "days", "rows", "code", "from", "replaces", "by")
-    rows = new_table(*columns, numbers=["rows"])
+    rows = new_table(*columns, numbers=["rows"], groups=("publication", "when", "outcome"), drop=_LEFT_OUT_FIRST)
     for record in found:
-        first = (record.publication, moment(record.closed_at or record.prepared_at), _outcome(record))
+        first = (show(record.publication), moment(record.closed_at or record.prepared_at), _outcome(record))
         made = made_from[record.publication, record.prepared_at]
         by, source = _by(record, made), _from(made)
         for step, (_, version) in record.switches.items():
             rows.add_row(*first, step, "switched", "", f"to {version or 'the declared version'}", "", "", by)
-            first, by = ("", "", Text("")), ""
+            by = ""
         for name, part in sorted(record.tables.items()):
-            counted, code, replaces = _part(record, part)
+            counted, code, replaces = _part(record, part, show)
             rows.add_row(*first, name, ranges(part.days), counted, code, source, replaces, by)
-            first, by, source = ("", "", Text("")), "", ""
+            by, source = "", []
         rows.add_section()
     say(rows)
 
@@ -91,9 +102,9 @@ def _outcome(record: PublicationRecord) -> Text:
     return Text.assemble(f"{record.kind} ", (record.outcome, _COLOURS.get(record.outcome, "")))
 
 
-def _part(record: PublicationRecord, part: TablePart) -> tuple[str, str, str]:
+def _part(record: PublicationRecord, part: TablePart, show: Show) -> tuple[str, str, str]:
     rows = f"{part.rows:,}" if record.outcome == "done" else ""
-    return rows, ", ".join(sorted(part.code_versions)), _few(sorted(part.replaces))
+    return rows, ", ".join(sorted(part.code_versions)), _few([show(each) for each in sorted(part.replaces)])
 
 
 def _few(publications: list[str], most: int = 2) -> str:
@@ -101,13 +112,13 @@ def _few(publications: list[str], most: int = 2) -> str:
     return ", ".join(publications[:most] + more)
 
 
-def _from(made: InputSummary) -> str:
+def _from(made: InputSummary) -> list[str]:
     read = [f"{table} v{version}" for table, version in sorted(made.read, key=str) if version is not None]
     staged = [f"{table} of the same publication" for table in made.staged]
     landed = [format_count(len(made.landed), "landed file")] if made.landed else []
     partitions = [str(each) for each in made.partitions]
     boundaries = [boundary_line(each) for each in made.boundaries]
-    return "\n".join([", ".join(read + staged + landed), *partitions, *boundaries]).strip()
+    return [line for line in (", ".join(read + staged + landed), *partitions, *boundaries) if line]
 
 
 def _by(record: PublicationRecord, made: InputSummary) -> str:

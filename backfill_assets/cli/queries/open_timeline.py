@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_table, complete_timeline
+from backfill_assets.cli.ids import find_timeline
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
@@ -19,8 +21,15 @@ Examples:
 
 
 @click.command(name="open", epilog=_EPILOG)
-@click.argument("name")
-@click.option("--table", "tables", multiple=True, metavar="TABLE", help="Only these tables.  [default: all]")
+@click.argument("name", shell_complete=complete_timeline)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="Only these tables.  [default: all]",
+)
 @click.option("--sql", "only_sql", is_flag=True, help="Print the views of Spark SQL alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bool) -> None:
@@ -32,12 +41,13 @@ def open_command(name: str, tables: tuple[str, ...], only_sql: bool, as_json: bo
     from backfill_assets.timeline.opened import open_timeline
     from backfill_assets.timeline.places import is_of_campaign
 
+    storage = open_storage(current_settings())
+    name = find_timeline(storage, name)
     if is_of_campaign(name):
         raise InvalidRequest(
             f"{name} is the timeline of a campaign: it changes as long as the campaign works.",
             hint=f"backfill show TABLE --day D --on {name}, or backfill diff main {name}",
         )
-    storage = open_storage(current_settings())
     opened = open_timeline(storage, name)
     chosen = tables or opened.tables
     if unknown := [table for table in chosen if table not in opened.tables]:

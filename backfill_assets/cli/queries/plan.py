@@ -11,6 +11,8 @@ import click
 from click.core import ParameterSource
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_days, complete_table_or_plan, complete_version
+from backfill_assets.cli.ids import find_plan, is_plan, plans, short_ids, typed_storage
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -41,7 +43,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("target", required=False)
+@click.argument("target", shell_complete=complete_table_or_plan, required=False)
 @click.option(
     "-f",
     "--file",
@@ -54,10 +56,17 @@ Examples:
 @click.option(
     "--days",
     "days_text",
+    shell_complete=complete_days,
     metavar="A..B",
     help="The days of TARGET; weekly and monthly tables get the periods with these days.",
 )
-@click.option("--version", default="", metavar="V", help="The version of TARGET's logic.  [default: the current one]")
+@click.option(
+    "--version",
+    default="",
+    shell_complete=complete_version,
+    metavar="V",
+    help="The version of TARGET's logic.  [default: the current one]",
+)
 @click.option("--only-downstream", is_flag=True, help="Rebuild only what is computed from TARGET.")
 @click.option("--source-too", is_flag=True, help="Also rebuild everything that TARGET is computed from.")
 @click.option("--refresh-source", is_flag=True, help="Also read landed files again that their source has changed.")
@@ -102,16 +111,15 @@ def plan(
     if file is not None or check or schema:
         _refuse_beside_a_file(ctx)
         ctx.exit(_file_command(file, check=check, schema=schema, as_json=as_json, as_markdown=as_markdown))
-    from backfill_assets.lakehouse.plans import is_plan_id
     from backfill_assets.plan.keep import look_again
 
     if target is None:
         raise click.UsageError("Name a TARGET, or a file with -f FILE.")
     moved: PlanDrift | None = None
-    if is_plan_id(target):
+    if is_plan(target):
         if expected:
             raise click.UsageError("A plan that is kept does not change: plan again with --expect.")
-        found, moved, now = look_again(current_settings(), target)
+        found, moved, now = look_again(current_settings(), find_plan(typed_storage(), target))
     else:
         scope = _scope(only_downstream, source_too, refresh_source)
         found, now = _make(target, days_text, version, scope, force, expected=expected)
@@ -207,10 +215,10 @@ def say_plan(found: Plan, now: datetime, moved: PlanDrift | None = None) -> None
     for line in (*of_days, *terms_lines(found)):
         say(line)
     for each in found.findings:
-        say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}\n       -> {each.next_step}"))
+        say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}"), f"       -> {each.next_step}")
     if moved is not None:
         _say_moved(moved)
-    say(scope_line(found), after_line(found), Text.assemble((found.id, "bold")))
+    say(scope_line(found), after_line(found), Text.assemble((short_ids(typed_storage(), plans)(found.id), "bold")))
 
 
 def _say_steps(found: Plan) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backfill_assets.cli.completion import complete_publication, complete_table
+from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
@@ -30,8 +32,10 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table")
-@click.option("--publication", metavar="P", help="As of when this publication was closed.")
+@click.argument("table", shell_complete=complete_table)
+@click.option(
+    "--publication", shell_complete=complete_publication, metavar="P", help="As of when this publication was closed."
+)
 @click.option("--version", type=click.IntRange(min=0), metavar="N", help="At this Delta version of TABLE.")
 @click.option("--at", "at_text", metavar="TIME", help="As of this moment, in UTC unless it says otherwise.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -49,6 +53,7 @@ def positions(table: str, publication: str | None, version: int | None, at_text:
     if sum(each is not None for each in (publication, version, at_text)) > 1:
         raise click.UsageError("Give one of --publication, --version and --at.")
     settings = current_settings()
+    publication = find_publication(open_storage(settings), publication) if publication else None
     snapshot = _snapshot(open_storage(settings), table, publication, version, at_text)
     if table not in snapshot.versions and not (publication or at_text):
         raise InvalidRequest(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.commands.quarantine_replay import replay
-from backfill_assets.cli.output import ranges, say, say_json
+from backfill_assets.cli.completion import complete_days, complete_table
+from backfill_assets.cli.output import ranges, say, say_facts, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous, parse_day
@@ -48,8 +49,8 @@ def quarantine() -> None:
 
 
 @quarantine.command("list", epilog=_LIST_EPILOG)
-@click.argument("table", required=False)
-@click.option("--days", "days_text", metavar="A..B", help="Only rows of these days.")
+@click.argument("table", shell_complete=complete_table, required=False)
+@click.option("--days", "days_text", shell_complete=complete_days, metavar="A..B", help="Only rows of these days.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_reasons(table: str | None, days_text: str | None, as_json: bool) -> None:
     """List why rows were rejected, by table and reason.
@@ -75,7 +76,7 @@ def list_reasons(table: str | None, days_text: str | None, as_json: bool) -> Non
 
 def _say(found: Sequence[Group]) -> None:
     columns = ("table", "reason", "days", "rows", "resolved", "first example", "at")
-    rows = new_table(*columns, numbers=["rows", "resolved"])
+    rows = new_table(*columns, numbers=["rows", "resolved"], drop=("resolved", "at", "days"))
     for group in found:
         place = format_place(group.file, group.line)
         counts = (f"{group.rows:,}", f"{group.resolved:,}")
@@ -110,8 +111,8 @@ def _as_json(group: Group) -> dict[str, Any]:
 
 
 @quarantine.command(epilog=_SHOW_EPILOG)
-@click.argument("table")
-@click.option("--day", "day_text", metavar="YYYY-MM-DD", required=True, help="The day.")
+@click.argument("table", shell_complete=complete_table)
+@click.option("--day", "day_text", shell_complete=complete_days, metavar="YYYY-MM-DD", required=True, help="The day.")
 @click.option("--reason", metavar="TEXT", help="Only rows with a reason that contains this text.")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="The most rows to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -152,14 +153,9 @@ def _letter(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _say_letter(letter: Mapping[str, Any]) -> None:
-    rows = new_table("", "", title=format_place(letter["file"], letter["line"]))
-    rows.show_header = False
-    for reason in letter["reasons"]:
-        rows.add_row("reason", reason)
-    rows.add_section()
-    for name, value in letter["landed"].items():
-        rows.add_row(name, str(value))
-    say(rows)
+    reasons = (("reason", reason) for reason in letter["reasons"])
+    landed = ((name, str(value)) for name, value in letter["landed"].items())
+    say_facts(format_place(letter["file"], letter["line"]), [*reasons, *landed])
 
 
 quarantine.add_command(replay)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_publication
 from backfill_assets.cli.group import CommandFailed
+from backfill_assets.cli.ids import find_publication, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -51,7 +53,7 @@ class DaysNotReproduced(CommandFailed):
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("publication")
+@click.argument("publication", shell_complete=complete_publication)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def reproduce(publication: str, as_json: bool) -> None:
     """Stage every day of every table of PUBLICATION again, and compare rows and checksums.
@@ -61,6 +63,7 @@ def reproduce(publication: str, as_json: bool) -> None:
     reproduced are listed with the reason. Java, Spark, packages and commit are compared with those of the publication.
     Publishes nothing. Starts Spark.
     """
+    publication = find_publication(typed_storage(), publication)
     with ExitStack() as stack:
         found = _stage_again(current_settings(), publication, stack)
     if as_json:

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.cells import cell_len
+from rich.text import Text
 
-from backfill_assets.cli.output import console, say, say_json
+from backfill_assets.cli.completion import complete_days, complete_publication, complete_table, complete_timeline
+from backfill_assets.cli.ids import find_publication, find_timeline
+from backfill_assets.cli.output import console, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, parse_day
+from backfill_assets.text import escape_controls, format_count
 
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.delta_log import AddedFile
     from backfill_assets.lakehouse.records import DayState
     from backfill_assets.lakehouse.storage import Storage
 
+DAMAGED = "damaged"
+FOREIGN_WRITE = "foreign write"
 _EPILOG = """
 \b
 Examples:
@@ -31,6 +37,15 @@ Examples:
 
 
 @dataclass(frozen=True)
+class _WrittenSince:
+    """The day as it is now in Delta's own log, past the publication log."""
+
+    table_version: int
+    rows: int
+    files: int
+
+
+@dataclass(frozen=True)
 class _Day:
     """One day of a table at one version; ``status`` is only known of the present."""
 
@@ -39,6 +54,10 @@ class _Day:
     state: DayState | None
     files: tuple[AddedFile, ...]
     rows: list[dict[str, Any]]
+    gone: tuple[str, ...] = ()
+    """Files that the day names and that are not there: it is damaged, and no row of it is shown."""
+    now: _WrittenSince | None = None
+    """What another writer has made of the day; state and rows are those that were published."""
 
     def facts(self) -> dict[str, Any]:
         content = self.state.content if self.state else None
@@ -50,15 +69,24 @@ class _Day:
             **known,
             "metrics": known.get("metrics", {}),
             "files": [{"path": file.path, "bytes": file.size, "rows": file.rows} for file in self.files],
+            **({"damaged": {"gone": list(self.gone)}} if self.gone else {}),
+            **({"written_since": asdict(self.now)} if self.now else {}),
         }
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table")
-@click.option("--day", "day_text", metavar="YYYY-MM-DD", required=True, help="The day.")
+@click.argument("table", shell_complete=complete_table)
+@click.option("--day", "day_text", shell_complete=complete_days, metavar="YYYY-MM-DD", required=True, help="The day.")
 @click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="The most rows to show.")
-@click.option("--publication", metavar="ID", help="Show the day as it was after this publication.  [default: now]")
-@click.option("--on", "name", metavar="NAME", help="Show the day as it is on this timeline.")
+@click.option(
+    "--publication",
+    shell_complete=complete_publication,
+    metavar="ID",
+    help="Show the day as it was after this publication.  [default: now]",
+)
+@click.option(
+    "--on", "name", shell_complete=complete_timeline, metavar="NAME", help="Show the day as it is on this timeline."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(table: str, day_text: str, limit: int, publication: str | None, name: str | None, as_json: bool) -> None:
     """Show one day of TABLE: status, publication, checksum, metrics, files, and its first rows.
@@ -72,6 +100,8 @@ def show(table: str, day_text: str, limit: int, publication: str | None, name: s
     if name is not None and publication is not None:
         raise click.UsageError("Give one of --on NAME and --publication ID.")
     storage = open_storage(current_settings())
+    name = find_timeline(storage, name) if name else None
+    publication = find_publication(storage, publication) if publication else None
     found = (
         _look(storage, table, day, limit, publication)
         if name is None
@@ -81,30 +111,53 @@ def show(table: str, day_text: str, limit: int, publication: str | None, name: s
         say_json({"table": table, "day": day, **found.facts(), "sample": found.rows})
         return
     _say_facts(table, day, found)
+    if found.gone:
+        _say_damage(table, day, found)
+        return
+    if found.now is not None:
+        _say_written_since(table, day, found, found.now)
     say_rows(found.rows)
 
 
 def _look(storage: Storage, table: str, day: date, limit: int, publication: str | None) -> _Day:
     from backfill_assets.lakehouse.delta_log import read_log
+    from backfill_assets.published.damage import gone_files, note_damage
     from backfill_assets.published.reading import published_day, published_versions
 
     version = published_versions(storage, publication).get(table)
     status = None if publication else _status(storage, table, day)
     if version is None:
         return _Day(None, status, None, (), [])
+    files = read_log(storage, table, version).of_days([day])[day]
+    gone = tuple(gone_files(storage, table, files))
+    if gone and publication is None:
+        note_damage(storage, table, day, gone)
     return _Day(
         version=version,
-        status=status,
+        status=DAMAGED if gone and status else status,
         state=published_day(storage, table, day, publication),
-        files=read_log(storage, table, version).of_days([day])[day],
-        rows=_rows(storage, table, day, limit, publication),
+        files=files,
+        rows=[] if gone else _rows(storage, table, day, limit, publication),
+        gone=gone,
+        now=_written_since(storage, table, day) if status == FOREIGN_WRITE else None,
     )
+
+
+def _written_since(storage: Storage, table: str, day: date) -> _WrittenSince | None:
+    from backfill_assets.lakehouse.delta_log import newest_version, read_log
+
+    version = newest_version(storage, table)
+    if version is None:
+        return None
+    files = read_log(storage, table, version).of_days([day])[day]
+    return _WrittenSince(version, sum(file.rows for file in files), len(files))
 
 
 def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name: str) -> _Day:
     import pyarrow.compute as pc
 
     from backfill_assets.lakehouse.records import DayState
+    from backfill_assets.published.damage import gone_files
     from backfill_assets.timeline.opened import open_timeline
 
     opened = open_timeline(storage, name)
@@ -115,13 +168,16 @@ def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name:
     state = DayState(
         table, day, publication="", sequence=opened.timeline.base.sequence, physical="", content=held.content
     )
-    rows = opened.dataset(table).head(limit, filter=pc.field("day") == day).to_pylist() if held.files else []
+    gone = tuple(gone_files(storage, table, held.files))
+    readable = held.files and not gone
+    rows = opened.dataset(table).head(limit, filter=pc.field("day") == day).to_pylist() if readable else []
     return _Day(
         version=None if own else opened.timeline.base.versions.get(table),
         status=f"a day of {name}" if own else f"read through to the base of {name}",
         state=state,
         files=held.files,
         rows=rows,
+        gone=gone,
     )
 
 
@@ -147,24 +203,46 @@ def _rows(storage: Storage, table: str, day: date, limit: int, publication: str 
 def _say_facts(table: str, day: date, found: _Day) -> None:
     facts = found.facts()
     metrics, files = facts.pop("metrics"), facts.pop("files")
-    rows = new_table("what", "value", title=f"{table} {day}")
-    for name, value in facts.items():
-        if value not in (None, ""):
-            rows.add_row(name.replace("_", " "), _text(value))
-    rows.add_section()
-    for name, value in metrics.items():
-        rows.add_row(name, _text(value))
-    rows.add_section()
-    for file in files:
-        rows.add_row("file", f"{file['path']} ({file['bytes']:,} bytes, {file['rows']:,} rows)")
-    say(rows)
+    known = [(name.replace("_", " "), _text(value)) for name, value in facts.items() if value not in (None, "")]
+    say_facts(
+        f"{table} {day}",
+        [
+            *known,
+            *((name, _text(value)) for name, value in metrics.items()),
+            *(("file", f"{file['path']} ({file['bytes']:,} bytes, {file['rows']:,} rows)") for file in files),
+        ],
+    )
+
+
+def _say_damage(table: str, day: date, found: _Day) -> None:
+    from backfill_assets.datasets import registry
+
+    say(Text(f"Damaged: {len(found.gone)} of the day's {format_count(len(found.files), 'file')} gone:", "bold red"))
+    say(*(f"  {path}" for path in found.gone))
+    say("The numbers above are those that were published; no row is shown, and no reader can read the day.")
+    if registry.step(table).source is None:
+        say(f"  -> backfill run {table} --days {day} --force     computes it again, from what is published above it")
+    else:
+        say("  -> Put the files back from a backup: raw cannot be built again, since each landed file counts once.")
+    say(f"  -> backfill history {table} --days {day}     has the publications: one before may still have its files")
+
+
+def _say_written_since(table: str, day: date, found: _Day, now: _WrittenSince) -> None:
+    published = found.state.content.rows if found.state and found.state.content else 0
+    say(
+        Text("Foreign write: another writer changed this day after its last publication.", "bold magenta"),
+        f"It holds {format_count(now.rows, 'row')} in {format_count(now.files, 'file')} now, at version "
+        f"{now.table_version} of the table. Checksum, metrics, files and rows shown are older: those of the "
+        f"publication, with {format_count(published, 'row')}.",
+        f"  -> backfill run {table} --days {day}     publishes the day again",
+    )
 
 
 def say_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     """As a table where it fits, else record by record: twenty narrow columns are unreadable."""
     if not rows:
         say("No rows.")
-    elif sum(_widths(rows)) <= console().width:
+    elif not screen() or sum(_widths(rows)) < console().width:
         numbers = [name for name, value in rows[0].items() if _is_number(value)]
         say(new_table(*rows[0], rows=([*map(_text, row.values())] for row in rows), numbers=numbers))
     else:
@@ -173,13 +251,13 @@ def say_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _say_records(rows: Sequence[Mapping[str, Any]]) -> None:
     for number, row in enumerate(rows, start=1):
-        cells = ((name, _text(value)) for name, value in row.items())
-        say(new_table("column", "value", rows=cells, title=f"row {number}"))
+        say_facts(f"row {number}", ((name, _text(value)) for name, value in row.items()))
 
 
 def _widths(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     names = rows[0].keys()
-    return [3 + max(cell_len(text) for text in (name, *(_text(row[name]) for row in rows))) for name in names]
+    texts = {name: [escape_controls(_text(row[name])) for row in rows] for name in names}
+    return [3 + max(cell_len(text) for text in (name, *texts[name])) for name in names]
 
 
 def _is_number(value: Any) -> bool:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.completion import complete_days, complete_table, complete_timeline
+from backfill_assets.cli.ids import Show, find_timeline, short_ids
 from backfill_assets.cli.on_timeline import observe_timeline
 from backfill_assets.cli.output import moment, say, say_json, short_commit
 from backfill_assets.cli.output import table as new_table
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _PERSONAL = "@"
+_LEFT_OUT_FIRST = ("git", "run", "when", "code", "status")
 _OWN = "the timeline's own day"
 _EPILOG = """
 \b
@@ -66,9 +69,14 @@ class _TrailFacts:
 @click.command(epilog=_EPILOG)
 @click.argument("key")
 @click.option(
-    "--table", metavar="TABLE", help="The table that KEY belongs to.  [default: every table with one row a key]"
+    "--table",
+    shell_complete=complete_table,
+    metavar="TABLE",
+    help="The table that KEY belongs to.  [default: every table with one row a key]",
 )
-@click.option("--day", "day_text", metavar="YYYY-MM-DD", help="Only the rows of this event day.")
+@click.option(
+    "--day", "day_text", shell_complete=complete_days, metavar="YYYY-MM-DD", help="Only the rows of this event day."
+)
 @click.option(
     "--personal",
     metavar="TEXT",
@@ -77,7 +85,9 @@ class _TrailFacts:
     hide_input=True,
     help=f"The landed value for which {_PERSONAL} is written in KEY. Without TEXT, the command asks for it.",
 )
-@click.option("--on", "name", metavar="NAME", help="Follow the row as it is on this timeline.")
+@click.option(
+    "--on", "name", shell_complete=complete_timeline, metavar="NAME", help="Follow the row as it is on this timeline."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def trace(
     key: str, table: str | None, day_text: str | None, personal: str | None, name: str | None, as_json: bool
@@ -97,6 +107,7 @@ def trace(
     settings = current_settings()
     if personal is not None:
         key = _with_token(key, personal, settings)
+    name = find_timeline(open_storage(settings), name) if name else None
     place = None if name is None else observe_timeline(settings, name)
     snapshot = Snapshot.newest(open_storage(settings)) if place is None else _snapshot_on(settings, place)
     found = trails(snapshot, key, table, day)
@@ -106,8 +117,9 @@ def trace(
         on = {} if name is None else {"timeline": name}
         say_json({"key": key, "log_entry": snapshot.sequence, **on, "trails": [_as_json(each) for each in all_facts]})
         return
+    show = short_ids(snapshot.storage)
     for each in all_facts:
-        _say(each)
+        _say(each, show)
     where = "As of" if name is None else f"On the timeline {name}: its own days, and all others as of"
     say(f"{where} entry {snapshot.sequence} of the publication log.")
 
@@ -174,19 +186,19 @@ def _trail_facts(
     )
 
 
-def _say(facts: _TrailFacts) -> None:
+def _say(facts: _TrailFacts, show: Show) -> None:
     for fate in facts.fates:
         say(f"{format_place(fate.file, fate.line)}  {fate.outcome}: {fate.why}")
         as_in_raw = " (as raw has it)" if event_place(fate.file, fate.line) else ""
         say(f"  {facts.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}{as_in_raw}")
-    rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git")
+    rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git", drop=_LEFT_OUT_FIRST)
     for found in facts.trail.rows:
         rows.add_row(
             found.table,
             format_range(found.period),
             _status(facts, found),
             _in_words(found),
-            *_stamp_cells(facts, found),
+            *_stamp_cells(facts, found, show),
         )
     say(rows)
     for each in facts.trail.unnamed:
@@ -221,14 +233,14 @@ def _status(facts: _TrailFacts, found: Found) -> str:
     return status.value if status else ""
 
 
-def _stamp_cells(facts: _TrailFacts, found: Found) -> tuple[str, ...]:
+def _stamp_cells(facts: _TrailFacts, found: Found, show: Show) -> tuple[str, ...]:
     if (own := facts.own_day(found)) is not None:
         return (_OWN, "", own.code_version, "", "")
     stamp = facts.stamps.get(TableDay(found.table, found.day))
     if stamp is None:
         return ("",) * 5
     return (
-        stamp.publication,
+        show(stamp.publication),
         moment(stamp.published_at),
         stamp.code_version,
         stamp.run[:8],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from backfill_assets.cli.completion import complete_table
 from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.cli.output import moment, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -26,7 +27,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("table", required=False)
+@click.argument("table", shell_complete=complete_table, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def versions(table: str | None, as_json: bool) -> None:
     """List the versions of steps that have several: which is current since when, and which are kept on standby.
@@ -57,13 +58,11 @@ def versions(table: str | None, as_json: bool) -> None:
 
 def _say(found: list[StepVersions]) -> None:
     numbers = ("days", "behind")
-    rows = new_table("step", "version", "is", "since", *numbers, "up to", "timeline", numbers=numbers)
+    rows = new_table("step", "version", "is", "since", *numbers, "up to", "timeline", numbers=numbers, groups=["step"])
     for each in found:
-        title = each.step
         for version in each.versions:
-            rows.add_row(title, version.name, _role(each, version), _since(each, version), *_standby_cells(version))
-            title = ""
-        rows.add_section()
+            rows.add_row(each.step, version.name, _role(each, version), _since(each, version), *_standby_cells(version))
+            rows.add_section()
     say(rows)
     for each in found:
         if each.declared != each.current:

@@ -8,7 +8,6 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
 
 from backfill_assets.cli.foreground import interrupt
 from backfill_assets.cli.output import say
@@ -27,6 +26,7 @@ NINETY_DAYS = "2017-03-01..2017-05-29"
 BUG = "v1"
 """The version of the fact that takes the rate of the day before."""
 _FACT = "fact_sales_transactions"
+_LEFT_OUT_FIRST = ("superseded", "deduplicated", "quarantined", "seconds", "unchanged", "received", "deleted")
 _EPILOG = """
 \b
 Examples:
@@ -151,9 +151,9 @@ def _say_accounts(days: DayRange, settings: Settings, step_seconds: Mapping[str,
     accounts = account(_steps(), list(days), states)
     deleted = ("deleted",) if any(found.deleted for found in accounts) else ()
     counts = ("days", "unchanged", "received", "published", "quarantined", "deduplicated", "superseded", *deleted)
-    rows = new_table("table", *counts, "reconciled", "seconds", numbers=[*counts, "reconciled", "seconds"])
-    rows.box, rows.padding = SIMPLE_HEAD, 0
-    rows.columns[0].no_wrap = True
+    rows = new_table(
+        "table", *counts, "reconciled", "seconds", numbers=[*counts, "reconciled", "seconds"], drop=_LEFT_OUT_FIRST
+    )
     unchanged = {key for key, state in states.items() if state.sequence <= before}
     for found in accounts:
         periods = registry.step(found.table).cadence.starts(days)

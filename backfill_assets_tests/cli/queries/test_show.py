@@ -7,6 +7,7 @@ from contextlib import redirect_stdout
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from io import StringIO
+from pathlib import Path
 
 from backfill_assets.cli.output import say_json
 from backfill_assets.cli.queries.show import say_rows
@@ -31,7 +32,7 @@ def test_people_see_a_table(backfill: Backfill) -> None:
     """State first, rows below."""
     backfill.lakehouse.publish("first", {TABLE: {DAY: [11, 12]}})
     output = backfill("show", TABLE, "--day", DAY).output
-    for expected in ("publication", "first", "_timelines/run-first/day=2017-03-01", "│ 11 │", "│ 12 │"):
+    for expected in ("publication", "first", "_timelines/run-first/day=2017-03-01", "\n11\t", "\n12\t"):
         assert expected in output
 
 
@@ -72,9 +73,17 @@ def test_rows_too_wide_for_the_screen_are_shown_one_by_one(backfill: Backfill) -
     backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
     assert "row 1" not in backfill("show", TABLE, "--day", DAY).output
     wide = {f"column_{n}": "x" * 30 for n in range(9)}
-    with redirect_stdout(StringIO()) as printed:
+    with redirect_stdout(_Screen()) as printed:
         say_rows([wide, wide])
     assert "row 2" in printed.getvalue() and "column_8" in printed.getvalue()
+    with redirect_stdout(StringIO()) as piped:
+        say_rows([wide, wide])
+    assert piped.getvalue().splitlines()[0].split("\t") == list(wide)
+
+
+class _Screen(StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def test_json_rounds_nothing() -> None:
@@ -82,3 +91,56 @@ def test_json_rounds_nothing() -> None:
     with redirect_stdout(StringIO()) as printed:
         say_json([Decimal("0.1000"), date(2017, 3, 1), datetime(2017, 3, 1, 11, tzinfo=UTC)])
     assert json.loads(printed.getvalue()) == ["0.1000", "2017-03-01", "2017-03-01T11:00:00+00:00"]
+
+
+def _file_of(backfill: Backfill, day: date) -> Path:
+    (file,) = backfill.json("show", TABLE, "--day", day)["files"]
+    return backfill.home / "lakehouse" / TABLE / str(file["path"])
+
+
+def test_a_day_whose_file_is_gone_is_damaged_and_says_how_it_is_repaired(backfill: Backfill) -> None:
+    """No traceback; from then on the status says so, until the file is back."""
+    backfill.lakehouse.publish("first", {TABLE: {DAY: [1], NEXT: [2]}})
+    file = _file_of(backfill, DAY)
+    away = file.rename(file.with_suffix(".away"))
+    assert "damaged" not in backfill.json("status")["tables"][TABLE]["counts"], "no log shows it"
+    said = backfill("show", TABLE, "--day", DAY).output
+    assert "status\tdamaged" in said and "Damaged: 1 of the day's 1 file gone" in said and file.name in said
+    assert f"backfill run {TABLE} --days {DAY} --force" in said
+    found = backfill.json("show", TABLE, "--day", DAY)
+    assert found["status"] == "damaged" and found["sample"] == [] and found["damaged"]["gone"][0].endswith(file.name)
+    status = backfill.json("status", TABLE)["tables"][TABLE]
+    assert status["counts"]["damaged"] == 1 and status["days"]["damaged"] == [str(DAY)]
+    assert status["by_day"][str(DAY)]["status"] == "damaged" and status["by_day"][str(NEXT)]["status"] != "damaged"
+    assert f"{TABLE} {DAY} is damaged" in backfill("status").output
+    away.rename(file)
+    assert "damaged" not in backfill.json("status")["tables"][TABLE]["counts"]
+
+
+def test_a_damaged_day_that_was_published_again_is_whole(backfill: Backfill) -> None:
+    backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
+    _file_of(backfill, DAY).unlink()
+    backfill("show", TABLE, "--day", DAY)
+    backfill.lakehouse.publish("second", {TABLE: {DAY: [1]}})
+    assert "damaged" not in backfill.json("status")["tables"][TABLE]["counts"]
+    assert backfill.json("show", TABLE, "--day", DAY)["sample"] == [{"id": 1, "day": str(DAY)}]
+
+
+def test_damage_of_raw_is_not_said_to_be_rebuilt(backfill: Backfill) -> None:
+    """Each landed file counts once."""
+    backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
+    (file,) = backfill.json("show", "raw_sales", "--day", DAY)["files"]
+    (backfill.home / "lakehouse" / "raw_sales" / file["path"]).unlink()
+    said = backfill("show", "raw_sales", "--day", DAY).output
+    assert "Put the files back from a backup" in said and "--force" not in said
+
+
+def test_a_foreign_write_says_that_the_kept_numbers_are_older_and_what_the_day_holds_now(backfill: Backfill) -> None:
+    backfill.lakehouse.publish("first", {TABLE: {DAY: [1, 2]}})
+    backfill.lakehouse.write_past_the_protocol(TABLE, DAY, [7, 8, 9])
+    found = backfill.json("show", TABLE, "--day", DAY)
+    assert found["status"] == "foreign write" and found["rows"] == 2
+    assert found["written_since"] == {"table_version": 2, "rows": 5, "files": 2}
+    said = backfill("show", TABLE, "--day", DAY).output
+    assert "Foreign write: another writer changed this day" in said and "It holds 5 rows in 2 files now" in said
+    assert "are older" in said and f"backfill run {TABLE} --days {DAY}" in said

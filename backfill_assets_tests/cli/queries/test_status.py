@@ -11,6 +11,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.terminal import terminal
 
 FIRST, SECOND, THIRD = date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3)
 
@@ -60,9 +61,12 @@ def test_pandas_is_not_imported_for_it(backfill: Backfill) -> None:
 
 
 def test_people_see_ranges(backfill: Backfill) -> None:
-    """The overview names each table once."""
+    """The overview names each table once; on a pipe, in every line about it."""
     _publish_three_days(backfill)
     output = backfill("status").output
+    assert output.count("bronze_sales\t") == 3
+    with terminal(100):
+        output = backfill("status").output
     assert output.count("bronze_sales") == 1 and f"{FIRST}..{THIRD}" in output
     assert "stale: code changed" in output and "nothing published" in output
 
@@ -83,6 +87,16 @@ def test_one_table_is_reported_day_by_day(backfill: Backfill) -> None:
         },
         str(THIRD): {"status": "missing", "publication": None},
     }
+
+
+def test_several_tables_are_reported_day_by_day(backfill: Backfill) -> None:
+    """Each once, in the order of the command; the summary has them and no other."""
+    _publish_three_days(backfill)
+    found = backfill.json("status", "bronze_sales", "raw_sales", "bronze_sales")["tables"]
+    assert set(found) == {"bronze_sales", "raw_sales"} and all("by_day" in each for each in found.values())
+    output = backfill("status", "bronze_sales", "raw_sales").output
+    assert f"bronze-{FIRST}" in output and "raw_sales\n" in output and "quarantine_sales" not in output
+    assert "Did you mean raw_sales?" in backfill("status", "bronze_sales", "raw_sale", exit_code=1).stderr
 
 
 def test_late_rows_and_foreign_writes_show_at_once(backfill: Backfill) -> None:

@@ -1,0 +1,155 @@
+"""What a shell offers at the Tab key: tables, days, versions, and ids as short as they can be typed.
+
+Click asks for it: ``eval "$(_BACKFILL_COMPLETE=bash_source backfill)"``. What cannot be read is not offered: a Tab key
+has no place for an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import date
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from backfill_assets.cli import ids
+from backfill_assets.cli.short_ids import ShortIds
+
+if TYPE_CHECKING:
+    from backfill_assets.lakehouse.storage import Storage
+
+Offer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+_RANGE = ".."
+
+
+def _quiet(offer: Offer) -> Offer:
+    @wraps(offer)
+    def offered(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        with suppress(Exception):
+            return offer(ctx, param, incomplete)
+        return []
+
+    return offered
+
+
+@_quiet
+def complete_table(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from backfill_assets.datasets import registry
+
+    given = _given(ctx)
+    found = (CompletionItem(table.name, help=table.layer) for table in registry.tables() if table.name not in given)
+    return [item for item in found if item.value.startswith(incomplete)]
+
+
+@_quiet
+def complete_dataset(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from backfill_assets.datasets import registry
+
+    return _starting(incomplete, [each.name for each in registry.datasets()])
+
+
+@_quiet
+def complete_version(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Of the logic of the tables that were typed before; of every step without one."""
+    from backfill_assets.datasets import registry
+
+    named = [registry.step(word) for word in _given(ctx) if any(word == each.name for each in registry.tables())]
+    return _starting(incomplete, {version.name for step in named or registry.steps() for version in step.versions})
+
+
+@_quiet
+def complete_days(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Published days of the tables that were typed before; after ``A..`` those that end the range."""
+    before, dots, last = incomplete.rpartition(_RANGE)
+    found = [day for day in sorted(_published_days(ctx)) if not dots or str(day) > before]
+    return _starting(incomplete, [f"{before}{dots}{day}" for day in found if str(day).startswith(last)])
+
+
+@_quiet
+def complete_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _ids(incomplete, ids.plans(_storage(ctx)))
+
+
+@_quiet
+def complete_publication(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _ids(incomplete, ids.publications(_storage(ctx)))
+
+
+@_quiet
+def complete_timeline(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    found = ids.timelines(_storage(ctx))
+    return [CompletionItem(each.name, help=each.change) for each in found if each.name.startswith(incomplete)]
+
+
+def complete_table_or_plan(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Plans only in the first place: each is carried out alone."""
+    plans = complete_plan(ctx, param, incomplete) if not _given(ctx) else []
+    return [*complete_table(ctx, param, incomplete), *plans]
+
+
+def complete_undoable(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [*complete_publication(ctx, param, incomplete), *complete_plan(ctx, param, incomplete)]
+
+
+def complete_state(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """States of tables: main, timelines and publications; on the left of a comparison also plans."""
+    plans = complete_plan(ctx, param, incomplete) if param.name == "left" else []
+    timelines, main = complete_timeline(ctx, param, incomplete), _starting(incomplete, [ids.MAIN])
+    return [*main, *timelines, *plans, *complete_publication(ctx, param, incomplete)]
+
+
+def complete_anything(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What has a page in the UI."""
+    tables, plans = complete_table(ctx, param, incomplete), complete_plan(ctx, param, incomplete)
+    return [*tables, *plans, *complete_timeline(ctx, param, incomplete)]
+
+
+def complete_command(incomplete: str, commands: Iterable[tuple[str, str]]) -> list[CompletionItem]:
+    """Commands with their line in the overview; none is imported for it."""
+    return [CompletionItem(name, help=line) for name, line in commands if name.startswith(incomplete)]
+
+
+def _ids(incomplete: str, known: list[str]) -> list[CompletionItem]:
+    """Short, with the whole id beside it; whole once more than the short one was typed."""
+    short = ShortIds(frozenset(known))
+    items = [CompletionItem(short(id), help=id) for id in known if short(id).startswith(incomplete)]
+    return items or [CompletionItem(id) for id in known if id.startswith(incomplete)]
+
+
+def _starting(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
+    return [CompletionItem(word) for word in sorted(set(words)) if word.startswith(incomplete)]
+
+
+def _given(ctx: click.Context) -> list[str]:
+    """The words that were typed before, of arguments and options that name something."""
+    values: list[Any] = []
+    for name in ("tables", "table", "target", "step", "about"):
+        value = ctx.params.get(name)
+        values += value if isinstance(value, tuple) else [value]
+    return [value for value in values if isinstance(value, str)]
+
+
+def _storage(ctx: click.Context) -> Storage:
+    """The lakehouse of ``--lakehouse``, which no command has taken yet, or of the environment."""
+    from backfill_assets.lakehouse.storage import Storage
+    from backfill_assets.settings import Settings
+
+    given = ctx.find_root().params.get("lakehouse")
+    return Storage(str(given.absolute() if given else Settings.from_environment().lakehouse))
+
+
+def _published_days(ctx: click.Context) -> set[date]:
+    from backfill_assets.datasets import registry
+    from backfill_assets.lakehouse.delta_log import read_log
+    from backfill_assets.published.reading import pinned_version
+
+    storage = _storage(ctx)
+    days: set[date] = set()
+    known = {table.name for table in registry.tables()}
+    for table in [word for word in _given(ctx) if word in known] or sorted(known):
+        if (version := pinned_version(storage, table)) is not None:
+            days |= read_log(storage, table, version).by_day().keys()
+    return days

@@ -1,0 +1,176 @@
+"""The ids that people type: completed from their beginning, and those that are shown, as short as is unambiguous."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from backfill_assets.cli.output import screen
+from backfill_assets.cli.short_ids import ShortIds, complete, distinguishing_part, is_whole, matching
+from backfill_assets.cli.wiring import current_settings, open_storage
+from backfill_assets.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from backfill_assets.lakehouse.named_timelines import NamedTimeline
+    from backfill_assets.lakehouse.storage import Storage
+
+Show = Callable[[str], str]
+"""Gives the text that an id is shown as."""
+_LONGEST_VERSION = 6
+"""A longer number is no Delta version, if a publication's hash begins with it."""
+_MOST_NAMED = 5
+_HEX = re.compile(r"[0-9a-f]{4,16}")
+MAIN = "main"
+
+
+# ------------------------------------------------------------------ shown
+
+
+def short_ids(storage: Storage, *lists: Callable[[Storage], Iterable[str]]) -> Show:
+    """Short on a terminal, where a person reads it and types it next; whole on a pipe, which is kept for longer."""
+    if not screen():
+        return str
+    return ShortIds(frozenset(id for each in lists or (publications,) for id in each(storage)))
+
+
+# ------------------------------------------------------------------ what there is
+
+
+def publications(storage: Storage) -> list[str]:
+    from backfill_assets.published.reading import publication_ids
+
+    return publication_ids(storage)
+
+
+def plans(storage: Storage) -> list[str]:
+    from backfill_assets.lakehouse.plans import plan_ids
+
+    return plan_ids(storage)
+
+
+def campaigns(storage: Storage) -> list[str]:
+    """Of every plan: a campaign that has not begun has its name already."""
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+
+    return [campaign_of(plan) for plan in plans(storage)]
+
+
+def timelines(storage: Storage) -> list[NamedTimeline]:
+    from backfill_assets.lakehouse.named_timelines import kept_timelines
+
+    return kept_timelines(storage, datetime.now(UTC))
+
+
+def timeline_ids(storage: Storage) -> list[str]:
+    return [each.id for each in timelines(storage)]
+
+
+# ------------------------------------------------------------------ typed
+
+
+def find_publication(storage: Storage, text: str) -> str:
+    """The publication that ``text`` is the beginning of; ``text`` if there is none, for the error of who reads it."""
+    return text if is_whole(text) else complete(text, publications(storage), "publication")
+
+
+def find_plan(storage: Storage, text: str) -> str:
+    """The plan that ``text`` names or begins, also by its campaign; raises :class:`InvalidRequest` if there is none."""
+    from backfill_assets.lakehouse.campaign_journal import plan_of
+    from backfill_assets.lakehouse.plans import is_plan_id
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+
+    asked = plan_of(text) if text.startswith(CAMPAIGN) else text
+    known = plans(storage)
+    found = complete(asked, known, "plan")
+    if found in known or is_plan_id(found):
+        return found
+    raise _no_such_plan(storage, text, known)
+
+
+def is_plan(text: str) -> bool:
+    """Whether a word that may be a table means a plan: by how it begins, or as the beginning of the hash of one."""
+    from backfill_assets.datasets import registry
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+
+    if text.startswith(("plan-", CAMPAIGN)):
+        return True
+    if any(text == table.name for table in registry.tables()) or not _HEX.fullmatch(text):
+        return False
+    return bool(matching(text, plans(typed_storage())))
+
+
+def find_timeline(storage: Storage, text: str, *, change: bool = False) -> str:
+    """The name of the timeline that ``text`` names: its name, the beginning of its id's hash, or of its name.
+
+    For a ``change``, the beginning of a name is not enough: when the timeline is gone, it would mean the next one.
+    """
+    if text.startswith("campaign-"):
+        return text if is_whole(text) else complete(text, campaigns(storage), "campaign")
+    known = timelines(storage)
+    names = {each.name for each in known}
+    if text in names:
+        return text
+    by_id = {each.id: each.name for each in known}
+    found = complete(text, by_id, "timeline", () if change else names)
+    return by_id.get(found, found)
+
+
+def find_moment(storage: Storage, text: str) -> str:
+    """A publication's id in full if ``text`` is the beginning of one; a time or a version stays as it is."""
+    from backfill_assets.published.moments import parse_time
+
+    if (text.isdigit() and len(text) <= _LONGEST_VERSION) or (not text.isdigit() and parse_time(text) is not None):
+        return text
+    return find_publication(storage, text)
+
+
+def find_state(storage: Storage, text: str) -> str:
+    """A state of tables: main, a timeline, a publication or a time."""
+    if text == MAIN:
+        return text
+    found = find_timeline(storage, text)
+    return found if found != text or found in {each.name for each in timelines(storage)} else find_moment(storage, text)
+
+
+def find_undoable(storage: Storage, text: str) -> str:
+    """What can be rolled back: a publication, or a plan or campaign by its name or hash."""
+    if is_whole(text):
+        return text
+    known = publications(storage)
+    return text if text in known else complete(text, [*known, *plans(storage), *_campaigns_if(storage, text)], "id")
+
+
+def _campaigns_if(storage: Storage, text: str) -> list[str]:
+    """Plan and campaign have one hash: only a text that begins as a campaign does means the campaign."""
+    return campaigns(storage) if text.startswith("camp") else []
+
+
+def typed_storage() -> Storage:
+    """The lakehouse of the command that is running."""
+    return open_storage(current_settings())
+
+
+def _no_such_plan(storage: Storage, text: str, known: list[str]) -> InvalidRequest:
+    from difflib import get_close_matches
+
+    near = get_close_matches(text, known, n=3, cutoff=0.6) or _by_hash(text, known)
+    show = ShortIds(frozenset(known))
+    if near:
+        hint = f"Did you mean {' or '.join(map(show, near))}?"
+    elif known:
+        more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+        hint = f"Plans: {', '.join(map(show, known[:_MOST_NAMED]))}{more}. backfill plan TARGET --days A..B makes one."
+    else:
+        hint = "No plan was made yet: backfill plan TARGET --days A..B makes one."
+    return InvalidRequest(f"There is no plan {text!r} in {storage.root}.", hint=hint)
+
+
+def _by_hash(text: str, known: list[str]) -> list[str]:
+    """Plans whose hash is like what was typed: the word before it is the same for all."""
+    from difflib import get_close_matches
+
+    part = text.removeprefix("plan-").removeprefix("campaign-")
+    heads = {distinguishing_part(id)[: max(len(part), 1)]: id for id in known}
+    return [heads[head] for head in get_close_matches(part, heads, n=3, cutoff=0.6)]

@@ -1,0 +1,88 @@
+"""The page of Dagster's UI that a command is about: a link below its output, while a UI runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from backfill_assets.errors import BackfillError
+
+CAMPAIGN_COMMANDS = ("approve", "campaign")
+_OVERVIEW = "/assets"
+_PAGES: Mapping[str, str] = {
+    "doctor": "/deployment",
+    "demo": "/runs?view=backfills",
+    "maintain": "/asset-groups",
+    "notices": "/assets/campaign/completion_told",
+    "versions": _OVERVIEW,
+    "standby": _OVERVIEW,
+    "switch": _OVERVIEW,
+    "timeline": "/assets/timelines",
+    "history": _OVERVIEW,
+    "rollback": _OVERVIEW,
+    "status": _OVERVIEW,
+    "plan": "/assets/campaign/planned",
+    "campaign": "/assets/campaign/validated",
+    "stream": _OVERVIEW,
+}
+"""Of commands that are about no table, plan or timeline, or were given none."""
+_WITHOUT = frozenset({"ui", "sample", "check", "lab", "spark"})
+"""Commands about nothing that the UI shows."""
+
+
+def page_of(command: str, parameters: Mapping[str, Any]) -> str:
+    """The path of the page that a command is about, by what was given to it; empty for one about none."""
+    if command in _WITHOUT:
+        return ""
+    words = _words(parameters)
+    day = parameters.get("day_text")
+    for word in words:
+        if page := page_about(word, str(day) if day else "", command):
+            return page
+    return _PAGES.get(command, "")
+
+
+def page_about(word: str, day: str = "", command: str = "") -> str:
+    """The page of a table, a plan, a campaign or a timeline; empty for another word."""
+    from backfill_assets.datasets import registry
+
+    if any(word == table.name for table in registry.tables()):
+        return _asset(word, day)
+    if campaign := _campaign(word):
+        return _asset("campaign/planned" if command == "plan" else "campaign/validated", campaign)
+    return _asset("timelines", name) if (name := _timeline(word)) else ""
+
+
+def _words(parameters: Mapping[str, Any]) -> Sequence[str]:
+    """What names something, the most precise first."""
+    names = ("name", "plan", "tables", "table", "target", "what", "left", "right", "step")
+    given = (parameters.get(name) for name in names)
+    flat = (each for value in given for each in (value if isinstance(value, tuple) else (value,)))
+    return [each for each in flat if isinstance(each, str) and each]
+
+
+def _campaign(word: str) -> str:
+    """The campaign of a plan that is typed in full or short; empty if it is none."""
+    from backfill_assets.cli.ids import find_plan, typed_storage
+    from backfill_assets.lakehouse.campaign_journal import campaign_of
+
+    with suppress(BackfillError, OSError):
+        return campaign_of(find_plan(typed_storage(), word))
+    return ""
+
+
+def _timeline(word: str) -> str:
+    from backfill_assets.cli.ids import find_timeline, timelines, typed_storage
+
+    with suppress(BackfillError, OSError):
+        storage = typed_storage()
+        found = find_timeline(storage, word)
+        return found if any(each.name == found for each in timelines(storage)) else ""
+    return ""
+
+
+def _asset(path: str, partition: str) -> str:
+    query = f"?{urlencode({'view': 'partitions', 'partition': partition})}" if partition else ""
+    return f"/assets/{quote(path)}{query}"

@@ -1,0 +1,62 @@
+"""``backfill ui``: opens the page of Dagster's UI about a table, a plan or a timeline."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from backfill_assets.cli.completion import complete_anything, complete_days
+from backfill_assets.cli.output import say, say_json, screen
+from backfill_assets.cli.wiring import current_settings
+from backfill_assets.errors import InvalidRequest
+
+_EPILOG = """
+\b
+Examples:
+  backfill ui
+  backfill ui fact_daily_revenue --day 2017-03-01
+  backfill ui plan-0123456                what the campaign would change, and what it waits for
+  backfill ui with-v2 --print             the address of a timeline's page
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("about", shell_complete=complete_anything, required=False)
+@click.option(
+    "--day", "day_text", shell_complete=complete_days, metavar="YYYY-MM-DD", help="Of a table: the page of this day."
+)
+@click.option("--print", "only_print", is_flag=True, help="Print the address, and open nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def ui(about: str | None, day_text: str | None, only_print: bool, as_json: bool) -> None:
+    """Open the page about a table, a plan, a campaign or a timeline in the browser; by default the overview.
+
+    Of the UI that `make dev` of this home has started, or that BACKFILL_UI names. Without a desktop, and on a pipe, the
+    address is printed. The exit code is 1 if no UI runs.
+    """
+    from backfill_assets.cli.pages import page_about
+    from backfill_assets.cli.running_dev import no_ui, running_ui
+    from backfill_assets.days import parse_day
+
+    day = str(parse_day(day_text)) if day_text else ""
+    page = page_about(about, day) if about else "/assets"
+    if not page:
+        raise InvalidRequest(
+            f"{about!r} is no table, plan, campaign or timeline.",
+            hint="backfill status lists the tables, backfill campaign and backfill timeline list the others.",
+        )
+    address = running_ui(current_settings())
+    if not address:
+        raise no_ui()
+    url = f"{address}{page}"
+    if as_json:
+        say_json({"url": url})
+        return
+    say(url)
+    if screen() and not only_print and _has_desktop():
+        click.launch(url)
+
+
+def _has_desktop() -> bool:
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

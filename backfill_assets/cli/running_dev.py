@@ -1,0 +1,140 @@
+"""What ``make dev`` notes while it runs, so that commands of the same home find its Spark and its UI."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.settings import Settings
+
+DEFAULT_UI = "http://127.0.0.1:3000"
+_PROBE_SECONDS = 0.15
+_ANY_HOST = ("0.0.0.0", "::", "")  # noqa: S104
+_STARTED_TOLERANCE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class RunningDev:
+    """A ``make dev``: its process, its UI and its Spark, and the lakehouse that its Spark can reach."""
+
+    pid: int
+    started: float
+    """When the process was created: a later one may have its number."""
+    ui: str
+    spark: str
+    lakehouse: str
+
+
+def dev_file(settings: Settings) -> Path:
+    """Where a running ``make dev`` of a home is noted."""
+    return settings.home / "dev.json"
+
+
+@contextmanager
+def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
+    """Note it as long as it runs. A note that is left behind names a process that is gone, and is ignored."""
+    import psutil
+
+    pid = os.getpid()
+    dev = RunningDev(pid, psutil.Process(pid).create_time(), ui, spark, str(settings.lakehouse))
+    file = dev_file(settings)
+    unfinished = file.with_suffix(f".{pid}.tmp")
+    unfinished.write_text(json.dumps(asdict(dev), indent=2))
+    unfinished.replace(file)
+    try:
+        yield
+    finally:
+        if _read(file) == dev:
+            file.unlink(missing_ok=True)
+
+
+def running_dev(settings: Settings) -> RunningDev | None:
+    """The ``make dev`` of this home, if its process is alive."""
+    noted = _read(dev_file(settings))
+    if noted is None:
+        return None
+    import psutil
+
+    try:
+        created = psutil.Process(noted.pid).create_time()
+    except psutil.Error:
+        return None
+    return noted if abs(created - noted.started) < _STARTED_TOLERANCE_SECONDS else None
+
+
+def ui_of_arguments(arguments: Sequence[str]) -> str:
+    """Where the UI listens, by the arguments of ``dagster-webserver``."""
+    host, port = "127.0.0.1", "3000"
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    for name, value in pairwise(words):
+        if name in ("--host", "-h"):
+            host = value
+        elif name in ("--port", "-p"):
+            port = value
+    return f"http://{'127.0.0.1' if host in _ANY_HOST else host}:{port}"
+
+
+def running_ui(settings: Settings) -> str:
+    """The address of the UI that ``BACKFILL_UI`` names, or of ``make dev``; empty if none answers."""
+    dev = None if settings.ui else running_dev(settings)
+    address = settings.ui or (dev.ui if dev else "")
+    return address if address and _listens(address) else ""
+
+
+def shared_spark(settings: Settings) -> tuple[Settings, str]:
+    """The settings for the Spark server that this home shares, and who keeps it; unchanged, and "", without one.
+
+    One that ``make dev`` or ``backfill spark start`` runs is taken, unless other settings choose a Spark.
+    """
+    if settings.spark_remote or not settings.share_spark or settings.spark_profile != "local":
+        return settings, ""
+    url, keeper = _shared_url(settings)
+    if not url or not _listens(url):
+        return settings, ""
+    return replace(settings, spark_remote=url, spark_profile="connect"), keeper
+
+
+def _shared_url(settings: Settings) -> tuple[str, str]:
+    dev = running_dev(settings)
+    if dev is not None:
+        # A server has the credentials of one object store, from its own environment.
+        reaches = not settings.lakehouse_on_s3 or dev.lakehouse == str(settings.lakehouse)
+        return (dev.spark, "make dev") if reaches else ("", "")
+    from backfill_assets.spark.service import record_file, running_service
+
+    if settings.lakehouse_on_s3 or not record_file(settings).exists():
+        return "", ""
+    service = running_service(settings)
+    return (service.url, "backfill spark start") if service else ("", "")
+
+
+def no_ui() -> LakehouseUnusable:
+    return LakehouseUnusable(
+        "No UI of this home is running.", hint="Start it: make dev. One that runs elsewhere: export BACKFILL_UI=URL"
+    )
+
+
+def _listens(address: str) -> bool:
+    found = urlsplit(address)
+    port = found.port or (443 if found.scheme == "https" else 80)
+    with closing(socket.socket()) as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        try:
+            return probe.connect_ex((found.hostname or "", port)) == 0
+        except OSError:
+            return False
+
+
+def _read(file: Path) -> RunningDev | None:
+    try:
+        return RunningDev(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None

@@ -1,0 +1,226 @@
+"""What each command prints: kept in golden_files/, at several widths, on a pipe, in colour and as JSON.
+
+``python -m backfill_assets_tests.cli.golden`` (``make golden``) writes them again; look at what changed before it is
+committed. The lakehouse is a small one, with fixed ids and a fixed clock, and nothing starts Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from unittest import mock
+
+from click.testing import CliRunner, Result
+
+from backfill_assets.cli import main
+from backfill_assets.cli.group import COMMANDS
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import STEPS, JournalEntry, campaign_of
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
+from backfill_assets.lakehouse.plans import keep_plan, open_plan
+from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.timelines import GateVerdict
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.publication.publisher import CrashPoint
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.published.snapshot import Snapshot
+from backfill_assets_tests.cli.terminal import terminal
+from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
+
+FOLDER = Path(__file__).parent / "golden_files"
+WIDTHS = (60, 80, 200)
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+MADE = datetime(2017, 6, 1, 12, tzinfo=UTC)
+FIRST, LAST = date(2017, 3, 1), date(2017, 3, 3)
+DAYS = [FIRST + timedelta(days=n) for n in range(3)]
+FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
+PLAN = Plan(
+    asked=PlanRequest(target=REVENUE, days=f"{FIRST}..{LAST}"),
+    steps=(PlannedStep(tables=(REVENUE,), version="v1", rebuild={Why.CODE_CHANGED: (f"{FIRST}..{LAST}",)}),),
+    made_at=MADE,
+)
+RAW, BRONZE, FACTS, AGAIN = (
+    "20170601t120100-raw-sales-1a2b3c4d",
+    "20170601t120200-bronze-sales-2b3c4d5e",
+    "20170601t120300-fact-sales-transactions-3c4d5e6f",
+    "20170601t120400-fact-sales-transactions-4d5e6f70",
+)
+UNDO, DEAD = "rollback-20170601t120500-5e6f70", "20170601t120600-fact-daily-revenue-6f708192"
+_UNSTABLE = (
+    (re.compile(r"part-00000-[0-9a-f-]{36}-c000"), "part-00000-0123abcd-0123-abcd-0123-0123456789ab-c000"),
+    (re.compile(r"\d+ bytes"), "496 bytes"),
+    (re.compile(r'"bytes": \d+'), '"bytes": 496'),
+    (re.compile(r"version \d+\.\d+\.\d+"), "version 0.0.0"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line, and whether it can print JSON."""
+
+    words: tuple[str, ...]
+    json: bool = True
+    answer: str = "n\n"
+    """To what it asks on a terminal."""
+
+
+def _case(line: str, *, json: bool = True) -> Case:
+    return Case(tuple(line.split()), json)
+
+
+CASES: Mapping[str, Sequence[Case]] = {
+    "abort": [_case(f"abort {DEAD}")],
+    "approve": [_case(f"approve {PLAN.id[:12]}")],
+    "campaign": [_case("campaign"), _case(f"campaign {PLAN.id[:12]}")],
+    "diff": [_case(f"diff {PLAN.id} --kept"), _case("diff main nowhere")],
+    "forward": [_case("forward nowhere")],
+    "history": [_case("history"), _case(f"history {REVENUE} --days {FIRST}")],
+    "maintain": [_case("maintain --dry-run")],
+    "notices": [_case("notices list")],
+    "open": [_case("open before-v2 --table bronze_sales"), _case("open nowhere")],
+    "plan": [_case(f"plan {REVENUE} --days {LAST}..{FIRST}"), _case("plan plan-0000")],
+    "positions": [_case("positions raw_sales"), _case("positions bronze_sales --publication 2b3c4d5")],
+    "publish": [_case("publish nowhere")],
+    "quarantine": [_case("quarantine list")],
+    "refresh": [_case(f"refresh raw_sale --days {FIRST}")],
+    "reproduce": [_case("reproduce 9999999")],
+    "rewind": [_case(f"rewind {FACT} --list")],
+    "rollback": [_case("rollback 4d5e6f7 --dry-run"), _case("rollback 4d5e6f7"), _case("rollback 2017")],
+    "run": [
+        _case(f"run {FACT} --downstream --version v1 --days {FIRST}..{LAST} --dry-run"),
+        _case("run plan-nosuch"),
+        _case(f"run {FACT}"),
+    ],
+    "sample": [_case("sample --synthetic --days 1 --rows-per-day 4 --seed 1")],
+    "show": [_case(f"show {FACT} --day {FIRST}"), _case(f"show {FACT} --day {FIRST} --publication 3c4d5e6")],
+    "spark": [_case("spark status")],
+    "standby": [_case(f"standby drop {FACT} v1", json=False)],
+    "status": [_case("status"), _case(f"status {FACT} {REVENUE} --days {FIRST}..{LAST}")],
+    "switch": [_case(f"switch {FACT} v9")],
+    "timeline": [_case("timeline list"), _case("timeline show before-v2"), _case("timeline show befo")],
+    "trace": [_case("trace no-such-key")],
+    "ui": [_case(f"ui {REVENUE}")],
+    "versions": [_case("versions"), _case(f"versions {FACT}")],
+}
+"""What is tried of each command, beside its help. The others only have their help here: they start Spark, or show this
+machine (``check``, ``demo``, ``doctor``, ``lab``, ``stream``)."""
+
+
+def build(home: Path) -> None:
+    """A lakehouse with a history: two versions of a fact, an undo, a dead process, a campaign and a timeline."""
+    lakehouse = SmallLakehouse(home / "lakehouse")
+    lakehouse.publish(RAW, {"raw_sales": {day: [day.day, 10 + day.day] for day in DAYS}})
+    lakehouse.publish(BRONZE, {"bronze_sales": {day: [day.day] for day in DAYS}})
+    lakehouse.publish(FACTS, {FACT: {day: [100, day.day] for day in DAYS}}, code="v1")
+    lakehouse.publish("20170601t120330-fact-daily-revenue-7a8b9cad", {REVENUE: {day: [day.day] for day in DAYS}})
+    lakehouse.publish(AGAIN, {FACT: {day: [200, day.day] for day in DAYS}}, code="v2")
+    lakehouse.minutes += 1
+    undone = PROVENANCE.model_copy(update={"reason": f"rollback of {AGAIN}"})
+    roll_back(lakehouse.publisher, AGAIN, id=UNDO, provenance=undone)
+    storage = lakehouse.storage
+    base = Snapshot.newest(storage)
+    create_timeline(
+        storage,
+        NamedTimeline(
+            id="timeline-20170601t121000-0a1b2c3d",
+            name="before-v2",
+            made_at=MADE,
+            changed_at=MADE,
+            by="ana",
+            base=TimelineBase(sequence=base.sequence, versions=base.versions),
+        ),
+    )
+    keep_plan(storage, PLAN.id, PLAN.to_json())
+    campaign = campaign_of(PLAN.id)
+    journal.write(storage, campaign, JournalEntry(kind="started", at=MADE, by="ana"))
+    for number, step in enumerate(STEPS[:5]):
+        at = MADE + timedelta(seconds=number)
+        journal.write(storage, campaign, JournalEntry(kind="step", step=step, at=at, by="ana"))
+    staged = lakehouse.stage(campaign, REVENUE, {day: [day.day, 7] for day in DAYS})
+    content = DayContent(rows=2, checksum="7", code_version="v1", inputs="", metrics={"rows": 2})
+    staged.judge({day: GateVerdict(input_fingerprint="x", passed=True, content=content) for day in DAYS})
+    open_plan(storage, PLAN.id)
+    os.utime(home / "lakehouse" / "_plans" / "_open" / PLAN.id, (MADE.timestamp(), MADE.timestamp()))
+    lakehouse.crash(DEAD, {REVENUE: {FIRST: [9]}}, at=CrashPoint.PREPARED)
+
+
+@contextmanager
+def golden_home() -> Iterator[Path]:
+    """The lakehouse, and an environment in which nothing of this machine shows."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "SPARK_REMOTE"))}
+    with tempfile.TemporaryDirectory(prefix="golden-") as folder:
+        home = Path(folder) / "home"
+        build(home)
+        settings = {"BACKFILL_HOME": str(home), "BACKFILL_ROLLBACK_WINDOW_DAYS": "100000"}
+        with mock.patch.dict(os.environ, {**kept, **settings}, clear=True):
+            yield home
+
+
+def page(command: str, home: Path) -> str:
+    """All that is kept of a command, in sections."""
+    _forget_help(command)
+    helps = {width: _on_screen([command, "--help"], width) for width in WIDTHS}
+    parts = [_section(f"backfill {command} --help, {width} columns", done) for width, done in helps.items()]
+    for case in CASES.get(command, ()):
+        line = " ".join(("backfill", *case.words))
+        plain = {width: _on_screen(case.words, width, case.answer) for width in WIDTHS}
+        parts += [_section(f"{line}, {width} columns, NO_COLOR", done) for width, done in plain.items()]
+        parts.append(_section(f"{line}, 80 columns", _on_screen(case.words, 80, case.answer, colour=True)))
+        parts.append(_section(f"{line} | cat", _run(case.words)))
+        if case.json:
+            parts.append(_section(f"{line} --json", _run([*case.words, "--json"])))
+    return stable("\n".join(parts), home)
+
+
+def _forget_help(command: str) -> None:
+    """Click keeps the help option of the first caller of the command, which may not have been the group."""
+    module, _, name = COMMANDS[command][0].partition(":")
+    found = getattr(import_module(f".{module}", "backfill_assets.cli"), name)
+    found._help_option = None
+
+
+def stable(text: str, home: Path) -> str:
+    """``text`` without what differs from run to run; colours are visible."""
+    found = text.replace(str(home), "<home>")
+    for pattern, instead in _UNSTABLE:
+        found = pattern.sub(instead, found)
+    return found.replace("\x1b", "\\e")
+
+
+def _section(title: str, done: Result) -> str:
+    lines = "\n".join(line.rstrip() for line in done.output.splitlines())
+    if "NO_COLOR" in title:
+        assert not re.search(r"\x1b\[[0-9;]*[34]\d", lines), title
+        lines = STYLE.sub("", lines)
+    return f"=== {title}  [{done.exit_code}]\n{lines}\n"
+
+
+def _on_screen(words: Sequence[str], width: int, answer: str = "", *, colour: bool = False) -> Result:
+    with terminal(width, colour=colour):
+        return _run(words, answer)
+
+
+def _run(words: Sequence[str], answer: str = "") -> Result:
+    return CliRunner().invoke(main, list(words), input=answer)
+
+
+def renew() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    with golden_home() as home:
+        for command in COMMANDS:
+            (FOLDER / f"{command}.txt").write_text(page(command, home))
+    for file in FOLDER.glob("*.txt"):
+        if file.stem not in COMMANDS:
+            file.unlink()
+    print(f"Written: {len(COMMANDS)} pages in {FOLDER}")
+
+
+if __name__ == "__main__":
+    renew()

@@ -1,0 +1,164 @@
+"""Commands find the Spark and the UI of a running ``make dev`` of their home, and link to its pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from backfill_assets.cli.foreground import foreground_builder, foreground_spark
+from backfill_assets.cli.running_dev import dev_file, noted_dev, running_dev, running_ui, shared_spark, ui_of_arguments
+from backfill_assets.settings import Settings, lakehouse_path
+from backfill_assets.spark.service import record_file
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.golden import STYLE
+from backfill_assets_tests.cli.terminal import terminal
+
+DAY = date(2017, 3, 1)
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Something that answers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_the_note_is_there_while_it_runs_and_ignored_after_a_kill(tmp_path: Path) -> None:
+    settings = Settings.at(tmp_path)
+    assert running_dev(settings) is None
+    with noted_dev(settings, "http://127.0.0.1:3000", "sc://127.0.0.1:1"):
+        found = running_dev(settings)
+        assert found is not None and (found.pid, found.spark) == (os.getpid(), "sc://127.0.0.1:1")
+        left = json.loads(dev_file(settings).read_text())
+    assert not dev_file(settings).exists()
+    dev_file(settings).write_text(json.dumps({**left, "started": left["started"] - 100}))
+    assert running_dev(settings) is None, "another process has its number now"
+    dev_file(settings).write_text("{")
+    assert running_dev(settings) is None
+
+
+def test_its_spark_is_used_while_it_answers_unless_another_is_chosen(tmp_path: Path, port: int) -> None:
+    settings = Settings.at(tmp_path)
+    url = f"sc://127.0.0.1:{port}"
+    with noted_dev(settings, "http://127.0.0.1:1", url):
+        shared, keeper = shared_spark(settings)
+        assert (shared.spark_remote, shared.spark_profile, keeper) == (url, "connect", "make dev")
+        for other in (
+            replace(settings, share_spark=False),
+            replace(settings, spark_remote="sc://127.0.0.1:9"),
+            replace(settings, spark_profile="standalone"),
+            replace(settings, lakehouse=lakehouse_path("s3://bucket/elsewhere")),
+        ):
+            assert shared_spark(other) == (other, "")
+    assert shared_spark(settings) == (settings, "")
+    with noted_dev(settings, "http://127.0.0.1:1", "sc://127.0.0.1:1"):
+        assert shared_spark(settings) == (settings, ""), "it does not answer"
+
+
+def test_the_server_of_the_home_is_used_too(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.at(tmp_path)
+    processes = [{"pid": os.getpid(), "java_class": "pytest"}]
+    service = {"url": f"sc://127.0.0.1:{port}", "profile": "connect", "log": "", "started": "", "processes": processes}
+    record_file(settings).write_text(json.dumps(service))
+    monkeypatch.setattr("backfill_assets.spark.service.command_line", lambda pid: "pytest")
+    assert shared_spark(settings)[1] == "backfill spark start"
+
+
+def test_a_command_says_whose_spark_it_uses(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And how it gets one of its own; without a terminal too, with the time."""
+    opened: list[Settings] = []
+
+    def session(settings: Settings, *_: object) -> ExitStack:
+        opened.append(settings)
+        return ExitStack()
+
+    monkeypatch.setattr("backfill_assets.spark.session.spark_session", session)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    settings, url = Settings.at(tmp_path), f"sc://127.0.0.1:{port}"
+    with ExitStack() as stack, noted_dev(settings, "http://127.0.0.1:1", url):
+        foreground_builder(settings, stack).lake.spark()
+        foreground_builder(settings, stack, {"spark.master": "local[1]"}).lake.spark()
+        foreground_spark(settings, stack)
+    assert [each.spark_remote for each in opened] == [url, None, None]
+    lines = capsys.readouterr().err.splitlines()
+    own = "BACKFILL_SHARED_SPARK=never starts one of its own"
+    assert lines[0].endswith(f"Z Using the Spark of make dev at {url}; {own}")
+    assert all(line.endswith("Starting Spark ...") for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "address"),
+    [
+        ([], "http://127.0.0.1:3000"),
+        (["--host", "127.0.0.1", "--port", "3105"], "http://127.0.0.1:3105"),
+        (["-h", "0.0.0.0", "-p", "8080"], "http://127.0.0.1:8080"),  # noqa: S104
+        (["--port=3107", "--read-only"], "http://127.0.0.1:3107"),
+    ],
+)
+def test_where_the_ui_listens_is_read_from_its_arguments(arguments: list[str], address: str) -> None:
+    assert ui_of_arguments(arguments) == address
+
+
+def test_a_ui_that_does_not_answer_is_none_and_costs_little(tmp_path: Path, port: int) -> None:
+    settings = Settings.at(tmp_path)
+    assert running_ui(settings) == ""
+    assert running_ui(replace(settings, ui=f"http://127.0.0.1:{port}")) == f"http://127.0.0.1:{port}"
+    began = time.monotonic()
+    assert running_ui(replace(settings, ui="http://127.0.0.1:1")) == ""
+    assert time.monotonic() - began < 0.2
+
+
+def test_commands_end_with_the_link_of_what_they_are_about(
+    backfill: Backfill, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal alone, while a UI answers; JSON and pipes stay as they are."""
+    backfill.lakehouse.publish("first", {"fact_daily_revenue": {DAY: [1]}})
+    address = f"http://127.0.0.1:{port}"
+    with noted_dev(Settings.at(backfill.home), address, "sc://127.0.0.1:1"):
+        with terminal(100):
+            shown = _lines(backfill("show", "fact_daily_revenue", "--day", DAY))
+            assert shown[-1] == f"{address}/assets/fact_daily_revenue?view=partitions&partition={DAY}"
+            assert _lines(backfill("status", "fact_daily_revenue"))[-1] == f"{address}/assets/fact_daily_revenue"
+            assert _lines(backfill("timeline", "list"))[-1] == f"{address}/assets/timelines"
+            assert address not in backfill("status", "--json").output
+            assert address not in backfill("sample", "--help").output
+        assert address not in backfill("status").output
+        assert backfill("ui", "fact_daily_revenue", "--day", DAY).output.strip() == shown[-1]
+        assert backfill.json("ui") == {"url": f"{address}/assets"}
+        assert "is no table, plan, campaign or timeline" in backfill("ui", "nothing", exit_code=1).stderr
+    with terminal(100):
+        assert address not in backfill("status").output
+    assert "make dev" in backfill("ui", exit_code=1).stderr
+    monkeypatch.setenv("BACKFILL_UI", address)
+    assert backfill("ui").output.strip() == f"{address}/assets"
+
+
+def test_the_browser_is_opened_where_there_is_a_desktop(
+    backfill: Backfill, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("click.launch", opened.append)
+    monkeypatch.setenv("BACKFILL_UI", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("DISPLAY", ":0")
+    with terminal(80):
+        backfill("ui", "--print")
+        assert opened == []
+        backfill("ui")
+    assert opened == [f"http://127.0.0.1:{port}/assets"]
+
+
+def _lines(done: Result) -> list[str]:
+    """Without colours."""
+    return STYLE.sub("", done.output).splitlines()

@@ -1,0 +1,125 @@
+"""The beginning of an id is enough wherever one is typed; several that begin so are named."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from backfill_assets.cli.short_ids import ShortIds, distinguishing_part, is_whole, matching
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
+from backfill_assets.lakehouse.plans import keep_plan
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.golden import PLAN
+from backfill_assets_tests.cli.terminal import terminal
+
+DAY = date(2017, 3, 1)
+TABLE = "fact_daily_revenue"
+FIRST, SECOND = "20170601t120100-fact-daily-revenue-1a2b3c4d", "20170601t120200-fact-daily-revenue-1a2b3fff"
+UNDO = "rollback-20170301t112000-1a2b3c"
+
+
+@pytest.mark.parametrize(
+    ("id", "part"),
+    [
+        ("plan-0123456789abcdef", "0123456789abcdef"),
+        ("campaign-0123456789abcdef", "0123456789abcdef"),
+        (FIRST, "1a2b3c4d"),
+        (UNDO, "1a2b3c"),
+        ("timeline-20170601t121000-0a1b2c3d", "0a1b2c3d"),
+        ("20170601t120100-campaign-0123456789abcdef-1a2b3c4d", "1a2b3c4d"),
+        ("before-v1", ""),
+        ("bronze-2017-03-01", ""),
+    ],
+)
+def test_the_hash_distinguishes_an_id(id: str, part: str) -> None:
+    assert distinguishing_part(id) == part and is_whole(id) == bool(part)
+
+
+def test_an_id_is_shown_with_seven_characters_or_as_many_as_it_takes() -> None:
+    show = ShortIds([FIRST, SECOND, "20170601t120300-raw-sales-1a2b3c4e", UNDO, "plan-0123456789abcdef"])
+    assert show(SECOND) == "1a2b3ff"
+    assert show(FIRST) == "1a2b3c4d", "seven are those of another one, too"
+    assert show("plan-0123456789abcdef") == "plan-0123456"
+    assert show("first") == "first", "what has no hash is whole"
+    assert ShortIds([UNDO])(UNDO) == "1a2b3c"
+    assert ShortIds([UNDO, FIRST])(UNDO) == UNDO, "its six are the beginning of another one"
+
+
+def test_a_shown_id_means_itself() -> None:
+    known = [FIRST, SECOND, UNDO, "20170601t120300-raw-sales-20170601", "plan-2017060189abcdef"]
+    show = ShortIds(known)
+    assert [matching(show(id), known) for id in known] == [[id] for id in known]
+
+
+@pytest.fixture
+def two(backfill: Backfill) -> Backfill:
+    backfill.lakehouse.publish(FIRST, {TABLE: {DAY: [1]}})
+    backfill.lakehouse.publish(SECOND, {TABLE: {DAY: [2, 3]}})
+    return backfill
+
+
+@pytest.mark.parametrize("typed", ["1a2b3c", "1a2b3c4d", "20170601t1201", FIRST])
+def test_publications_are_found_by_their_beginning(two: Backfill, typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look back, to read positions, to undo, to rewind and to compare."""
+    monkeypatch.setenv("BACKFILL_ROLLBACK_WINDOW_DAYS", "100000")
+    assert two.json("show", TABLE, "--day", DAY, "--publication", typed)["publication"] == FIRST
+    assert two.json("positions", TABLE, "--publication", typed)["version"] == 1
+    if not typed.startswith("2017"):
+        assert two.json("rewind", TABLE, "--to", typed, "--on", "back")["moment"] == f"publication {FIRST}"
+        two("timeline", "create", "based", "--base", typed)
+    assert two.json("rollback", "1a2b3f", "--dry-run")["publication"] == SECOND
+
+
+def test_several_that_begin_so_are_named(two: Backfill) -> None:
+    refused = two("show", TABLE, "--day", DAY, "--publication", "1a2b", exit_code=1).stderr
+    assert FIRST in refused and SECOND in refused and "Type more characters" in refused
+    assert "no publication '1a2'" in two("show", TABLE, "--day", DAY, "--publication", "1a2", exit_code=1).stderr
+
+
+def test_a_terminal_gets_short_ids_and_a_pipe_whole_ones(two: Backfill) -> None:
+    assert FIRST in two("history").stdout
+    with terminal(80):
+        shown = two("history").stdout
+    assert "1a2b3c4 " in shown and "1a2b3ff " in shown and "-fact-daily-revenue-" not in shown
+    for short in ("1a2b3c4", "1a2b3ff"):
+        two("show", TABLE, "--day", DAY, "--publication", short)
+
+
+@pytest.mark.parametrize("typed", ["208bda26", "plan-208b", "campaign-208bda", PLAN.id])
+def test_plans_are_found_by_their_beginning_and_by_their_campaign(backfill: Backfill, typed: str) -> None:
+    keep_plan(backfill.lakehouse.storage, PLAN.id, PLAN.to_json())
+    assert backfill.json("campaign", typed)["plan"] == PLAN.id
+    assert f"Nothing of {PLAN.id} is staged" in backfill("approve", typed, exit_code=1).stderr
+    assert f"No difference of {PLAN.id}" in backfill("diff", typed, "--kept", exit_code=1).stderr
+    assert PLAN.id in backfill("plan", typed, exit_code=1).stdout
+
+
+def test_a_plan_that_is_not_there_is_said_to_be_missing_with_those_near_it(backfill: Backfill) -> None:
+    """Not taken for a table that lacks its days."""
+    refused = backfill("run", "plan-nosuch", exit_code=1).stderr
+    assert "There is no plan 'plan-nosuch'" in refused and "No plan was made yet" in refused
+    keep_plan(backfill.lakehouse.storage, PLAN.id, PLAN.to_json())
+    assert "Plans: plan-208bda2." in backfill("run", "plan-nosuch", exit_code=1).stderr
+    assert "Did you mean plan-208bda2?" in backfill("run", "plan-208bdb26", exit_code=1).stderr
+    assert "a plan: a kept plan" in backfill("run", "208bda2", "--days", DAY, exit_code=2).stderr
+    assert "carried out alone" in backfill("run", "plan-208bda2", TABLE, exit_code=2).stderr
+
+
+def test_a_timeline_is_read_by_the_beginning_of_its_name_and_changed_only_by_all_of_it(two: Backfill) -> None:
+    """When it is gone, its name must not mean the next one. The hash of its id means it alone."""
+    made = NamedTimeline(
+        id="timeline-20170601t121000-0a1b2c3d",
+        name="before-v2",
+        made_at=datetime(2017, 6, 1, tzinfo=UTC),
+        changed_at=datetime(2017, 6, 1, tzinfo=UTC),
+        base=TimelineBase(),
+    )
+    create_timeline(two.lakehouse.storage, made)
+    assert (
+        two.json("timeline", "show", "befo")["name"] == two.json("timeline", "show", "0a1b2c3")["name"] == "before-v2"
+    )
+    assert "Did you mean before-v2?" in two("timeline", "delete", "before", "--yes", exit_code=1).stderr
+    two("timeline", "rename", "0a1b2c3", "after")
+    two("timeline", "delete", "0a1b2c3", "--yes")
+    assert two.json("timeline", "list") == []
