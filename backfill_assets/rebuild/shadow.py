@@ -132,7 +132,8 @@ def sides_of(done: Sequence[ShadowedStep]) -> dict[TableDay, tuple[str, str]]:
 def days_staged_in(storage: Storage, campaign: str, tables: Sequence[str]) -> StagedDays:
     """What ``campaign`` has staged, from its timelines alone, for those who stage nothing themselves.
 
-    Which of the other days stay as they are is for :func:`~backfill_assets.rebuild.staying.with_days_that_stay` to say.
+    Which of the other days stay as they are is for
+    :func:`~backfill_assets.rebuild.unchanged.staying.with_days_that_stay` to say.
     """
     overlay = NOTHING_STAGED
     failed: dict[str, frozenset[date]] = {}

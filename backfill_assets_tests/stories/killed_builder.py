@@ -18,6 +18,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.rows import stage as write_rows
+from backfill_assets.lakehouse.rows import stage_accepted as write_accepted
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.zone import LandingZone
@@ -56,12 +57,18 @@ def watch_staging(place: Place) -> None:
         place("staged", timeline.table)
         return written
 
+    def stage_accepted(rows: Any, timeline: Timeline, *how: Any) -> list[AddedFile]:
+        aside = write_accepted(rows, timeline, *how)
+        place("staged", timeline.table)
+        return aside
+
     def judge(timeline: Timeline, *verdicts: Any) -> None:
         judged(timeline, *verdicts)
         place("judged", timeline.table)
 
     for module in (staging, ingest):
         vars(module)["stage"] = stage
+    vars(staging)["stage_accepted"] = stage_accepted
     Timeline.judge = judge  # type: ignore[assignment,method-assign]
 
 

@@ -60,7 +60,7 @@ class Carried:
 def damage(workshop: Workshop, table: str, day: date) -> None:
     """Half of a published file is gone, as after a disk that was full."""
     held = workshop.states(table)[day]
-    files = sorted((workshop.settings.lakehouse / table).glob(f"_timelines/*/*/day={day}/*.parquet"))
+    files = sorted((workshop.settings.lakehouse / table).glob(f"_timelines/**/day={day}/*.parquet"))
     newest = max(files, key=lambda file: file.stat().st_mtime_ns)
     assert held.content is not None and held.content.rows
     newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])

@@ -146,7 +146,6 @@ def staged_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlay, "staged_rows", _staged_rows)
     monkeypatch.setattr(staging, "registry", SimpleNamespace(table=tables.__getitem__))
     monkeypatch.setattr(staging, "struct_type", lambda _: SimpleNamespace(names=COLUMNS))
-    monkeypatch.setattr(staging, "is_shared", lambda _: False)
     monkeypatch.setattr(staging, "environment_of", lambda _: Environment(git_commit="c0ffee"))
     monkeypatch.setattr(staging, "stage", _stage)
     monkeypatch.setattr(staging, "measured_days", _measured_days)
@@ -170,7 +169,7 @@ def _staged_rows(engine: ArrowEngine, timeline: Timeline, days: Iterable[date] |
     return ArrowRows(engine, names_in(timeline.uri, timeline.files(days)))
 
 
-def _stage(rows: ArrowRows, timeline: Timeline, staged: Mapping[date, StagedAs]) -> list[AddedFile]:
+def _stage(rows: ArrowRows, timeline: Timeline, staged: Mapping[date, StagedAs], **_: object) -> list[AddedFile]:
     folder = write_folder()
     for day, names in rows.days.items():
         assert day in staged, f"{timeline.table} {day} was not asked for"

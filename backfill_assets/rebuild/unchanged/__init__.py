@@ -1,0 +1,1 @@
+"""Days that a rebuild leaves as they are published: which they are, and how they were judged."""
