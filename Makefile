@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind histories kills storm tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind histories kills storm tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots first-hour bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -109,6 +109,10 @@ screenshots: setup ## take the pictures of the UI in docs/ again, in Chromium (C
 	@$(BIN)/python docs/screenshots/take_timelines.py
 	@$(BIN)/python docs/screenshots/take_rewind.py
 	@$(BIN)/python docs/screenshots/draw_rewind.py
+
+first-hour: setup ## play a new user's first hour in Chromium, and fail where a page does not say what it should
+	@env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(UV) sync --frozen --quiet --inexact --group screenshots
+	@$(BIN)/python docs/screenshots/first_hour.py
 
 bench: setup setup-broker $(PEERS) ## measure a backfill beside its goals, hand-written Spark, SQLMesh and DuckDB: hours
 	@$(BIN)/python -m benchmarks.backfill

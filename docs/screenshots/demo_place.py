@@ -75,11 +75,11 @@ def deliver_corrections() -> None:
 @contextmanager
 def webserver(environment: dict[str, str]) -> Iterator[str]:
     """The address of a Dagster UI of its own; it ends with all it started."""
-    port = _free_port()
+    port = free_port()
     address = f"http://127.0.0.1:{port}"
     arguments = ["-m", "dagster_webserver", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)]
     with running("webserver", arguments, environment):
-        _wait_for(f"{address}/server_info")
+        answered(f"{address}/server_info")
         yield address
 
 
@@ -135,13 +135,13 @@ def _said(*command: str, within: dict[str, str]) -> str:
     return done.stdout.strip()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _wait_for(address: str) -> None:
+def answered(address: str) -> None:
     until = time.monotonic() + _PATIENCE
     while True:
         try:

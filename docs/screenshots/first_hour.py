@@ -1,0 +1,161 @@
+"""``make first-hour``: what a new user does in the first hour, in Chromium; says what is not on the page.
+
+A lakehouse of its own gets some days by ``backfill demo --with-the-bug``, and ``make dev``'s processes are started on
+it. Then everything is clicked: the first page, a range, a campaign from its plan to its undoing. Each step asserts what
+a person reads there, and prints how long it took. Pictures go to the folder that ``PICTURES`` names, if it is set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from demo_place import HOME, answered, backfill, empty_home, free_port, running
+from playwright.sync_api import expect, sync_playwright
+from take import TALL, Tour, launch
+from take_campaign import Campaign
+
+DAYS = os.environ.get("FIRST_HOUR_DAYS", "2017-03-01..2017-03-12")
+FACT = "fact_sales_transactions"
+REVENUE = "fact_daily_revenue"
+_FOLDER = os.environ.get("PICTURES")
+_SETTLED = 120_000
+
+
+class FirstHour:
+    """One person at one browser, and what each thing took."""
+
+    def __init__(self, tour: Tour) -> None:
+        self.tour, self.page = tour, tour.page
+        self.campaign = Campaign(tour)
+
+    def reads(self, *words: str | re.Pattern[str]) -> None:
+        """Fails unless the page shows all of ``words``."""
+        for each in words:
+            expect(self.page.get_by_text(each).first).to_be_visible(timeout=_SETTLED)
+
+    def picture(self, name: str) -> None:
+        if _FOLDER:
+            self.tour.settle()
+            self.page.screenshot(path=Path(_FOLDER) / f"{name}.png")
+
+    def step(self, name: str, do: Callable[[], None]) -> None:
+        started = time.monotonic()
+        do()
+        print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
+        self.picture(name.replace(" ", "-"))
+
+    # ------------------------------------------------------------- what is clicked
+
+    def first_page(self) -> None:
+        self.tour.open("/assets/start_here?view=overview")
+        self.reads("1. Launch a range.", "2. Let sensors repair.", "3. Materialize in CI.", "needs a person now")
+
+    def lineage(self) -> None:
+        self.page.get_by_role("link", name=f"The lineage of {FACT}").first.click()
+        self.reads("Materialize all")
+
+    def range_is_launched(self) -> None:
+        """The same days by the current logic, without a campaign: each table changes at once."""
+        self.tour.open("/assets/start_here?view=overview")
+        self.lineage()
+        self.page.get_by_text("Materialize all").first.click()
+        self.tour.settle()
+        self.picture("dialog")
+        typed = self.page.get_by_placeholder("ex:")
+        typed.fill(f"[{DAYS.replace('..', '...')}]")
+        typed.press("Enter")
+        self.tour.settle()
+        self.picture("dialog-with-days")
+        made = launch(self.tour)
+        ended = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "CANCELED", "FAILED")
+        self.tour.wait_until(lambda: _status(self.tour, made) in ended, "the range to be built")
+        assert _status(self.tour, made) == "COMPLETED_SUCCESS"
+
+    def checks_are_right(self) -> None:
+        self.tour.open(f"/assets/{REVENUE}?view=checks")
+        self.reads("gates", "watchdog")
+        assert not self.page.get_by_text("Failed", exact=True).count()
+
+    def plan(self) -> None:
+        self.tour.open("/assets/campaign/planned?view=overview")
+        self.page.get_by_role("button", name="Materialize").first.click()
+        self.reads("target", "No errors")
+        self.page.keyboard.press("Escape")
+        self.campaign.write(f"target: {FACT}", f"days: {DAYS}", "version: v2", 'expect: ["rows unchanged"]')
+        self.campaign.press_materialize()
+        self.tour.open("/assets/campaign/planned?view=overview")
+        self.campaign.plan = self.page.get_by_text(re.compile("^plan-[0-9a-f]{16}$")).first.inner_text()
+        self.reads("found", "next", "to do", "Start it")
+
+    def staged_and_compared(self) -> None:
+        self.campaign.follow("Start it")
+        self.campaign.press_launch("campaign/planned")
+        self.campaign.until("campaign/validated")
+        self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
+        self.reads("It waits for your approval.", f"backfill approve {self.campaign.plan}", "letter")
+
+    def letter(self) -> None:
+        address = self.page.locator(f'a[href$="/{self.campaign.plan}"]').first.get_attribute("href")
+        assert address
+        self.page.goto(address)
+        self.reads(re.compile("who may approve", re.IGNORECASE), re.compile("undo", re.IGNORECASE))
+        assert not self.page.get_by_text("Not staged yet").count()
+
+    def approved(self) -> None:
+        self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
+        self.campaign.follow("approve and publish")
+        self.campaign.press_launch("campaign/cut_over")
+
+    def undone(self) -> None:
+        self.campaign.until("campaign/completion_told")
+        self.tour.open(f"/assets/campaign/completion_told?view=partitions&partition={self.campaign.partition}")
+        self.reads("The campaign is done.")
+        self.campaign.follow("undo it")
+        self.campaign.press_launch("campaign/rolled_back")
+        self.tour.open(f"/assets/campaign/rolled_back?view=partitions&partition={self.campaign.partition}")
+        self.reads("what they held before the campaign")
+
+
+def _status(tour: Tour, made: str) -> str:
+    return next(each["status"] for each in tour.backfills() if each["id"] == made)
+
+
+@contextmanager
+def dev(environment: dict[str, str]) -> Iterator[str]:
+    """The address of the UI of ``make dev``'s processes."""
+    port = free_port()
+    with running("dev", ["-m", "backfill_assets.cli.demo.dev", "-p", str(port)], environment):
+        answered(f"http://127.0.0.1:{port}/server_info")
+        yield f"http://127.0.0.1:{port}"
+
+
+def main() -> None:
+    environment = empty_home()
+    started = time.monotonic()
+    backfill("demo", "--with-the-bug", "--days", DAYS, within=environment)
+    print(f"demo with the bug: {time.monotonic() - started:.0f} s", flush=True)
+    started = time.monotonic()
+    with sync_playwright() as playwright, dev(environment) as address:
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
+        )
+        hour = FirstHour(Tour(browser.new_page(viewport=TALL), address))
+        hour.page.set_default_timeout(60_000)
+        hour.tour.wait_for_daemon()
+        print(f"the UI is useful: {time.monotonic() - started:.0f} s", flush=True)
+        for name in (
+            *("first_page", "checks_are_right", "plan", "staged_and_compared", "letter", "approved", "undone"),
+            *("range_is_launched", "checks_are_right"),
+        ):
+            hour.step(name.replace("_", " "), getattr(hour, name))
+        browser.close()
+    print(f"Played in {HOME}.")
+
+
+if __name__ == "__main__":
+    main()
