@@ -38,6 +38,10 @@ class FirstHour:
         for each in words:
             expect(self.page.get_by_text(each).first).to_be_visible(timeout=_SETTLED)
 
+    def holds(self, condition: bool, what: str) -> None:
+        if not condition:
+            raise SystemExit(f"Not so: {what}. The page was {self.page.url}.")
+
     def picture(self, name: str) -> None:
         if _FOLDER:
             self.tour.settle()
@@ -74,12 +78,12 @@ class FirstHour:
         made = launch(self.tour)
         ended = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "CANCELED", "FAILED")
         self.tour.wait_until(lambda: _status(self.tour, made) in ended, "the range to be built")
-        assert _status(self.tour, made) == "COMPLETED_SUCCESS"
+        self.holds(_status(self.tour, made) == "COMPLETED_SUCCESS", f"the backfill {made} succeeded")
 
     def checks_are_right(self) -> None:
         self.tour.open(f"/assets/{REVENUE}?view=checks")
         self.reads("gates", "watchdog")
-        assert not self.page.get_by_text("Failed", exact=True).count()
+        self.holds(not self.page.get_by_text("Failed", exact=True).count(), "no check is shown as failed")
 
     def plan(self) -> None:
         self.tour.open("/assets/campaign/planned?view=overview")
@@ -101,10 +105,9 @@ class FirstHour:
 
     def letter(self) -> None:
         address = self.page.locator(f'a[href$="/{self.campaign.plan}"]').first.get_attribute("href")
-        assert address
-        self.page.goto(address)
+        self.page.goto(str(address))
         self.reads(re.compile("who may approve", re.IGNORECASE), re.compile("undo", re.IGNORECASE))
-        assert not self.page.get_by_text("Not staged yet").count()
+        self.holds(not self.page.get_by_text("Not staged yet").count(), "every planned day is accounted for")
 
     def approved(self) -> None:
         self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
