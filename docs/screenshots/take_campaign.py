@@ -108,6 +108,10 @@ def start(at: Campaign) -> None:
 def difference(at: Campaign) -> None:
     at.tour.open(f"/assets/campaign/validated?view=partitions&partition={at.partition}")
     at.tour.picture("campaign-6-difference")
+    letter = at.page.get_by_role("link", name="difference.html").first.get_attribute("href")
+    at.page.goto(str(letter))
+    at.tour.picture("campaign-10-letter")
+    at.tour.open(f"/assets/campaign/validated?view=partitions&partition={at.partition}")
 
 
 def approve(at: Campaign) -> None:
