@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from backfill_assets.quality.compilation import compiled_hashes
 from backfill_assets.quality.xxh64 import SEED, Bytes, Words, hash_of_bytes, hash_of_ints, hash_of_longs
 
 MOST_DIGITS_IN_A_LONG = 18
@@ -24,15 +25,24 @@ class NotRendered(Exception):
 
 def hash_of_row(columns: Iterable[pa.Array], rows: int) -> Words:
     """The hash of each of ``rows`` rows, whose columns are hashed in turn."""
-    hashes: Words = np.full(rows, SEED)
+    hashes = first_seeds(rows)
     for column in columns:
         hashes = hash_of_column(column, hashes)
     return hashes
 
 
+def first_seeds(rows: int) -> Words:
+    """What the first column of each row is seeded by."""
+    return np.full(rows, SEED)
+
+
 def hash_of_column(values: pa.Array, seeds: Words) -> Words:
     """The hash of each value, seeded by the hash of what is before it; where there is no value, the seed."""
-    hash_values = _hash_of(values.type)
+    return hash_where_valid(values, _hash_of(values.type), seeds)
+
+
+def hash_where_valid(values: pa.Array, hash_values: Callable[[pa.Array, Words], Words], seeds: Words) -> Words:
+    """``hash_values`` where there is a value, and the seed where there is none."""
     if values.null_count == len(values):
         return seeds
     hashes = hash_values(values, seeds)
@@ -123,10 +133,19 @@ def _superfluous(numbers: Bytes) -> npt.NDArray[np.int64]:
 
 
 def _hash_of_texts(values: pa.Array, seeds: Words) -> Words:
+    data, places = bytes_and_places(values)
+    compiled = compiled_hashes()
+    if compiled is not None:
+        return compiled.hash_of_texts(b"", data, places, seeds)
+    return hash_of_bytes(data, places[:-1], np.diff(places), seeds)
+
+
+def bytes_and_places(values: pa.Array) -> tuple[Bytes, npt.NDArray[np.int64]]:
+    """The bytes of all texts, and where in them each one begins and the last one ends."""
     places = fixed_offsets(values)
     data = values.buffers()[2]
     text = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return hash_of_bytes(text[places[0] : places[-1]], places[:-1] - places[0], np.diff(places), seeds)
+    return text[places[0] : places[-1]], places - places[0]
 
 
 def fixed_offsets(values: pa.Array) -> npt.NDArray[np.int64]:

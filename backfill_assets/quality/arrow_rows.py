@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import reduce
@@ -22,6 +22,7 @@ from backfill_assets.quality.arrow_hashes import (
     MOST_DIGITS_IN_A_LONG,
     NotRendered,
     as_bools,
+    first_seeds,
     fixed_offsets,
     hash_of_row,
     is_valid,
@@ -128,24 +129,19 @@ def _content_hash(rows: ArrowRows, asked: m.ContentHash) -> pa.Array:
 
 
 def _hash_over_all_fields(rows: ArrowRows, asked: m.ContentHash) -> pa.Array:
-    columns = arrow_texts.texts_to_hash(_texts(rows, asked))
-    hashes = _as_bigints(hash_of_row(columns, len(rows)))
-    if asked.form == "values":
-        return hashes
-    lines = rows.column("unparsed_line")
-    if lines.null_count == len(lines):
-        return hashes
-    return pc.if_else(pc.is_valid(lines), _as_bigints(hash_of_row([lines], len(rows))), hashes)
-
-
-def _texts(rows: ArrowRows, asked: m.ContentHash) -> Iterator[tuple[str, pa.Array]]:
-    source = asked.source
+    source, hashes = asked.source, first_seeds(len(rows))
     for name in source.columns:
         values = rows.column(name)
-        if asked.form == "text":
-            yield name, arrow_texts.text_of_landed(values, source, name)
+        if asked.form == "values":
+            hashes = arrow_texts.hash_of_named_value(name, values, source.type_of(name), hashes)
         else:
-            yield name, arrow_texts.text_of_values(values, source.type_of(name))
+            hashes = arrow_texts.hash_of_named_text(name, arrow_texts.text_of_landed(values, source, name), hashes)
+    if asked.form == "values":
+        return _as_bigints(hashes)
+    lines = rows.column("unparsed_line")
+    if lines.null_count == len(lines):
+        return _as_bigints(hashes)
+    return pc.if_else(pc.is_valid(lines), _as_bigints(hash_of_row([lines], len(rows))), _as_bigints(hashes))
 
 
 def _as_bigints(hashes: Words) -> pa.Array:

@@ -7,45 +7,92 @@ looked at one by one, each different text once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.model.canonical import landed_pattern
 from backfill_assets.model.declaration import Source
-from backfill_assets.quality.arrow_hashes import NotRendered, is_micros
+from backfill_assets.quality.arrow_hashes import (
+    MOST_DIGITS_IN_A_LONG,
+    NotRendered,
+    bytes_and_places,
+    fixed_width,
+    hash_of_column,
+    hash_where_valid,
+    is_micros,
+    unscaled,
+)
+from backfill_assets.quality.compilation import compiled_hashes
+from backfill_assets.quality.xxh64 import Words
 
 _MOST_DECIMALS = 6
 """Of a decimal with more, Spark and Arrow write small values in different ways."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _FIRST_DAY, _LAST_DAY = -719_528, 2_932_896
 """Years 0 to 9999: others are written with a sign, and have no landed form."""
+_HAVE_TEXTS = (pa.types.is_string, pa.types.is_signed_integer, pa.types.is_boolean, is_micros)
 _LINE_END = re.compile(r"\r\n\Z|[\r\n]\Z")
 """A Java pattern that ends in ``$`` allows one behind the text, and a cast of Spark cuts it off."""
 
 
-def texts_to_hash(columns: Iterator[tuple[str, pa.Array]]) -> Iterator[pa.Array]:
-    """``name=value`` of each column."""
-    for name, texts in columns:
-        yield pc.binary_join_element_wise(pa.scalar(f"{name}="), texts, "")
+def hash_of_named_text(name: str, texts: pa.Array, seeds: Words) -> Words:
+    """The hash of ``name=text``, for each text."""
+    compiled = compiled_hashes()
+    if compiled is None:
+        return hash_of_column(pc.binary_join_element_wise(pa.scalar(f"{name}="), texts, ""), seeds)
+    named = f"{name}=".encode()
+    return hash_where_valid(
+        texts, lambda texts, seeds: compiled.hash_of_texts(named, *bytes_and_places(texts), seeds), seeds
+    )
+
+
+def hash_of_named_value(name: str, values: pa.Array, spark_type: str, seeds: Words) -> Words:
+    """The hash of ``name=text``, for the text of each value; compiled, without writing most of these texts."""
+    compiled, named = compiled_hashes(), f"{name}=".encode()
+    if compiled is None or not _is_number(values.type):
+        return hash_of_named_text(name, text_of_values(values, spark_type), seeds)
+    _require_text(values, spark_type)
+    scale = values.type.scale if pa.types.is_decimal128(values.type) else 0
+    return hash_where_valid(
+        values, lambda values, seeds: compiled.hash_of_numbers(named, _numbers(values), scale, seeds), seeds
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    """Whether the text of a value is that of one number of 64 bits, perhaps with a point in it."""
+    if pa.types.is_decimal128(kind):
+        return bool(kind.precision <= MOST_DIGITS_IN_A_LONG)
+    return bool(pa.types.is_signed_integer(kind)) or is_micros(kind)
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    if pa.types.is_decimal128(values.type):
+        return np.ascontiguousarray(unscaled(values))
+    if is_micros(values.type):
+        return fixed_width(values, np.int64)
+    return fixed_width(values.cast(pa.int64()), np.int64)
 
 
 def text_of_values(values: pa.Array, spark_type: str) -> pa.Array:
     """The one text of typed values that are declared as ``spark_type``."""
+    _require_text(values, spark_type)
+    return (values.view(pa.int64()) if is_micros(values.type) else values).cast(pa.string())
+
+
+def _require_text(values: pa.Array, spark_type: str) -> None:
+    """Raises :class:`NotRendered` where Arrow does not write the text of ``values`` as Spark does."""
     kind = values.type
     if is_micros(kind) == (spark_type != "timestamp"):
         raise NotRendered(f"A {spark_type} is kept as {kind}.")
-    if is_micros(kind):
-        return values.view(pa.int64()).cast(pa.string())
     if pa.types.is_date32(kind):
         _require_four_digits(values)
     elif pa.types.is_decimal128(kind):
         _require_few_decimals(kind.scale)
-    elif not (pa.types.is_string(kind) or pa.types.is_signed_integer(kind) or pa.types.is_boolean(kind)):
+    elif not any(is_one(kind) for is_one in _HAVE_TEXTS):
         raise NotRendered(f"The text of {kind}.")
-    return values.cast(pa.string())
 
 
 def text_of_landed(texts: pa.Array, source: Source, name: str) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import (
     DayChange,
     DayLineage,
@@ -36,6 +37,7 @@ from backfill_assets.quality import gates
 from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance
+from backfill_assets.rebuild.measuring.returning_keys import KeyFiles, ReturningKeys, returning_keys
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
@@ -197,14 +199,31 @@ class AppendBuild:
         return {day: add_up([part[day] for part in parts if day in part]) for day in set().union(*parts)}
 
     def stage_supersessions(self, timeline: Timeline, rows: Sequence[AddedFile], pin: Pin) -> list[AddedFile]:
-        """Write the markers that ``rows`` make necessary, and return their files."""
+        """Write the markers that ``rows`` make necessary, and return their files.
+
+        Spark looks only at keys that are on several days, which hardly any row has: without one, it starts no job.
+        """
         read = pin.inputs.get(self.table.name)
         if read is None:
             return []
         spark, schema = self.lake.spark(), raw_schema(self.source)
+        found = self.returning_keys(timeline, rows, read)
+        arrived = rows_of_files(spark, timeline, rows)
+        if found is not None:
+            if not found.hashes:
+                return []
+            read = read.model_copy(update={"days": {day: read.days[day] for day in sorted(found.days)}})
+            arrived = found.rows(arrived, self.source)
         existing = published_rows(spark, self.lake.storage, read, schema)
-        markers = supersessions(self.source, rows_of_files(spark, timeline, rows), existing)
-        return stage(markers, timeline, {}, other_days=True)
+        existing = existing if found is None else found.rows(existing, self.source)
+        return stage(supersessions(self.source, arrived, existing), timeline, {}, other_days=True)
+
+    def returning_keys(self, timeline: Timeline, rows: Sequence[AddedFile], read: InputRead) -> ReturningKeys | None:
+        storage, arrived = self.lake.storage, defaultdict[date, list[AddedFile]](list)
+        for file in rows:
+            arrived[date.fromisoformat(file.day)].append(file)
+        there = read_log(storage, read.table, read.version).of_days(read.days) if read.version is not None else {}
+        return returning_keys(storage, self.source, KeyFiles(timeline.path, arrived), KeyFiles(read.table, there))
 
     def judge(
         self,

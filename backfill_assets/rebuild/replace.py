@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -37,7 +38,7 @@ from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance
 from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
-from backfill_assets.rebuild.stage import Chunk, StagedTableDay, recorded_upstream, stage_chunk
+from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
 from backfill_assets.rebuild.waiting import waiting
 
 Adoptable = Mapping[date, tuple[Timeline, StagedDay]]
@@ -167,24 +168,40 @@ class ReplaceBuild:
         timelines = self.lake.timelines(self.step, self.campaign)
         self.use(timelines.values())
         started, done = time.monotonic(), 0
-        for part in decide.chunks(days, self.bytes_of_day(pin, days)):
-            chunk = Chunk(
-                self.step,
-                self.version,
-                part,
-                wanted,
-                pin,
-                upstream=lambda day: self.upstream(pin, day),
-                overlay=self.overlay,
-            )
-            with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
-                chunk_days = stage_chunk(spark, self.lake.storage, chunk, timelines)
-            for staged in chunk_days:
-                self.staged.setdefault(staged.day, []).append(staged)
-            self.computed.update(part)
-            done += len(part)
-            left = decide.eta(done, len(days), time.monotonic() - started)
-            self.progress(f"{self.step.name}: {done}/{len(days)} days staged, ETA {left.seconds} s")
+        with ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="judging") as judging:
+            before: Future[list[StagedTableDay]] | None = None
+            for part in decide.chunks(days, self.bytes_of_day(pin, days)):
+                chunk = Chunk(
+                    self.step,
+                    self.version,
+                    part,
+                    wanted,
+                    pin,
+                    upstream=lambda day: self.upstream(pin, day),
+                    overlay=self.overlay,
+                )
+                with waiting(self.progress, f"{self.step.name}: Spark computes {part[0]} to {part[-1]}"):
+                    written = write_chunk(spark, self.lake.storage, chunk, timelines, judging)
+                done += self.take(before)
+                self.report_staged(done, len(days), started)
+                before = written
+            with waiting(self.progress, f"{self.step.name}: the last days are measured"):
+                wait([before] if before else [])
+            self.report_staged(done + self.take(before), len(days), started)
+
+    def take(self, judged: Future[list[StagedTableDay]] | None) -> int:
+        """Take the days of a chunk once they are judged; gives how many."""
+        chunk_days = judged.result() if judged else []
+        for staged in chunk_days:
+            self.staged.setdefault(staged.day, []).append(staged)
+        taken = {staged.day for staged in chunk_days}
+        self.computed.update(taken)
+        return len(taken)
+
+    def report_staged(self, done: int, of: int, started: float) -> None:
+        if done:
+            left = decide.eta(done, of, time.monotonic() - started)
+            self.progress(f"{self.step.name}: {done}/{of} days staged, ETA {left.seconds} s")
 
     def use(self, timelines: Iterable[Timeline]) -> None:
         self.timelines.update({timeline.path: timeline for timeline in timelines})

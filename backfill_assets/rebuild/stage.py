@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
@@ -42,6 +42,10 @@ Contents = Mapping[str, DayContent]
 Facts = Mapping[str, Mapping[date, DayFacts]]
 """What rules look at, by table and day."""
 UpstreamOf = Callable[[date], Contents]
+MeasuredTables = Mapping[str, Future[dict[date, Metrics]]]
+"""What the tables of a chunk are found to hold, once that is known."""
+JUDGING_THREADS = 3
+"""As many as have work at once: both tables of a refinement are measured while the days before are judged."""
 Result = TypeVar("Result")
 
 
@@ -83,74 +87,82 @@ class Chunk:
 def stage_chunk(
     spark: SparkSession, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline]
 ) -> list[StagedTableDay]:
-    """One write and one pass of measuring a table; verdicts are recorded in the timelines.
+    """The days of one chunk, written and judged: see :func:`write_chunk`."""
+    with ThreadPoolExecutor(JUDGING_THREADS) as judging:
+        return write_chunk(spark, storage, chunk, timelines, judging).result()
+
+
+def write_chunk(
+    spark: SparkSession, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline], judging: ThreadPoolExecutor
+) -> Future[list[StagedTableDay]]:
+    """Write the rows of ``chunk``; gives its days when they are judged, and their verdicts recorded.
+
+    One write and one pass of measuring a table. To measure and to judge is no work of Spark's as a rule, so threads of
+    ``judging`` do it while the caller has Spark write something else; there are :data:`JUDGING_THREADS`.
 
     ``timelines`` has one for every table of the step. Nothing that is published is touched.
     """
     started = time.monotonic()
     staged = {day: StagedAs(input_fingerprint=chunk.wanted[day].input_fingerprint) for day in chunk.days}
     inputs = _inputs(spark, storage, chunk)
+    writing = _Writing(spark, chunk, timelines, staged, judging)
     if isinstance(chunk.version.transform, Refinement):
-        measured = _stage_refined(spark, chunk, chunk.version.transform, inputs, timelines, staged)
+        measured = writing.refined(chunk.version.transform, inputs)
     else:
-        measured = _stage_each(spark, chunk, chunk.version.transform(inputs), timelines, staged)
-    facts = _facts(chunk, measured)
-    if chunk.judged:
-        facts = with_duplicates(spark, chunk, inputs, facts, timelines)
-    seconds = (time.monotonic() - started) / len(chunk.days)
-    environment = environment_of(spark)
-    return [
-        day
-        for table in chunk.step.tables
-        for day in _judge_day(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
-    ]
+        measured = writing.each(chunk.version.transform(inputs))
+
+    def judged() -> list[StagedTableDay]:
+        facts = _facts(chunk, {name: metrics.result() for name, metrics in measured.items()})
+        if chunk.judged:
+            facts = with_duplicates(spark, chunk, inputs, facts, timelines)
+        seconds = (time.monotonic() - started) / len(chunk.days)
+        environment = environment_of(spark)
+        return [
+            day
+            for table in chunk.step.tables
+            for day in _judge_day(chunk, table, facts[table.name], timelines[table.name], seconds, environment)
+        ]
+
+    return judging.submit(for_another_thread(spark, judged))
 
 
-def _stage_each(
-    spark: SparkSession,
-    chunk: Chunk,
-    computed: Mapping[str, DataFrame],
-    timelines: Mapping[str, Timeline],
-    staged: Mapping[date, StagedAs],
-) -> dict[str, dict[date, Metrics]]:
-    """Each table in a job of its own."""
+@dataclass(frozen=True)
+class _Writing:
+    """Writes the tables of a chunk, and has each measured as soon as its files are there."""
 
-    def written_and_measured(table: Table) -> dict[date, Metrics]:
-        stage(computed[table.name], timelines[table.name], staged)
-        return measured_days(spark, table, timelines[table.name], chunk.days)
+    spark: SparkSession
+    chunk: Chunk
+    timelines: Mapping[str, Timeline]
+    staged: Mapping[date, StagedAs]
+    judging: ThreadPoolExecutor
 
-    work = {table.name: partial(written_and_measured, table) for table in chunk.step.tables}
-    return side_by_side(spark, work)
+    def each(self, computed: Mapping[str, DataFrame]) -> MeasuredTables:
+        """Each table in a job of its own."""
 
+        def written(table: Table) -> Future[dict[date, Metrics]]:
+            stage(computed[table.name], self.timelines[table.name], self.staged)
+            return self.measured(table)
 
-def _stage_refined(
-    spark: SparkSession,
-    chunk: Chunk,
-    refinement: Refinement,
-    inputs: Mapping[str, DataFrame],
-    timelines: Mapping[str, Timeline],
-    staged: Mapping[date, StagedAs],
-) -> dict[str, dict[date, Metrics]]:
-    """Both tables of a refinement with one look at raw: accepted rows first, then those that were set aside.
+        return side_by_side(self.spark, {table.name: partial(written, table) for table in self.chunk.step.tables})
 
-    While the first table is measured, which is no work of Spark's, the second one is written.
-    """
-    (bronze, quarantine), raw = chunk.step.tables, inputs[refinement.raw]
-    accepted = timelines[bronze.name]
-    aside = stage_accepted(refinement.in_one_pass(raw), accepted, staged, bronze.key)
-
-    def rejects() -> dict[date, Metrics]:
-        rows = rejected(rows_set_aside(spark, accepted, aside, raw.schema), refinement)
+    def refined(self, refinement: Refinement, inputs: Mapping[str, DataFrame]) -> MeasuredTables:
+        """Both tables of a refinement with one look at raw: accepted rows first, then those that were set aside."""
+        (bronze, quarantine), raw = self.chunk.step.tables, inputs[refinement.raw]
+        accepted, rejects = self.timelines[bronze.name], self.timelines[quarantine.name]
+        aside = stage_accepted(refinement.in_one_pass(raw), accepted, self.staged, bronze.key)
+        of_bronze = self.measured(bronze)
+        rows = rejected(rows_set_aside(self.spark, accepted, aside, raw.schema), refinement)
         if aside:
-            stage(rows, timelines[quarantine.name], staged)
+            stage(rows, rejects, self.staged)
         else:
-            timelines[quarantine.name].add((), nullable_schema(rows.schema), staged)
+            rejects.add((), nullable_schema(rows.schema), self.staged)
         for file in aside:
             accepted.storage.delete(f"{accepted.path}/{file.path}")
-        return measured_days(spark, quarantine, timelines[quarantine.name], chunk.days)
+        return {bronze.name: of_bronze, quarantine.name: self.measured(quarantine)}
 
-    measured = partial(measured_days, spark, bronze, accepted, chunk.days)
-    return side_by_side(spark, {bronze.name: measured, quarantine.name: rejects})
+    def measured(self, table: Table) -> Future[dict[date, Metrics]]:
+        measure = partial(measured_days, self.spark, table, self.timelines[table.name], self.chunk.days)
+        return self.judging.submit(for_another_thread(self.spark, measure))
 
 
 def with_duplicates(
@@ -178,12 +190,20 @@ def side_by_side(spark: SparkSession, work: Mapping[str, Callable[[], Result]]) 
     """
     if len(work) == 1:
         return {name: piece() for name, piece in work.items()}
+    with ThreadPoolExecutor(len(work)) as pool:
+        futures = {name: pool.submit(for_another_thread(spark, piece)) for name, piece in work.items()}
+    return {name: future.result() for name, future in futures.items()}
+
+
+def for_another_thread(spark: SparkSession, piece: Callable[[], Result]) -> Callable[[], Result]:
+    """``piece`` for another thread, with a copy of this thread's properties.
+
+    Wrapped once for each thread: Spark would take two threads with one set of properties for one query.
+    """
     from pyspark.util import inheritable_thread_target
 
-    with ThreadPoolExecutor(len(work)) as pool:
-        # Wrapped once for each thread: Spark would take two threads with one set of properties for one query.
-        futures = {name: pool.submit(inheritable_thread_target(spark)(piece)) for name, piece in work.items()}
-    return {name: future.result() for name, future in futures.items()}
+    wrapped: Callable[[], Result] = inheritable_thread_target(spark)(piece)
+    return wrapped
 
 
 def measured_days(spark: SparkSession, table: Table, timeline: Timeline, days: Sequence[date]) -> dict[date, Metrics]:

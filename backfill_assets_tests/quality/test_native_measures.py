@@ -22,6 +22,7 @@ from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.declaration import Aggregates, Metrics
 from backfill_assets.quality.measures import as_metrics, collect_metrics, numbers
 from backfill_assets.quality.native_measures import measure_day
+from backfill_assets_tests.quality.kernels_in_use import WAYS, hashed_by
 from backfill_assets_tests.strategies.every_type import (
     RAW,
     SOURCE,
@@ -89,7 +90,9 @@ def _require_equal(spark: SparkSession, rows: pa.Table, metrics: Aggregates, con
     with TemporaryDirectory() as folder:
         files = write_days(rows, Path(folder))
         by_spark = _by_spark(spark.read.option("basePath", folder).parquet(folder), metrics)
-        assert _differences(_by_arrow(files, metrics, contract), by_spark) == {}
+        for way in WAYS:
+            with hashed_by(way):
+                assert _differences(_by_arrow(files, metrics, contract), by_spark) == {}
 
 
 def _by_spark(rows: DataFrame, metrics: Aggregates) -> dict[date, Metrics]:

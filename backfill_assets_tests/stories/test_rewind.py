@@ -95,7 +95,7 @@ def test_a_timeline_is_published_as_a_plan_is_and_undone(wrong: Workshop, monkey
     assert contents(wrong) == old != old | tried
 
     with monkeypatch.context() as patch:
-        patch.setattr(replace, "stage_chunk", refuse)
+        patch.setattr(replace, "write_chunk", refuse)
         staged = types("publish", "trial", "--expect", "rows unchanged")
     assert contents(wrong) == old
     types("forward", "trial", "--version", "v2", "--as", "same")

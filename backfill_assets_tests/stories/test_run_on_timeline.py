@@ -121,7 +121,7 @@ def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_th
     assert timeline(workshop, "trial").revision == 0 and contents(workshop) == old
     assert statuses("trial", FACT) == {"stale: code changed", "stale: input changed"} - {"stale: input changed"}
     with monkeypatch.context() as patch:
-        patch.setattr(replace, "stage_chunk", refuse)
+        patch.setattr(replace, "write_chunk", refuse)
         done = types("run", FACT, *WITHOUT_LATE, "--on", "trial")
     assert len(done["steps"][0]["staged"]) == len(DAYS) - 1
     assert {day for _, day in held(workshop, "trial")} == {str(day) for day in DAYS if day != LATE_DAY}
@@ -155,10 +155,10 @@ def test_a_killed_run_leaves_the_timeline_as_it_was(workshop: Workshop, monkeypa
         patch.setattr(run_on, "change_timeline", killed)
         assert "stays as it is" in backfill(*asked, exit_code=130).stderr
     with monkeypatch.context() as patch:
-        patch.setattr(replace, "stage_chunk", killed)
+        patch.setattr(replace, "write_chunk", killed)
         backfill("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial", exit_code=130)
     assert timeline(workshop, "trial").revision == 0, "killed in its second step"
-    monkeypatch.setattr(replace, "stage_chunk", refuse)
+    monkeypatch.setattr(replace, "write_chunk", refuse)
     with monkeypatch.context() as patch:
         patch.setattr(run_on, "change_timeline", another_is_first)
         assert "run the command again" in backfill(*asked, exit_code=1).stderr

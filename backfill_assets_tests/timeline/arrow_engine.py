@@ -149,6 +149,7 @@ def staged_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "environment_of", lambda _: Environment(git_commit="c0ffee"))
     monkeypatch.setattr(staging, "stage", _stage)
     monkeypatch.setattr(staging, "measured_days", _measured_days)
+    monkeypatch.setattr(staging, "for_another_thread", lambda _, work: work)
 
 
 def _published_rows(engine: ArrowEngine, storage: Storage, read: InputRead, _: object) -> ArrowRows:

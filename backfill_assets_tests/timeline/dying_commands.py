@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def _run(home: Path, kill_at: int, words: Sequence[str]) -> int:
     os.environ["BACKFILL_HOME"] = str(home)
     _count_writes(home / REACHED, kill_at)
     setattr(foreground, "foreground_spark", lambda *_: object())  # noqa: B010 - it is another type
-    setattr(replace, "stage_chunk", _stage_without_spark)  # noqa: B010
+    setattr(replace, "write_chunk", _stage_without_spark)  # noqa: B010
     result = CliRunner().invoke(main, list(words))
     print(result.output, file=sys.stderr)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -90,11 +91,13 @@ def _count_writes(reached: Path, kill_at: int) -> None:
 
 
 def _stage_without_spark(
-    spark: object, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline]
-) -> list[StagedTableDay]:
+    spark: object, storage: Storage, chunk: Chunk, timelines: Mapping[str, Timeline], judging: object
+) -> Future[list[StagedTableDay]]:
     """Each day has one row, whose id is made of the fingerprint of its inputs."""
     ids = {day: int(chunk.wanted[day].inputs[:8], 16) for day in chunk.days}
-    return [day for table, timeline in timelines.items() for day in _staged(chunk, table, timeline, ids)]
+    judged: Future[list[StagedTableDay]] = Future()
+    judged.set_result([day for table, timeline in timelines.items() for day in _staged(chunk, table, timeline, ids)])
+    return judged
 
 
 def _staged(chunk: Chunk, table: str, timeline: Timeline, ids: Mapping[date, int]) -> list[StagedTableDay]:

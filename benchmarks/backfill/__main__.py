@@ -38,6 +38,7 @@ class Scenario:
 
 SCENARIOS = {
     "rebuild": Scenario(rebuild.rebuild, Size(90, 50_000, 3), Size(6, 2_000, 1)),
+    "with-checks": Scenario(rebuild.with_checks, Size(90, 50_000, 3), Size(6, 2_000, 1)),
     "more-rows": Scenario(rebuild.more_rows, Size(20, 200_000, 3), None),
     "shared": Scenario(shared_server.rebuild_on_server, Size(90, 50_000, 3), None),
     "one-day": Scenario(shared_server.one_day, Size(90, 50_000, 3), Size(6, 2_000, 1)),

@@ -38,17 +38,20 @@ def duckdb(data: Data) -> Contender:
     )
 
 
-def sqlmesh(data: Data) -> Contender:
+def sqlmesh(data: Data, *, audited: bool = False) -> Contender:
     """``sqlmesh plan --restate-model`` over the range in one batch, on the same Spark and Delta."""
-    project = data.home / "sqlmesh"
+    project = data.home / ("sqlmesh-audited" if audited else "sqlmesh")
 
     def prepare() -> None:
         _require_peers()
         shutil.rmtree(project, ignore_errors=True)
-        _sqlmesh("prepare", data, project)
+        _sqlmesh("prepare-audited" if audited else "prepare", data, project)
 
     return Contender(
-        "SQLMesh", run=lambda: _sqlmesh("restate", data, project), tables=lambda: _physical(project), prepare=prepare
+        "SQLMesh with audits" if audited else "SQLMesh",
+        run=lambda: _sqlmesh("restate", data, project),
+        tables=lambda: _physical(project),
+        prepare=prepare,
     )
 
 
@@ -70,7 +73,7 @@ def _sqlmesh(what: str, data: Data, project: Path) -> Timed:
     words = [str(project), str(data.lakehouse), str(profile / "spark-defaults.conf"), jars]
     module = "benchmarks.backfill.contenders.sqlmesh_rebuild"
     command = [str(PYTHON), "-m", module, what, *words, str(data.days.first), str(data.days.last)]
-    return timed(command, environment, CACHE / "logs" / f"sqlmesh-{what}.log")
+    return timed(command, environment, CACHE / "logs" / f"{project.name}-{what}.log")
 
 
 def _physical(project: Path) -> Mapping[str, ds.Dataset]:

@@ -13,6 +13,7 @@ from benchmarks.backfill.timed import Timed, timed
 from benchmarks.backfill.totals import delta_tables
 
 OURS, BY_HAND, BY_DAY, SQLMESH, DUCKDB = "this project", "hand-written", "hand-written day by day", "SQLMesh", "DuckDB"
+CHECKED, AUDITED = "hand-written with checks", "SQLMesh with audits"
 
 
 def ours(data: Data, environment: Mapping[str, str] | None = None) -> Contender:
@@ -30,9 +31,12 @@ def ours(data: Data, environment: Mapping[str, str] | None = None) -> Contender:
     return Contender(OURS, force, lambda: delta_tables(data.lakehouse), prepare=force if environment else run)
 
 
-def by_hand(data: Data, environment: Mapping[str, str] | None = None, *, by_day: bool = False) -> Contender:
-    """The same four tables in plain PySpark with ``replaceWhere``; no staging, no checks."""
-    target = data.home / ("by-day" if by_day else "by-hand")
+def by_hand(
+    data: Data, environment: Mapping[str, str] | None = None, *, by_day: bool = False, checked: bool = False
+) -> Contender:
+    """The same four tables in plain PySpark with ``replaceWhere``; no staging, and checks only if it is ``checked``."""
+    name = BY_DAY if by_day else CHECKED if checked else BY_HAND
+    target = data.home / {BY_DAY: "by-day", CHECKED: "checked", BY_HAND: "by-hand"}[name]
 
     def run() -> Timed:
         return timed(
@@ -40,15 +44,14 @@ def by_hand(data: Data, environment: Mapping[str, str] | None = None, *, by_day:
                 *(sys.executable, "-m", "benchmarks.backfill.contenders.handwritten"),
                 *(str(data.lakehouse), str(target), str(data.days.first), str(data.days.last)),
                 *(["--by-day"] if by_day else []),
+                *(["--checked"] if checked else []),
             ],
             {"BACKFILL_HOME": str(data.home), **(environment or {})},
             CACHE / "logs" / f"{target.name}.log",
         )
 
     prepare = (lambda: None) if by_day else run
-    return Contender(
-        BY_DAY if by_day else BY_HAND, run, lambda: delta_tables(target), prepare, most_rounds=1 if by_day else 100
-    )
+    return Contender(name, run, lambda: delta_tables(target), prepare, most_rounds=1 if by_day else 100)
 
 
 def rebuild(data: Data, rounds: int) -> list[Line]:
@@ -60,9 +63,22 @@ def rebuild(data: Data, rounds: int) -> list[Line]:
     lines += ratios("staged, judged, published / hand-written", runs[OURS], runs[BY_HAND], Goal(1.15))
     lines += ratios("hand-written day by day / this project", runs[BY_DAY], runs[OURS], Goal(6, at_least=True))
     if SQLMESH in runs:
-        lines += ratios("this project, cold / SQLMesh", runs[OURS], runs[SQLMESH], Goal(0.75))
+        lines += ratios("this project, cold / SQLMesh", runs[OURS], runs[SQLMESH], Goal(0.9))
     if DUCKDB in runs:
         lines += ratios("this project / DuckDB", runs[OURS], runs[DUCKDB])
+    return [*lines, *_absent(found)]
+
+
+def with_checks(data: Data, rounds: int) -> list[Line]:
+    """Beside those that check what they write, too: by the queries that an engineer would write."""
+    contenders = [ours(data), by_hand(data, checked=True), peers.sqlmesh(data, audited=True)]
+    found = contest(contenders, data.days, rounds)
+    runs = found.runs
+    lines = [seconds(f"{name}: {data.range} from raw, checked", timed) for name, timed in runs.items()]
+    if CHECKED in runs:
+        lines += ratios("this project / hand-written with the same checks", runs[OURS], runs[CHECKED], Goal(0.75))
+    if AUDITED in runs:
+        lines += ratios("this project / SQLMesh with the same audits", runs[OURS], runs[AUDITED], Goal(0.6))
     return [*lines, *_absent(found)]
 
 

@@ -12,6 +12,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Metrics, Table
 from backfill_assets.quality import measures
+from backfill_assets.quality.compilation import compile_for
 from backfill_assets.rebuild.measuring.measure_on_executors import can_measure, measure_on_executors, measure_paths
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def measure_files(
     for file in files:
         by_day.setdefault(date.fromisoformat(file.day), []).append(f"{path}/{file.path}")
     if storage.is_folder or sum(file.size for file in files) <= MOST_BYTES_FROM_A_BUCKET:
+        compile_for(count)
         return measures.complete_days(_measure_here(storage, table, by_day), table, rows, count)
     spark, root = rows().sparkSession, storage.uri()
     if not can_measure(spark, root):

@@ -1,7 +1,8 @@
-"""Hand-written PySpark on this project's session: ``replaceWhere``, no checks, the whole range at once or by day.
+"""Hand-written PySpark on this project's session: ``replaceWhere``, the whole range at once or by day.
 
-Run as ``python -m benchmarks.backfill.contenders.handwritten LAKEHOUSE TARGET FIRST LAST [--by-day]``. It prints the
-seconds it took from the session's start.
+Run as ``python -m benchmarks.backfill.contenders.handwritten LAKEHOUSE TARGET FIRST LAST [--by-day] [--checked]``. It
+prints the seconds it took from the session's start. With ``--checked`` each table is looked at once it is written, by
+the queries of ``checks.py``; readers have seen its rows by then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.days import DayRange
 from backfill_assets.settings import Settings
 from backfill_assets.spark.session import spark_session
+from benchmarks.backfill.contenders.checks import CHECKS
 from benchmarks.backfill.contenders.tables import BRONZE, FACT, QUARANTINE, REVENUE
 
 if TYPE_CHECKING:
@@ -28,19 +30,25 @@ TABLES = {
 }
 
 
-def rebuild(spark: SparkSession, lakehouse: str, target: str, days: DayRange) -> None:
+def rebuild(spark: SparkSession, lakehouse: str, target: str, days: DayRange, *, checked: bool) -> None:
     """Recompute ``days`` of the four tables below ``target``, each from what the one before it has just written."""
     condition = f"day >= DATE'{days.first}' AND day <= DATE'{days.last}'"
+    names = {
+        "raw": f"delta.`{lakehouse}/raw_sales`",
+        "rates": f"delta.`{lakehouse}/bronze_fx_rates`",
+        "bronze": f"delta.`{target}/bronze_sales`",
+        "quarantine": f"delta.`{target}/quarantine_sales`",
+        "fact": f"delta.`{target}/fact_sales_transactions`",
+        "revenue": f"delta.`{target}/fact_daily_revenue`",
+        "days": condition,
+    }
     for name, query in TABLES.items():
-        text = query.format(
-            raw=f"delta.`{lakehouse}/raw_sales`",
-            rates=f"delta.`{lakehouse}/bronze_fx_rates`",
-            bronze=f"delta.`{target}/bronze_sales`",
-            fact=f"delta.`{target}/fact_sales_transactions`",
-            days=condition,
-        )
-        rows = spark.sql(text).write.format("delta").mode("overwrite").partitionBy("day")
+        rows = spark.sql(query.format(**names)).write.format("delta").mode("overwrite").partitionBy("day")
         rows.option("replaceWhere", condition).save(f"{target}/{name}")
+        for check, wrong in CHECKS[name].items() if checked else ():
+            found = spark.sql(wrong.format(**names)).count()
+            if found:
+                raise ValueError(f"{name}: {found} row(s) or day(s) fail the check of {check}.")
 
 
 def main() -> None:
@@ -50,12 +58,13 @@ def main() -> None:
     parser.add_argument("first", type=date.fromisoformat)
     parser.add_argument("last", type=date.fromisoformat)
     parser.add_argument("--by-day", action="store_true")
+    parser.add_argument("--checked", action="store_true")
     asked = parser.parse_args()
     days = DayRange(asked.first, asked.last)
     with spark_session(Settings.from_environment(), "hand-written") as spark:
         started = time.perf_counter()
         for part in days.split(1) if asked.by_day else [days]:
-            rebuild(spark, asked.lakehouse, asked.target, part)
+            rebuild(spark, asked.lakehouse, asked.target, part, checked=asked.checked)
         print(json.dumps({"seconds_in_session": round(time.perf_counter() - started, 2)}))
 
 

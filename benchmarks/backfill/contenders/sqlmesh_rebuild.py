@@ -1,8 +1,9 @@
 """SQLMesh on the same Spark and Delta: the same queries as models. Runs in the environment of ``peers.txt``.
 
-Run as ``python -m benchmarks.backfill.contenders.sqlmesh_rebuild prepare|restate PROJECT LAKEHOUSE PROFILE JARS FIRST
-LAST``. ``prepare`` writes the project and plans it for the first time; ``restate`` is what is timed: one call of
-``sqlmesh plan`` that restates the whole range in one batch. SQLMesh is given no checks.
+Run as ``python -m benchmarks.backfill.contenders.sqlmesh_rebuild prepare|prepare-audited|restate PROJECT LAKEHOUSE
+PROFILE JARS FIRST LAST``. ``prepare`` writes the project and plans it for the first time; ``restate`` is what is timed:
+one call of ``sqlmesh plan`` that restates the whole range in one batch. SQLMesh is given no checks, or, by
+``prepare-audited``, those of ``checks.py`` as blocking audits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.backfill.contenders.checks import CHECKS
 from benchmarks.backfill.contenders.tables import BRONZE, FACT, QUARANTINE, REVENUE
 
 MODELS = {
@@ -30,11 +32,28 @@ _MODEL = """MODEL (
   cron '@daily',
   table_format delta,
   optimize_query false,
+  depends_on ({parents}),
+  audits ({audits}),
   columns ({columns})
 );
 
 {query}
 """
+_AUDIT = """AUDIT (
+  name {name}
+);
+
+{query}
+"""
+_PLACES = {
+    "raw": "landed.raw_sales",
+    "rates": "landed.bronze_fx_rates",
+    "bronze": "bench.bronze_sales",
+    "quarantine": "bench.quarantine_sales",
+    "fact": "bench.fact_sales_transactions",
+    "revenue": "bench.fact_daily_revenue",
+    "days": "day BETWEEN @start_date AND @end_date",
+}
 _TEXTS = (
     *("household_token", "store_id", "basket_id", "product_id", "quantity", "sales_value", "retail_disc"),
     *(
@@ -67,8 +86,11 @@ _COLUMNS = {
 }
 
 
-def write_project(project: Path, lakehouse: str, profile: Path, jars: str, first: str, last: str) -> None:
-    (project / "models").mkdir(parents=True, exist_ok=True)
+def write_project(
+    project: Path, lakehouse: str, profile: Path, jars: str, first: str, last: str, *, audited: bool
+) -> None:
+    for folder in ("models", "audits"):
+        (project / folder).mkdir(parents=True, exist_ok=True)
     connection = {"type": "spark", "catalog": "spark_catalog", "config": spark_config(project, profile, jars)}
     state = {"type": "duckdb", "database": str(project / "state.db")}
     config = {
@@ -86,15 +108,26 @@ def write_project(project: Path, lakehouse: str, profile: Path, jars: str, first
     }
     (project / "config.yaml").write_text(json.dumps(config, indent=2))
     for name, query in MODELS.items():
-        text = query.format(
-            raw="landed.raw_sales",
-            rates="landed.bronze_fx_rates",
-            bronze="bench.bronze_sales",
-            fact="bench.fact_sales_transactions",
-            days="day BETWEEN @start_date AND @end_date",
+        checks = CHECKS[name] if audited else {}
+        for check, wrong in checks.items():
+            own = {place: "@this_model" if at == f"bench.{name}" else at for place, at in _PLACES.items()}
+            audit = _AUDIT.format(name=f"{name}_{check}", query=wrong.format(**own))
+            (project / "audits" / f"{name}_{check}.sql").write_text(audit)
+        model = _MODEL.format(
+            name=name,
+            first=first,
+            last=last,
+            query=query.format(**_PLACES),
+            columns=_COLUMNS[name],
+            audits=", ".join(f"{name}_{check}" for check in checks),
+            parents=", ".join(sorted(_read("".join([query, *checks.values()])) - {f"bench.{name}"})),
         )
-        model = _MODEL.format(name=name, first=first, last=last, query=text, columns=_COLUMNS[name])
         (project / "models" / f"{name}.sql").write_text(model)
+
+
+def _read(query: str) -> set[str]:
+    """The tables that ``query`` reads."""
+    return {at for place, at in _PLACES.items() if place != "days" and f"{{{place}}}" in query}
 
 
 def spark_config(project: Path, profile: Path, jars: str) -> dict[str, str]:
@@ -124,8 +157,9 @@ def plan(project: Path, *words: str) -> None:
 
 def main() -> None:
     what, project, lakehouse, profile, jars, first, last = sys.argv[1:]
-    if what == "prepare":
-        write_project(Path(project), lakehouse, Path(profile), jars, first, last)
+    if what != "restate":
+        audited = what == "prepare-audited"
+        write_project(Path(project), lakehouse, Path(profile), jars, first, last, audited=audited)
         plan(Path(project))
         return
     roots = ("--restate-model", "bench.bronze_sales", "--restate-model", "bench.quarantine_sales")

@@ -1,0 +1,99 @@
+"""Which keys are on several days, beside a model that keeps them all in sets."""
+
+from __future__ import annotations
+
+from datetime import date
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Source
+from backfill_assets.rebuild.measuring import returning_keys as module
+from backfill_assets.rebuild.measuring.returning_keys import KeyFiles, returning_keys
+from backfill_assets_tests.quality.kernels_in_use import hashed_by
+from backfill_assets_tests.strategies.xxh64 import chained
+
+SOURCE = Source("till", "sold", ("till", "receipt"), "sent", ("till", "receipt", "sold", "sent"))
+DAYS = [date(2017, 3, day) for day in (1, 2, 3)]
+Row = tuple[str | None, str | None, bool]
+"""Till, receipt, and whether the row is on the day it arrived."""
+ROW: st.SearchStrategy[Row] = st.tuples(
+    st.sampled_from(["a", "b", "", None]),
+    st.sampled_from(["1", "2", "3", "", None]),
+    st.sampled_from([False] * 5 + [True]),
+)
+TABLE = st.lists(st.tuples(st.sampled_from(DAYS), st.lists(ROW, max_size=4)), max_size=5)
+"""Files with their days; a day may have several, or none."""
+Files = list[tuple[date, list[Row]]]
+
+
+def write(root: Path, folder: str, files: Files) -> KeyFiles:
+    by_day: dict[date, list[AddedFile]] = {}
+    for (day, rows), number in zip(files, count(), strict=False):
+        tills, receipts, astray = ([row[n] for row in rows] for n in range(3))
+        columns = {
+            "till": pa.array(tills, pa.string()),
+            "receipt": pa.array(receipts, pa.string()),
+            "day_is_arrival": pa.array(astray, pa.bool_()),
+        }
+        path = root / folder / f"{number}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(columns), path)
+        by_day.setdefault(day, []).append(AddedFile(path.name, str(day), path.stat().st_size, 0, "{}"))
+    return KeyFiles(folder, by_day)
+
+
+def days_of_keys(files: Files) -> dict[tuple[str, str], set[date]]:
+    days: dict[tuple[str, str], set[date]] = {}
+    for day, rows in files:
+        for till, receipt, astray in rows:
+            if till and receipt and not astray:
+                days.setdefault((till, receipt), set()).add(day)
+    return days
+
+
+def expected(arrived: Files, existing: Files) -> tuple[set[int], set[date]]:
+    new, old = days_of_keys(arrived), days_of_keys(existing)
+    again = {key for key, days in new.items() if len(days | old.get(key, set())) > 1}
+    hashes = {chained(key) for key in again}
+    return hashes, {day for key in again for day in old.get(key, ())}
+
+
+@given(TABLE, TABLE)
+@example([(DAYS[0], [("a", "1", False)]), (DAYS[1], [("a", "1", False)])], [])
+@example([(DAYS[0], [("a", "1", False)])], [(DAYS[0], [("a", "1", False)]), (DAYS[2], [("a", "1", False)])])
+@example([], [(DAYS[0], [("a", "1", False)])])
+def test_keys_on_several_days_are_found_and_no_others(arrived: Files, existing: Files) -> None:
+    """One that arrived twice on one day does not return; nor does one that only was there on several days."""
+    with TemporaryDirectory() as folder, hashed_by("numpy"):
+        files = [write(Path(folder), name, rows) for name, rows in (("new", arrived), ("raw", existing))]
+        found = returning_keys(Storage(folder), SOURCE, *files)
+    assert found is not None
+    assert (set(found.hashes), set(found.days)) == expected(arrived, existing)
+
+
+def test_more_than_fits_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = write(tmp_path, "new", [(DAYS[0], [("a", "1", False)])])
+    size = sum(file.size for file in files.files())
+    monkeypatch.setattr(module, "MOST_BYTES", size)
+    assert returning_keys(Storage(str(tmp_path)), SOURCE, files, KeyFiles("raw", {})) is not None
+    monkeypatch.setattr(module, "MOST_BYTES", size - 1)
+    assert returning_keys(Storage(str(tmp_path)), SOURCE, files, KeyFiles("raw", {})) is None
+
+
+def test_a_file_without_the_column_has_its_rows_on_their_days(tmp_path: Path) -> None:
+    """Files from before there was one."""
+    (tmp_path / "raw").mkdir()
+    pq.write_table(pa.table({"till": ["a"], "receipt": ["1"]}), tmp_path / "raw" / "old.parquet")
+    there = KeyFiles("raw", {DAYS[0]: [AddedFile("old.parquet", str(DAYS[0]), 1, 0, "{}")]})
+    arrived = write(tmp_path, "new", [(DAYS[1], [("a", "1", False)])])
+    found = returning_keys(Storage(str(tmp_path)), SOURCE, arrived, there)
+    assert found is not None and found.days == {DAYS[0]} and len(found.hashes) == 1
