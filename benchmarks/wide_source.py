@@ -79,14 +79,15 @@ def main() -> None:
     narrowest = asked.fields[0]
     for number, rounds in found.items():
         for place, step in enumerate(STEPS):
-            first, best = rounds[0][place], _best(rounds, place)
-            ratios = [one / other for one, other in zip(best, _best(found[narrowest], place), strict=True)]
+            first, best = rounds[0][place], best_later(rounds, place)
+            ratios = [one / other for one, other in zip(best, best_later(found[narrowest], place), strict=True)]
             figures = (*(f"{each:.1f}" for each in (*first, *best)), *(f"{each:.2f}" for each in ratios))
             rows.add_row(str(number), step, *figures)
     Console().print(rows)
 
 
-def _best(rounds: Sequence[Sequence[Spent]], place: int) -> Spent:
+def best_later(rounds: Sequence[Sequence[Spent]], place: int) -> Spent:
+    """The least of the clock's and of the CPU's seconds of the step at ``place``, after the first round."""
     later = [each[place] for each in rounds[1:]] or [rounds[0][place]]
     clock, cpu = map(min, zip(*later, strict=True))
     return clock, cpu

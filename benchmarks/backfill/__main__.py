@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.backfill import growth, rebuild, shared_server, without_spark
+from benchmarks.backfill import growth, rebuild, shared_server, throughput, without_spark
 from benchmarks.backfill.data import CACHE, Data, generated
 from benchmarks.backfill.machine import load, this_machine
 from benchmarks.backfill.report import Line, say, write
@@ -44,6 +44,7 @@ SCENARIOS = {
     "one-day": Scenario(shared_server.one_day, Size(90, 50_000, 3), Size(6, 2_000, 1)),
     "concurrent": Scenario(shared_server.concurrent, Size(90, 50_000, 3), None),
     "growth": Scenario(growth.growth, Size(90, 5_000, 3), None),
+    "throughput": Scenario(throughput.throughput, Size(900, 5_000, 1), None),
     "unchanged": Scenario(without_spark.unchanged, Size(90, 50_000, 5), Size(6, 2_000, 3)),
     "publishing": Scenario(without_spark.publishing, Size(90, 0, 7), Size(90, 0, 3)),
     "status": Scenario(without_spark.status, Size(3650, 0, 5), Size(3650, 0, 1)),

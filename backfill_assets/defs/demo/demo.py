@@ -62,7 +62,7 @@ def demo(days_text: str, *, with_the_bug: bool) -> None:
             new_files = _land(days, settings)
         backfill_id = ""
         step_seconds: Mapping[str, float] = {}
-        if new_files or _is_to_build(settings, days, version):
+        if new_files or is_to_build(settings, days, version):
             backfill_id, step_seconds = _build(spark, days, version, phases)
     with phases("Adding up"):
         _say_accounts(days, settings, step_seconds, before)
@@ -96,7 +96,7 @@ def _land(days: DayRange, settings: Settings) -> int:
     return landed.written
 
 
-def _is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
+def is_to_build(settings: Settings, days: DayRange, version: str) -> bool:
     """Is a day stale, of another version of the fact than is asked for, or not shown by Dagster?"""
     from backfill_assets.plan.status import DayStatus, day_statuses
     from backfill_assets.published.observed import observe
