@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
@@ -97,3 +98,17 @@ def test_a_file_without_the_column_has_its_rows_on_their_days(tmp_path: Path) ->
     arrived = write(tmp_path, "new", [(DAYS[1], [("a", "1", False)])])
     found = returning_keys(Storage(str(tmp_path)), SOURCE, arrived, there)
     assert found is not None and found.days == {DAYS[0]} and len(found.hashes) == 1
+
+
+def test_spark_chooses_the_rows_of_the_keys_that_were_found(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hashes them alike, in the order of the key; of very many keys it looks at all rows."""
+    arrived = write(tmp_path, "new", [(DAYS[0], [("a", "1", False), ("b", "2", False), ("1", "a", False)])])
+    there = write(tmp_path, "raw", [(DAYS[1], [("a", "1", False), ("é", "3", False)])])
+    found = returning_keys(Storage(str(tmp_path)), SOURCE, arrived, there)
+    assert found is not None
+    rows = spark.read.parquet(str(tmp_path / "new"))
+    assert [(row["till"], row["receipt"]) for row in found.rows(rows, SOURCE).collect()] == [("a", "1")]
+    monkeypatch.setattr(module, "MOST_NAMED", 0)
+    assert found.rows(rows, SOURCE).count() == 3
