@@ -1,4 +1,4 @@
-"""Ten years of twenty tables as logs alone: the steps, and what the publication log and Delta's logs say of them."""
+"""Years of tables as logs alone: the steps, and what the publication log and Delta's logs say of them."""
 
 from __future__ import annotations
 
@@ -54,14 +54,24 @@ def chain() -> list[Step]:
     return [*landed, *bronze, *facts, *daily, *weekly, *monthly]
 
 
-def write_metadata(storage: Storage, steps: list[Step]) -> None:
-    """Every day of every table, published by ``v1`` and timed."""
+def four_tables() -> list[Step]:
+    """A source, its typed rows, facts and a daily report."""
+    return [
+        _raw("raw_sales"),
+        _built("sales", Reads("raw_sales")),
+        _built("fact_0", Reads("sales")),
+        _built("daily_0", Reads("fact_0")),
+    ]
+
+
+def write_metadata(storage: Storage, steps: list[Step], history: DayRange = DAYS) -> None:
+    """Every day of ``history`` of every table, published by ``v1`` and timed."""
     from deltalake.transaction import AddAction, RemoveAction
 
     log = PublicationLog(storage, utc_now)
     rows, versions = [], {}
     for step in steps:
-        days = [str(day) for day in step.cadence.starts(DAYS)]
+        days = [str(day) for day in step.cadence.starts(history)]
         schema = struct_type(Anything).json()
         main = MainTable.create(storage, step.name, schema, 30)
         stats = json.dumps({"numRecords": 1000})

@@ -8,6 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.difference.counts import complete
+from backfill_assets.difference.from_files.day_rows import DayFiles
 from backfill_assets.difference.records import DayIs, TableCompared
 from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
 from backfill_assets.lakehouse import fingerprints
@@ -18,7 +19,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.overlay import OverlaidDay
+from backfill_assets.rebuild.overlay import NOTHING_STAGED, OverlaidDay
 from backfill_assets.rebuild.shadow import ShadowStep, StagedDays
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def compare(
     """What publishing ``staged`` of ``steps`` would change, table by table, as of which entry of the publication log.
 
     ``known`` are comparisons from before: a table is not read again if both sides of its days are as they were. Spark
-    is only started when some day has to be read.
+    is only started for what cannot be compared from the files.
     """
     observed = observe(lake.storage, [table.name for each in steps for table in each.step.tables])
     before = {table.table: table for table in known}
@@ -123,11 +124,17 @@ class _StagedBesideMain(TableComparison):
     def rows_of(self, day: date) -> int:
         return self.staged[day].content.rows
 
+    def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
+        storage, read = self.lake.storage, self._read_of(days)
+        return NOTHING_STAGED.files(storage, read), self.held.overlay.files(storage, read)
+
     def sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
-        spark, schema = self.lake.spark(), struct_type(self.table.contract)
-        read = InputRead(table=self.table.name, version=self.main.version, days=dict.fromkeys(days, ""))
+        spark, schema, read = self.lake.spark(), struct_type(self.table.contract), self._read_of(days)
         before = published_rows(spark, self.lake.storage, read, schema)
         return before, self.held.overlay.rows(spark, self.lake.storage, read, schema)
+
+    def _read_of(self, days: Sequence[date]) -> InputRead:
+        return InputRead(table=self.table.name, version=self.main.version, days=dict.fromkeys(days, ""))
 
 
 def _same(staged: DayContent, in_main: str) -> bool:

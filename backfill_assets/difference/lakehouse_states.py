@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange
 from backfill_assets.difference.counts import complete
+from backfill_assets.difference.from_files.day_rows import DayFiles
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import DayIs, TableCompared
 from backfill_assets.difference.table_comparison import NOTHING, SAMPLE_ROWS, TableComparison
@@ -161,13 +162,21 @@ class _HeldComparison(TableComparison):
         contents = [self._content(side, day) for side in (self.before, self.after)]
         return max(content.rows if content else 0 for content in contents)
 
+    def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
+        return self._files(self.before, days), self._files(self.after, days)
+
     def sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         return self._rows(self.before, days), self._rows(self.after, days)
 
+    def _files(self, side: Mapping[date, HeldDay], days: Sequence[date]) -> DayFiles:
+        return self._overlay(side, days).files(self.lake.storage, self._read_of(days))
+
     def _rows(self, side: Mapping[date, HeldDay], days: Sequence[date]) -> DataFrame:
-        read = InputRead(table=self.table.name, version=None, days=dict.fromkeys(days, ""))
-        overlay = self._overlay(side, days)
-        return overlay.rows(self.lake.spark(), self.lake.storage, read, struct_type(self.table.contract))
+        spark, schema = self.lake.spark(), struct_type(self.table.contract)
+        return self._overlay(side, days).rows(spark, self.lake.storage, self._read_of(days), schema)
+
+    def _read_of(self, days: Sequence[date]) -> InputRead:
+        return InputRead(table=self.table.name, version=None, days=dict.fromkeys(days, ""))
 
     def _overlay(self, side: Mapping[date, HeldDay], days: Collection[date]) -> Overlay:
         held = ((day, day_before(side[day])) for day in days if day in side)

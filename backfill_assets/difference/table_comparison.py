@@ -1,14 +1,15 @@
 """Compares the days of one table on two sides: counts, sums, groups and examples, each side read once.
 
 Checksums show which days hold the same. Of the others each side is read once a table, and once more on the few days
-that the examples are taken from. Nothing is written.
+that the examples are taken from: from their files, in this process, or by Spark where these are too large or hold what
+has no rendering for Arrow. Nothing is written.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -16,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence, parse_day
+from backfill_assets.difference.from_files import examples
+from backfill_assets.difference.from_files.compare_days import can_compare, compare_days
+from backfill_assets.difference.from_files.day_rows import DayFiles
 from backfill_assets.difference.records import (
     COUNTS,
     Cell,
@@ -32,6 +36,7 @@ from backfill_assets.difference.rows import DAY, changed_rows, compare_rows
 from backfill_assets.lakehouse.records import TOTAL, DayContent
 from backfill_assets.model.declaration import Table
 from backfill_assets.model.personal import personal_columns
+from backfill_assets.quality.arrow_hashes import NotRendered
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.waiting import waiting
 
@@ -50,7 +55,7 @@ _SORTED_FROM = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
 
 @dataclass(frozen=True)
 class TableComparison(ABC):
-    """``days`` of ``table`` on two sides; what these are is for the subclass to say. Spark starts for days to read."""
+    """``days`` of ``table`` on two sides; what these are is for the subclass to say."""
 
     lake: Lake
     table: Table
@@ -73,6 +78,10 @@ class TableComparison(ABC):
     @abstractmethod
     def rows_of(self, day: date) -> int:
         """How many rows a day has, about; Spark divides its work by it."""
+
+    @abstractmethod
+    def files(self, days: Sequence[date]) -> tuple[DayFiles, DayFiles]:
+        """The files that have the rows of ``days`` before and after."""
 
     @abstractmethod
     def sides(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
@@ -101,7 +110,7 @@ class TableComparison(ABC):
             yield self._day(day, hows[day], RowCounts(unchanged=content.rows), _unchanged_sums(self.table, content))
 
     def _with_rows(self, found: TableCompared, days: Sequence[date], sample_rows: int) -> TableCompared:
-        with waiting(self.progress, f"{self.table.name}: Spark compares {len(days)} day(s)"):
+        with waiting(self.progress, f"{self.table.name}: {len(days)} day(s) are compared"):
             parts = self._read(days)
         nothing = GroupCompared(value=None, sums={name: Sums() for name in self.table.totals})
         groups = {day: parts.days.get(day, nothing) for day in days}
@@ -115,13 +124,23 @@ class TableComparison(ABC):
         return DayCompared(day=day, how=how, rows=rows, sums=sums, published=published, staged=staged)
 
     def _read(self, days: Sequence[date]) -> Parts:
+        return Parts.of(self.table, self._compared_rows(days))
+
+    def _compared_rows(self, days: Sequence[date]) -> list[dict[str, Any]]:
+        before, after = self.files(days)
+        if can_compare(self.lake.storage, before, after):
+            with suppress(NotRendered):
+                return compare_days(self.lake.storage, self.table, days, before, after, _MOST_GROUPS)
+        return self._compared_by_spark(days)
+
+    def _compared_by_spark(self, days: Sequence[date]) -> list[dict[str, Any]]:
         before, after = self.sides(days)
         rows = [self.rows_of(day) for day in days]
         with _hash_groups(self.lake.spark(), sum(rows)):
             found = compare_rows(
                 self.table, before, after, _MOST_GROUPS, buckets=1 + max(rows, default=0) // _ROWS_OF_A_BUCKET
             ).collect()
-        return Parts.of(self.table, [row.asDict() for row in found])
+        return [row.asDict() for row in found]
 
     def _sample(self, days: Sequence[DayCompared], most: int) -> tuple[ChangedRow, ...]:
         """From the few days with the most changed rows, so that the others are not read again."""
@@ -129,10 +148,17 @@ class TableComparison(ABC):
         if not fullest or most < 1:
             return ()
         withheld = personal_columns(self.table.name, registry.step)
-        before, after = self.sides([each.day for each in fullest[:_SAMPLED_DAYS]])
         shown = [name for name in self.table.key if name not in withheld]
-        rows = changed_rows(self.table, before, after, withheld, most).collect()
-        return tuple(_changed_row(row.asDict(recursive=True), shown) for row in rows)
+        rows = self._changed_rows([each.day for each in fullest[:_SAMPLED_DAYS]], withheld, most)
+        return tuple(_changed_row(row, shown) for row in rows)
+
+    def _changed_rows(self, days: Sequence[date], withheld: Collection[str], most: int) -> list[dict[str, Any]]:
+        files = self.files(days)
+        if can_compare(self.lake.storage, *files):
+            with suppress(NotRendered):
+                return examples.changed_rows(self.lake.storage, self.table, days, *files, withheld, most)
+        found = changed_rows(self.table, *self.sides(days), withheld, most).collect()
+        return [row.asDict(recursive=True) for row in found]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.days import DayRange, TableDay, contiguous
 from backfill_assets.lakehouse import fingerprints
-from backfill_assets.lakehouse.delta_log import AddedFile
+from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.records import DayContent, DayRead, DayState, InputRead
 from backfill_assets.lakehouse.rows import published_rows, rows_of_main_files, staged_rows
 from backfill_assets.lakehouse.storage import Storage
@@ -107,6 +107,22 @@ class Overlay:
             read_rows = read_rows.unionByName(staged_rows(spark, timeline, days).select(*schema.names))
         return read_rows
 
+    def files(self, storage: Storage, read: InputRead) -> dict[date, tuple[AddedFile, ...]]:
+        """The files that :meth:`rows` reads, by day, as they are named from the root of the lakehouse."""
+        read_through = self.from_main(read)
+        found = _below(read.table, _files_of_main(storage, read_through, read_through.days))
+        for version, days in self._earlier(read).items():
+            earlier = read.model_copy(update={"version": version})
+            found |= _below(read.table, _files_of_main(storage, earlier, days))
+        for day, held in self.before.get(read.table, {}).items():
+            if day in read.days and held.files:
+                found |= _below(read.table, {day: held.files})
+        for timeline, days in self._staged(read):
+            for file in timeline.files(days):
+                day = date.fromisoformat(file.day)
+                found[day] = (*found.get(day, ()), file.below(timeline.path))
+        return found
+
     def _read(self, read: InputRead) -> InputRead:
         own = self._logicals(read.table)
         return read.model_copy(update={"days": {day: own.get(day, logical) for day, logical in read.days.items()}})
@@ -147,6 +163,14 @@ class Overlay:
         days = {table: held for table, held in self.days.items() if table not in gone}
         before = {table: held for table, held in self.before.items() if table not in gone}
         return replace(self, days=days, before=before)
+
+
+def _files_of_main(storage: Storage, read: InputRead, days: Iterable[date]) -> Mapping[date, tuple[AddedFile, ...]]:
+    return {} if read.version is None else read_log(storage, read.table, read.version).of_days(days)
+
+
+def _below(table: str, files: Mapping[date, Iterable[AddedFile]]) -> dict[date, tuple[AddedFile, ...]]:
+    return {day: tuple(file.below(table) for file in some) for day, some in files.items()}
 
 
 NOTHING_STAGED = Overlay()

@@ -48,6 +48,7 @@ SCENARIOS = {
     "unchanged": Scenario(without_spark.unchanged, Size(90, 50_000, 5), Size(6, 2_000, 3)),
     "publishing": Scenario(without_spark.publishing, Size(90, 0, 7), Size(90, 0, 3)),
     "status": Scenario(without_spark.status, Size(3650, 0, 5), Size(3650, 0, 1)),
+    "memory": Scenario(without_spark.memory, Size(360, 0, 3), Size(360, 0, 1)),
     "dagster": Scenario(without_spark.dagster_share, Size(90, 0, 3), Size(90, 0, 1)),
     "stream": Scenario(sustained.sustained, Size(1, 300_000, 3), Size(1, 60_000, 1), generates=False),
 }

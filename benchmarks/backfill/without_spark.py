@@ -13,10 +13,12 @@ from pathlib import Path
 
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
+from benchmarks.backfill import long_history
 from benchmarks.backfill.data import CACHE, TABLES, Data
 from benchmarks.backfill.report import Goal, Line, figure, seconds
 from benchmarks.backfill.timed import Timed, timed
 
+MANY_DAYS = 3_000
 _TABLES = ("raw", "bronze", "fact", "report")
 
 
@@ -54,6 +56,26 @@ def status(_: Data, rounds: int) -> list[Line]:
         command = [sys.executable, "-m", module, "status", folder]
         runs = [timed(command, {"BACKFILL_LAKEHOUSE": folder}, CACHE / "logs" / "status.log") for _ in range(rounds)]
     return [seconds("backfill status, 10 years x 20 tables", runs, Goal(2), note=_jvm(runs))]
+
+
+def memory(data: Data, rounds: int) -> list[Line]:
+    """The greatest memory of what needs no JVM, over the days of ``data`` and over 3,000: each a process of its own."""
+    lines = []
+    for what in long_history.COMMANDS:
+        few, many = ([_over_history(what, days) for _ in range(rounds)] for days in (len(data.days), MANY_DAYS))
+        ratio = [round(b.peak_mib / a.peak_mib, 3) for a, b in zip(few, many, strict=True)]
+        note = f"{few[0].peak_mib} and {many[0].peak_mib} MiB; {few[0].seconds:.1f} and {many[0].seconds:.1f} s"
+        days = f"{MANY_DAYS:,} days / {len(data.days)}"
+        lines.append(figure(f"{what} of 4 tables, {days}: memory", ratio, "ratio", Goal(1.1), note))
+    return lines
+
+
+def _over_history(what: str, days: int) -> Timed:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.backfill.long_history"]
+        log, environment = CACHE / "logs" / f"long-history-{what}.log", {"BACKFILL_LAKEHOUSE": folder}
+        timed([*command, "write", folder, str(days)], {}, log)
+        return timed([*command, what, folder, str(days)], environment, log)
 
 
 def dagster_share(data: Data, rounds: int) -> list[Line]:

@@ -35,7 +35,7 @@ Examples:
   backfill diff plan-0123456789abcdef --html           the same with charts, for a browser
   backfill diff plan-0123456789abcdef --html march.html --sample 50
   backfill diff plan-0123456789abcdef --by-day         a line for each day that differs
-  backfill diff plan-0123456789abcdef --kept           as it was found last, without Spark
+  backfill diff plan-0123456789abcdef --kept           as it was found last
   backfill diff main with-v2                           what publishing a timeline would change
   backfill diff before-v1 with-v2 --table fact_daily_revenue
   backfill diff 2017-06-01T12:00 main --days 2017-03-01..2017-05-29
@@ -63,7 +63,7 @@ Examples:
     show_default=True,
     help="How many changed rows of each table to show.",
 )
-@click.option("--kept", is_flag=True, help="Show the newest stored difference, without Spark.")
+@click.option("--kept", is_flag=True, help="Show the newest stored difference, and read no rows.")
 @click.option(
     "--html",
     "page",

@@ -1,0 +1,1 @@
+"""Comparing days from their files with Arrow's buffers, without Spark where there is a rendering."""
