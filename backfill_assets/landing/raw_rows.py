@@ -161,5 +161,7 @@ def event_day(source: Source) -> dict[str, Column]:
 
 def _relative_path() -> Column:
     """``<source>/<arrival day>/<name>`` from the URL that Spark gives a file; a plus in it is no blank."""
-    last_three = F.regexp_extract(F.col("_metadata.file_path"), "[^/]+/[^/]+/[^/]+$", 0)
-    return F.url_decode(F.replace(last_three, F.lit("+"), F.lit("%2B")))
+    # Asked of every row, though it is that of the file: no pattern, and decoded only where something is encoded.
+    last_three = F.substring_index(F.col("_metadata.file_path"), "/", -3)
+    decoded = F.url_decode(F.replace(last_three, F.lit("+"), F.lit("%2B")))
+    return F.when(F.contains(last_three, F.lit("%")), decoded).otherwise(last_three)
