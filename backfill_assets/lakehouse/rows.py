@@ -26,7 +26,7 @@ from backfill_assets.model.contract_columns import as_declared
 from backfill_assets.model.refinement import PART, SET_ASIDE, SET_ASIDE_PART
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _MOST_FILES = 1_000
 _MOST_FOLDERS = 8
@@ -120,8 +120,7 @@ def rows_and_files(
     paths = [literal_path(storage.spark_uri(f"{table}/{file.path}")) for file in files]
     found = spark.read.schema(own).option("recursiveFileLookup", True).parquet(*paths)
     path = F.col("_metadata.file_path")
-    day = F.regexp_extract(path, f"/{PARTITION_COLUMN}=([0-9-]+)/[^/]*$", 1).cast("date")
-    return found.select("*", path.alias(FILE), day.alias(PARTITION_COLUMN)).select(*shape, FILE)
+    return found.select("*", path.alias(FILE), _day_of(path).alias(PARTITION_COLUMN)).select(*shape, FILE)
 
 
 def path_in(table: str, file: str) -> str:
@@ -304,9 +303,14 @@ def _rows_of_many_folders(spark: SparkSession, paths: Sequence[str], schema: Str
     Spark discovers partitions below one base path only, so the day is read from the path of each file.
     """
     own = StructType([field for field in schema.fields if field.name != PARTITION_COLUMN])
-    day = F.regexp_extract("_metadata.file_path", f"{PARTITION_COLUMN}=([0-9-]{{10}})/[^/]+$", 1).cast("date")
     rows = spark.read.schema(own).option("recursiveFileLookup", "true").parquet(*paths)
-    return rows.withColumn(PARTITION_COLUMN, day).select(*schema.names)
+    return rows.withColumn(PARTITION_COLUMN, _day_of(F.col("_metadata.file_path"))).select(*schema.names)
+
+
+def _day_of(path: Column) -> Column:
+    """The day that the folder of a file says. Every row is asked, so no pattern is looked for."""
+    folder = F.substring_index(F.substring_index(path, "/", -2), "/", 1)
+    return F.substring(folder, len(PARTITION_COLUMN) + 2, 10).cast("date")
 
 
 def _all_of(parts: Sequence[DataFrame]) -> DataFrame:

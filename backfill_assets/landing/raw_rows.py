@@ -12,10 +12,10 @@ from pyspark.sql import types as T
 
 from backfill_assets.lakehouse.storage import literal_path as _literal_path
 from backfill_assets.landing.tokens import token, with_token_pads
-from backfill_assets.model.canonical import parsed, raw_content_hash
+from backfill_assets.model.canonical import all_well_written, parsed, raw_content_hash
 from backfill_assets.model.declaration import Source
 
-_NESTS = "may nest"
+_NESTS, _WELL_WRITTEN = "may nest", "well written"
 
 
 def raw_schema(source: Source) -> T.StructType:
@@ -63,7 +63,8 @@ def rows_of_lines(spark: SparkSession, source: Source, lines: DataFrame, token_k
     return (
         keyed.select(*_landed_columns(source), *_kept_whole(source), "source_file", "source_line", "arrival_day")
         .withColumns(event_day(source))
-        .withColumn("content_hash", raw_content_hash(source))
+        .withColumn(_WELL_WRITTEN, all_well_written(source))
+        .withColumn("content_hash", raw_content_hash(source, F.col(_WELL_WRITTEN)))
         .withColumn("record_kind", F.lit("received"))
         .withColumn("superseded_by_day", F.lit(None).cast("date"))
         .select(*raw_schema(source).names)

@@ -55,9 +55,10 @@ def canonical(value: Column, spark_type: str) -> Column:
     return (F.unix_micros(value) if spark_type == "timestamp" else value).cast("string")
 
 
-def content_hash_of_text(source: Source, column: Callable[[str], Column] = F.col) -> Column:
+def content_hash_of_text(source: Source, well_written: Column | None = None) -> Column:
     """The content hash of a raw row (bigint); text that is no value counts as it stands."""
-    return _content_hash(source, lambda name: _canonical_text(column(name), source.type_of(name)))
+    looked_at = dict.fromkeys(source.parsed_columns, well_written)
+    return _content_hash(source, lambda name: _canonical_text(F.col(name), source.type_of(name), looked_at.get(name)))
 
 
 def content_hash_of_values(source: Source, column: Callable[[str], Column] = F.col) -> Column:
@@ -65,10 +66,13 @@ def content_hash_of_values(source: Source, column: Callable[[str], Column] = F.c
     return _content_hash(source, lambda name: canonical(column(name), source.type_of(name)))
 
 
-def raw_content_hash(source: Source) -> Column:
-    """The content hash of any received raw row, also of a line that is no JSON object."""
+def raw_content_hash(source: Source, well_written: Column | None = None) -> Column:
+    """The content hash of any received raw row, also of a line that is no JSON object.
+
+    Where ``well_written``, that is :func:`all_well_written`, is true, no field is looked at once more.
+    """
     unparsed = F.col("unparsed_line")
-    return F.when(unparsed.isNotNull(), F.xxhash64(unparsed)).otherwise(content_hash_of_text(source))
+    return F.when(unparsed.isNotNull(), F.xxhash64(unparsed)).otherwise(content_hash_of_text(source, well_written))
 
 
 def sum_of_hashes(hashes: Column) -> Column:
@@ -104,10 +108,10 @@ def landed_pattern(spark_type: str) -> str:
     return _pattern(spark_type)
 
 
-def _canonical_text(text: Column, spark_type: str) -> Column:
+def _canonical_text(text: Column, spark_type: str, well_written: Column | None) -> Column:
     if spark_type == "string":
         return text
-    return F.coalesce(canonical(parsed(text, spark_type), spark_type), text)
+    return F.coalesce(canonical(parsed(text, spark_type, well_written), spark_type), text)
 
 
 def _content_hash(source: Source, text: Callable[[str], Column]) -> Column:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,9 +80,20 @@ def test_all_fields_are_well_written_or_each_is_looked_at(
         parsed(F.col(name), SOURCE.type_of(name), all_well_written(SOURCE)).cast("string")
         for name in SOURCE.parsed_columns
     ]
-    row = raw.select(all_well_written(SOURCE), F.array(*each), F.array(*beside)).first()
+    hashes = [raw_content_hash(SOURCE), raw_content_hash(SOURCE, all_well_written(SOURCE))]
+    row = raw.select(all_well_written(SOURCE), F.array(*each), F.array(*beside), *hashes).first()
     assert row is not None and row[0] is well_written
     assert row[1] == row[2]
+    assert row[3] == row[4]
+
+
+@pytest.mark.parametrize("day", ["2017-03-01", "2017-3-1", "2017-02-30", " 2017-03-01", "2017", "", None])
+def test_a_landed_day_is_always_looked_at(spark: SparkSession, day: str | None) -> None:
+    """It is the partition's column, too, and not among those that one pattern is about."""
+    rates = replace(SOURCE, fields=("day", "quantity"), types={"day": "date", "quantity": "bigint"}, personal_fields={})
+    raw = spark.createDataFrame([(day, "1", None)], "day string, quantity string, unparsed_line string")
+    row = raw.select(raw_content_hash(rates), raw_content_hash(rates, all_well_written(rates))).first()
+    assert row is not None and row[0] == row[1]
 
 
 @given(hashes=st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=20))

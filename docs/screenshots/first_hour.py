@@ -48,9 +48,10 @@ class FirstHour:
             self.page.screenshot(path=Path(_FOLDER) / f"{name}.png")
 
     def step(self, name: str, do: Callable[[], None]) -> None:
-        started = time.monotonic()
+        started, self.campaign.seconds = time.monotonic(), 0.0
         do()
-        print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
+        clicked = f", of which {self.campaign.seconds:.1f} s from the last click on" if self.campaign.seconds else ""
+        print(f"{name}: {time.monotonic() - started:.0f} s{clicked}", flush=True)
         self.picture(name.replace(" ", "-"))
 
     # ------------------------------------------------------------- what is clicked

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,8 @@ class Campaign:
     def __init__(self, tour: Tour) -> None:
         self.tour, self.page = tour, tour.page
         self.plan = ""
+        self.seconds = 0.0
+        """From the last click on a launch to what it was to bring about; looked at once a second."""
 
     @property
     def partition(self) -> str:
@@ -65,9 +68,10 @@ class Campaign:
         self.tour.settle()
 
     def press_launch(self, asset: str) -> None:
-        made = self.made(asset)
+        made, clicked = self.made(asset), time.monotonic()
         self.page.get_by_role("button", name="Launch Run").click()
         self.until(asset, made + 1)
+        self.seconds = time.monotonic() - clicked
 
     def made(self, asset: str) -> int:
         node: Mapping[str, Any] = self.tour.asked(_MADE, path=asset.split("/"))["assetNodeOrError"]
