@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ FACT = "fact_sales_transactions"
 REVENUE = "fact_daily_revenue"
 _FOLDER = os.environ.get("PICTURES")
 _SETTLED = 120_000
+_ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "CANCELED", "FAILED")
+_RUNS = """query($backfill:String!){runsOrError(filter:{tags:[{key:"dagster/backfill",value:$backfill}]}){... on Runs{
+results{eventConnection{events{... on MessageEvent{message}}}}}}}"""
 
 
 class FirstHour:
@@ -66,6 +70,25 @@ class FirstHour:
 
     def range_is_launched(self) -> None:
         """The same days by the current logic, without a campaign: each table changes at once."""
+        made = self.launched()
+        self.tour.wait_until(lambda: _status(self.tour, made) in _ENDED, "the range to be built")
+        self.holds(_status(self.tour, made) == "COMPLETED_SUCCESS", f"the backfill {made} succeeded")
+
+    def run_is_killed(self) -> None:
+        """With -9, while it computes: a check that it did not come to is not shown as failed."""
+        made = self.launched()
+        self.tour.wait_until(lambda: bool(_process(self.tour, made)), "a run to say which process it is")
+        os.kill(int(_process(self.tour, made)), signal.SIGKILL)
+        self.tour.wait_until(lambda: _status(self.tour, made) in _ENDED, "the killed run to be noticed")
+        self.tour.wait_until(self.says_not_run, "its checks to say that they were not run")
+        self.holds(not self.page.get_by_text("Failed", exact=True).count(), "no check is shown as failed")
+
+    def says_not_run(self) -> bool:
+        self.tour.open(f"/assets/{REVENUE}?view=checks&checkDetail=gates")
+        return bool(self.page.get_by_text(re.compile("not run in ")).count())
+
+    def launched(self) -> str:
+        """The backfill that the dialog made of all days."""
         self.tour.open("/assets/start_here?view=overview")
         self.lineage()
         self.page.get_by_text("Materialize all").first.click()
@@ -76,10 +99,7 @@ class FirstHour:
         typed.press("Enter")
         self.tour.settle()
         self.picture("dialog-with-days")
-        made = launch(self.tour)
-        ended = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "CANCELED", "FAILED")
-        self.tour.wait_until(lambda: _status(self.tour, made) in ended, "the range to be built")
-        self.holds(_status(self.tour, made) == "COMPLETED_SUCCESS", f"the backfill {made} succeeded")
+        return launch(self.tour)
 
     def checks_are_right(self) -> None:
         self.tour.open(f"/assets/{REVENUE}?view=checks")
@@ -125,6 +145,14 @@ class FirstHour:
         self.reads("what they held before the campaign")
 
 
+def _process(tour: Tour, made: str) -> str:
+    """The process that the first run of a backfill says to be, once it does; else nothing."""
+    runs = tour.asked(_RUNS, backfill=made)["runsOrError"]["results"]
+    events = [event for run in runs for event in run["eventConnection"]["events"]]
+    said = (re.search(r"\(pid: (\d+)\)", event.get("message", "")) for event in events)
+    return next((found[1] for found in said if found), "")
+
+
 def _status(tour: Tour, made: str) -> str:
     return next(each["status"] for each in tour.backfills() if each["id"] == made)
 
@@ -154,7 +182,7 @@ def main() -> None:
         print(f"the UI is useful: {time.monotonic() - started:.0f} s", flush=True)
         for name in (
             *("first_page", "checks_are_right", "plan", "staged_and_compared", "letter", "approved", "undone"),
-            *("range_is_launched", "checks_are_right"),
+            *("run_is_killed", "range_is_launched", "checks_are_right"),
         ):
             hour.step(name.replace("_", " "), getattr(hour, name))
         browser.close()

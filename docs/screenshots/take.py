@@ -25,6 +25,7 @@ WIDE: ViewportSize = {"width": 1280, "height": 800}
 TALL: ViewportSize = {"width": 1280, "height": 980}
 _COLOURS = 200
 _PATIENCE = 900.0
+_RELOADED = 60.0
 _ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED")
 _BACKFILLS = "{partitionBackfillsOrError{... on PartitionBackfills{results{id status title}}}}"
 _RUNS = """query($backfill:String!){runsOrError(filter:{tags:[{key:"dagster/backfill",value:$backfill}]}){... on Runs{
@@ -58,11 +59,15 @@ class Tour:
         print(f"{name}.png", flush=True)
 
     def asked(self, query: str, **variables: str | list[str]) -> dict[str, Any]:
-        answer = self.page.request.post(
-            f"{self.address}/graphql", data={"query": query, "variables": variables}, timeout=60_000
-        ).json()
-        found: dict[str, Any] = answer["data"]
-        return found
+        """While a code location is loaded again, as when new days have landed, nothing is known of its assets."""
+        until = time.monotonic() + _RELOADED
+        while True:
+            answer = self.page.request.post(
+                f"{self.address}/graphql", data={"query": query, "variables": variables}, timeout=60_000
+            ).json()
+            if (found := answer.get("data")) or time.monotonic() > until:
+                return dict(found)
+            time.sleep(1)
 
     def backfills(self) -> list[dict[str, str]]:
         """Newest first."""
@@ -116,8 +121,11 @@ def choose_days(tour: Tour, days: str) -> None:
     select_daily_tables(tour)
     page = tour.page
     page.get_by_text("Materialize all").first.click()
-    page.get_by_text("Show all partitions").click()
     typed = page.get_by_placeholder("ex:")
+    everything = page.get_by_text("Show all partitions")
+    typed.or_(everything).first.wait_for()
+    if everything.count():  # so many that the dialog offers the newest ones
+        everything.click()
     typed.fill(days)
     typed.press("Enter")
     tour.settle(2.0)
