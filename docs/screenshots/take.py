@@ -65,8 +65,10 @@ class Tour:
             answer = self.page.request.post(
                 f"{self.address}/graphql", data={"query": query, "variables": variables}, timeout=60_000
             ).json()
-            if (found := answer.get("data")) or time.monotonic() > until:
+            if found := answer.get("data"):
                 return dict(found)
+            if time.monotonic() > until:
+                raise SystemExit(f"The UI has no answer: {answer.get('errors')}")
             time.sleep(1)
 
     def backfills(self) -> list[dict[str, str]]:

@@ -21,10 +21,10 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.arrow_rows import DAY
 from backfill_assets.quality.compilation import compile_for
+from backfill_assets.rebuild.measuring.measure_files import MOST_BYTES_FROM_A_BUCKET
 
 MOST_BYTES_OF_A_DAY = 256 * 2**20
 """Of both sides, as Parquet: some 40 bytes a row stay in memory while a day is compared, for each thread."""
-MOST_BYTES_FROM_A_BUCKET = 256 * 2**20
 _BYTES_OF_A_ROW = 32
 _MOST_THREADS = 4
 _SIDES = ("before", "after")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
@@ -52,16 +52,17 @@ class DayRows:
 
 def read_day(storage: Storage, table: Table, day: date, files: Sequence[AddedFile]) -> DayRows:
     """Raises :class:`NotRendered` where only Spark can compare the rows."""
-    parts = [_Part.of(table, rows) for rows in day_batches(storage, table.contract, day, files)]
+    return day_rows(table, day_batches(storage, table.contract, day, files))
+
+
+def day_rows(table: Table, batches: Iterable[ArrowRows]) -> DayRows:
+    """What is known of all rows of a day, which are in ``batches``. Raises :class:`NotRendered`."""
+    kinds, parts = total_types(table), [_rows_of_a_batch(table, rows) for rows in batches]
     return DayRows(
-        keys=_together([part.keys for part in parts]),
-        rows=_together([part.rows for part in parts]),
-        groups=tuple(
-            pa.chunked_array([part.groups[n] for part in parts], pa.string()) for n in range(len(table.groups))
-        ),
-        totals=tuple(
-            pa.chunked_array([part.totals[n] for part in parts], kind) for n, kind in enumerate(total_types(table))
-        ),
+        keys=np.concatenate([np.empty(0, np.uint64), *(part.keys for part in parts)]),
+        rows=np.concatenate([np.empty(0, np.uint64), *(part.rows for part in parts)]),
+        groups=tuple(_chunked([part.groups[n] for part in parts], pa.string()) for n in range(len(table.groups))),
+        totals=tuple(_chunked([part.totals[n] for part in parts], kind) for n, kind in enumerate(kinds)),
     )
 
 
@@ -78,7 +79,7 @@ def day_batches(
             yield ArrowRows(_in_shape(batch, kinds), day)
 
 
-def arrow_types(contract: type[Contract]) -> dict[str, pa.DataType]:
+def arrow_types(contract: type[Contract]) -> Mapping[str, pa.DataType]:
     """How files have each column, without the day, which is that of their folder."""
     return {name: to_arrow_type(kind, timezone="UTC") for name, kind in spark_types(contract).items() if name != DAY}
 
@@ -89,25 +90,18 @@ def total_types(table: Table) -> list[pa.DataType]:
     return [_type_of_sum(kinds[name]) for name in table.totals]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What is known of some rows of a day."""
+def _rows_of_a_batch(table: Table, rows: ArrowRows) -> DayRows:
+    kinds = zip(table.totals, total_types(table), strict=True)
+    return DayRows(
+        keys=row_hashes(rows, table.key) if table.key else np.empty(0, np.uint64),
+        rows=fixed_width(rows.value(RowHash(table.contract)), np.uint64),
+        groups=tuple(pa.chunked_array([text_of_values(rows.column(name), "")]) for name in table.groups),
+        totals=tuple(pa.chunked_array([rows.column(name).cast(kind)]) for name, kind in kinds),
+    )
 
-    keys: Words
-    rows: Words
-    groups: tuple[pa.Array, ...]
-    totals: tuple[pa.Array, ...]
 
-    @classmethod
-    def of(cls, table: Table, rows: ArrowRows) -> _Part:
-        return cls(
-            keys=row_hashes(rows, table.key) if table.key else np.empty(0, np.uint64),
-            rows=fixed_width(rows.value(RowHash(table.contract)), np.uint64),
-            groups=tuple(text_of_values(rows.column(name), "") for name in table.groups),
-            totals=tuple(
-                rows.column(name).cast(kind) for name, kind in zip(table.totals, total_types(table), strict=True)
-            ),
-        )
+def _chunked(parts: Iterable[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks], kind)
 
 
 def _in_shape(batch: pa.RecordBatch, kinds: Mapping[str, pa.DataType]) -> pa.RecordBatch:
@@ -127,7 +121,3 @@ def _type_of_sum(kind: pa.DataType) -> pa.DataType:
     if not exact or kind.precision - kind.scale > _MOST_DIGITS_BEFORE_THE_POINT:
         raise NotRendered(f"The sum of {kind}.")
     return pa.decimal128(_MOST_DIGITS, kind.scale)
-
-
-def _together(parts: Sequence[Words]) -> Words:
-    return np.concatenate([np.empty(0, np.uint64), *parts])

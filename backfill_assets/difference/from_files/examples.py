@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.difference.from_files.day_rows import DayFiles, arrow_types, day_batches, read_day, total_types
+from backfill_assets.difference.from_files.day_rows import DayFiles, arrow_types, day_batches, day_rows, total_types
 from backfill_assets.difference.from_files.row_pairs import pairs_by_key
 from backfill_assets.difference.from_files.value_text import has_text, value_text
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.arrow_hashes import NotRendered
-from backfill_assets.quality.arrow_rows import DAY
+from backfill_assets.quality.arrow_rows import DAY, ArrowRows
 
 _CHANGE, _OLD = "change", "before "
 """No column has a space in its name."""
@@ -48,11 +48,12 @@ def _of_day(
     storage: Storage, table: Table, day: date, before: Sequence[AddedFile], after: Sequence[AddedFile], most: int
 ) -> pa.Table:
     """The rows of a day that change most: their columns after, and before by a name that begins with :data:`_OLD`."""
-    pairs = pairs_by_key(*(read_day(storage, table, day, files) for files in (before, after)))
+    sides = [list(day_batches(storage, table.contract, day, files)) for files in (before, after)]
+    pairs = pairs_by_key(*(day_rows(table, batches) for batches in sides))
     changed = np.flatnonzero(~pairs.same)
     old, new = (
-        _columns(storage, table, day, files).take(pa.array(places[changed]))
-        for files, places in ((before, pairs.before), (after, pairs.after))
+        _columns(table, batches).take(pa.array(places[changed]))
+        for batches, places in zip(sides, (pairs.before, pairs.after), strict=True)
     )
     both = new.append_column(_CHANGE, _change(table, old, new))
     for name in old.schema.names:
@@ -60,13 +61,10 @@ def _of_day(
     return _largest(table, both, most)
 
 
-def _columns(storage: Storage, table: Table, day: date, files: Sequence[AddedFile]) -> pa.Table:
+def _columns(table: Table, day: Sequence[ArrowRows]) -> pa.Table:
     schema = pa.schema([*arrow_types(table.contract).items(), (DAY, pa.date32())])
-    batches = [
-        pa.RecordBatch.from_arrays([*rows.batch.columns, rows.column(DAY)], schema=schema)
-        for rows in day_batches(storage, table.contract, day, files)
-    ]
-    return pa.Table.from_batches(batches, schema)
+    columns = ([*rows.batch.columns, rows.column(DAY)] for rows in day)
+    return pa.Table.from_batches([pa.RecordBatch.from_arrays(each, schema=schema) for each in columns], schema)
 
 
 def _change(table: Table, old: pa.Table, new: pa.Table) -> pa.ChunkedArray:

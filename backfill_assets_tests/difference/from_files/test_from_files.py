@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.difference import rows as by_spark
 from backfill_assets.difference.from_files import examples
-from backfill_assets.difference.from_files.compare_days import compare_days
+from backfill_assets.difference.from_files.compare_days import MOST_BYTES_OF_A_DAY, can_compare, compare_days
 from backfill_assets.difference.from_files.day_rows import DayFiles, arrow_types
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
@@ -209,3 +209,17 @@ def test_what_has_no_exact_sum_or_text_is_left_to_spark(tmp_path: Path) -> None:
     for table in (replace(TABLE, totals=("large",)), replace(TABLE, groups=("moment",))):
         with pytest.raises(NotRendered):
             compare_days(Storage(str(tmp_path)), table, DAYS, side.files, side.files, 5)
+
+
+def test_a_day_of_very_many_rows_is_left_to_spark(tmp_path: Path) -> None:
+    """Both sides of a day count together, and all days of a bucket, which are read through the network."""
+
+    def files(*sizes: int) -> DayFiles:
+        return {day: [AddedFile("f", str(day), size, 0, "{}")] for day, size in zip(DAYS, sizes, strict=False)}
+
+    half, folder = MOST_BYTES_OF_A_DAY // 2, Storage(str(tmp_path))
+    assert can_compare(folder, files(half, half), files(half, half))
+    assert not can_compare(folder, files(half), files(half + 1))
+    bucket = Storage("s3://sales", {"AWS_REGION": "eu-west-1"})
+    assert can_compare(bucket, files(half), files(half))
+    assert not can_compare(bucket, files(half, 1), files(half))
