@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from urllib.parse import urlencode
 
 from backfill_assets.campaign.course import CampaignState, approved_by, is_published
 from backfill_assets.difference.letter import LetterTerms
-from backfill_assets.lakehouse.campaign_journal import campaign_of
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import ApprovalRule
@@ -79,9 +80,13 @@ def _planner_and_starter(planner: Person, starter: Person) -> str:
     return f"{planner.name}, who planned it, and {starter.name}, who started it"
 
 
-def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: CampaignState) -> LetterTerms:
-    """What the letter about the difference of ``plan`` says of its approval, and of what became of it."""
+def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: CampaignState, ui: str = "") -> LetterTerms:
+    """What the letter about the difference of ``plan`` says of its approval, and of what became of it.
+
+    It links to the pages of the UI at ``ui`` where people approve and undo; to none if that is empty.
+    """
     terms = plan.terms
+    decided = CampaignStep.CUT_OVER if is_published(state) else CampaignStep.VALIDATE
     return LetterTerms(
         plan=plan.id,
         campaign=campaign_of(plan.id),
@@ -91,7 +96,14 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
         reason=terms.reason,
         outcome=_outcome(state),
         published=is_published(state),
+        page=step_page(ui, decided, campaign_of(plan.id)) if ui else "",
     )
+
+
+def step_page(ui: str, step: CampaignStep, campaign: str) -> str:
+    """The page of a step in the UI at ``ui``; it has what a person can launch there."""
+    shown = urlencode({"view": "partitions", "partition": campaign})
+    return f"{ui}/assets/campaign/{step.value}?{shown}"
 
 
 def _outcome(state: CampaignState) -> str:

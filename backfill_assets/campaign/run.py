@@ -114,6 +114,8 @@ class CampaignRun:
     progress: Progress
     price_per_core_second: Decimal | None = None
     approval_by: ApprovalRule = ApprovalRule.ANYONE
+    ui: str = ""
+    """The address of the UI, for links from the letter; empty where none is known."""
     shadowed: list[ShadowedStep] = field(default_factory=list)
     """What the last wave or shadow step of this process found."""
     read: FiguresRead = field(default_factory=dict)

@@ -42,7 +42,7 @@ class ShownTable:
     drop: Sequence[str] = ()
     """The columns that a narrow terminal does without, the first to go first; then the others, from the right.
 
-    Empty columns go before all. What fits again once a wide column is gone comes back.
+    Empty columns go before all, and then those of zeros alone. What fits again once a wide column is gone comes back.
     """
     keep: Sequence[str] = ()
     """Columns that are neither cut nor left out, beside the first one and :data:`TYPED_AGAIN`."""
@@ -93,12 +93,17 @@ class ShownTable:
         return FittedTable(self, tuple(shown), fitted, tuple(left_out), cut)
 
     def _next_to_go(self, shown: Sequence[str]) -> str | None:
-        ordered = [*filter(self._is_empty, self.columns), *self.drop, *reversed(self.columns)]
+        says_little = (*filter(self._is_empty, self.columns), *filter(self._is_zero, self.numbers))
+        ordered = [*says_little, *self.drop, *reversed(self.columns)]
         return next((name for name in ordered if name in shown and (name in self.drop or not self._stays(name))), None)
 
     def _is_empty(self, name: str) -> bool:
         at = self.columns.index(name)
         return not any(line.plain for row in self.rows if at < len(row) for line in _lines(row[at]))
+
+    def _is_zero(self, name: str) -> bool:
+        at = self.columns.index(name)
+        return all(line.plain in ("", "0") for row in self.rows if at < len(row) for line in _lines(row[at]))
 
     def _stays(self, name: str) -> bool:
         return name == self.columns[0] or name in TYPED_AGAIN or name in self.keep

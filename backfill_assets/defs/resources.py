@@ -157,6 +157,7 @@ class Backfill(dg.ConfigurableResource[Any]):
             progress,
             None if price is None else price / 3600,
             approval_by=self.settings.approval_by,
+            ui=self.settings.ui or "",
         )
 
 

@@ -46,6 +46,8 @@ class LetterTerms:
     outcome: str = ""
     """Empty as long as it waits for a decision; then what was decided, as a sentence."""
     published: bool = False
+    page: str = ""
+    """Where people approve it in the UI; once it is published, where they undo it. Empty without a UI."""
 
 
 def headline(difference: Difference) -> str:

@@ -87,9 +87,9 @@ def _groups(table: TableCompared) -> Iterator[tuple[str, Sequence[str], list[tup
     measure = column_label(table.measures[0] if table.measures else ROWS)
     for groups in table.groups:
         alone = table.model_copy(update={"groups": (groups,)})
-        if found := [row[2:] for row in text.group_rows(alone, _GROUPS)]:
+        if found := [row[1:] for row in text.group_rows(alone, _GROUPS)]:
             noun = column_label(groups.column)
             of = f"{groups.differing:,} of {format_count(groups.groups, noun)}"
             verb = "differs" if groups.differing == 1 else "differ"
             title = f"By {noun}: {of} {verb}, by {measure}, on the {pluralize(unit(table))} that were compared"
-            yield title, (noun, *text.GROUP_COLUMNS[3:]), found, text.more_groups(groups, _GROUPS)
+            yield title, (noun, *text.GROUP_COLUMNS[2:]), found, text.more_groups(groups, _GROUPS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import (
@@ -33,9 +33,9 @@ COUNT_COLUMNS = (
 COUNT_NUMBERS = COUNT_COLUMNS[1:-1]
 SUM_COLUMNS = ("table", "measure", "before", "after", "change")
 SUM_NUMBERS = SUM_COLUMNS[2:]
-GROUP_COLUMNS = ("table", "column", "value", "rows that differ", "before", "after", "change")
-GROUP_NUMBERS = GROUP_COLUMNS[3:]
-SAMPLE_COLUMNS = ("table", "day", "key", "column", "before", "after")
+GROUP_COLUMNS = ("column", "value", "rows that differ", "before", "after", "change")
+GROUP_NUMBERS = GROUP_COLUMNS[2:]
+SAMPLE_COLUMNS = ("day", "key", "column", "before", "after")
 VERDICT_COLUMNS = ("expected", "", "where not")
 WITHHELD = "(personal, differs)"
 _NO_VALUE = "(none)"
@@ -78,12 +78,12 @@ def _day_measure(table: TableCompared) -> str:
 
 def group_rows(table: TableCompared, most: int) -> list[tuple[str, ...]]:
     """Of each column the ``most`` groups that differ most, by the first measure."""
-    return [row for groups in table.groups for row in _group_rows(table, groups, most)]
+    return [row for groups in table.groups for row in _group_rows(table.measures, groups, most)]
 
 
 def sample_rows(table: TableCompared, most: int) -> list[tuple[str, ...]]:
     """A row for each differing column of up to ``most`` changed rows."""
-    return [(table.table, *cells) for row in table.sample[:most] for cells in side_by_side(row)]
+    return [cells for row in table.sample[:most] for cells in side_by_side(row)]
 
 
 def side_by_side(row: ChangedRow) -> Iterator[tuple[str, ...]]:
@@ -92,7 +92,7 @@ def side_by_side(row: ChangedRow) -> Iterator[tuple[str, ...]]:
     for cell in row.cells:
         yield str(row.day), key, cell.column, _value(cell.before), _value(cell.after)
     for column in row.withheld:
-        yield str(row.day), key, column, WITHHELD, WITHHELD
+        yield str(row.day), key, column, WITHHELD, ""
 
 
 def key_text(row: ChangedRow) -> str:
@@ -106,7 +106,7 @@ def verdict_rows(difference: Difference) -> list[tuple[str, ...]]:
 def where_not(verdict: ExpectationVerdict) -> str:
     """The first deviations, and how many more there are."""
     if not verdict.tables:
-        return "no table of the plan has it"
+        return "the plan has no such day or measure"
     lines = [_deviation(each) for each in verdict.deviations[:_MOST_DEVIATIONS]]
     more = len(verdict.deviations) - len(lines)
     return "; ".join((*lines, f"and {more:,} more") if more else lines)
@@ -158,17 +158,16 @@ def _table_parts(table: TableCompared) -> Iterator[str]:
     if more := len(table.differing) - len(days):
         yield f"and {format_count(more, unit(table))} more"
     if groups := group_rows(table, _MARKDOWN_GROUPS):
-        yield markdown_table(GROUP_COLUMNS[1:], [row[1:] for row in groups], GROUP_NUMBERS)
+        yield markdown_table(GROUP_COLUMNS, groups, GROUP_NUMBERS)
     if sample := sample_rows(table, _MARKDOWN_SAMPLE):
-        yield markdown_table(SAMPLE_COLUMNS[1:], [row[1:] for row in sample])
+        yield markdown_table(SAMPLE_COLUMNS, sample)
 
 
-def _group_rows(table: TableCompared, groups: GroupsCompared, most: int) -> list[tuple[str, ...]]:
+def _group_rows(measures: Sequence[str], groups: GroupsCompared, most: int) -> list[tuple[str, ...]]:
     differing = [each for each in groups.most if each.rows.differing][:most]
-    measure = table.measures[0] if table.measures else ROWS
+    measure = measures[0] if measures else ROWS
     return [
         (
-            table.table,
             groups.column,
             each.value if each.value is not None else _NO_VALUE,
             f"{each.rows.differing:,}",

@@ -150,6 +150,11 @@ def test_the_letter_has_what_the_plan_says_and_what_became_of_it() -> None:
     assert outcome(*approved) == (f"It was approved by {by}, and is not published yet.", False)
     assert outcome(*published) == (f"It was published on 2017-06-02 04:00 UTC, approved by {by}.", True)
     back = entry("rolled back", 5, reason="by eva")
+    assert letter_terms(plan, ANYONE, ANA, state_of("campaign-x", waits)).page == ""
+    for journal, expected in ((waits, "validated"), (published, "cut_over"), ([*published, back], "validated")):
+        linked = letter_terms(plan, ANYONE, ANA, state_of("campaign-x", journal), "http://127.0.0.1:3000")
+        of_campaign = f"view=partitions&partition={plan.id.replace('plan-', 'campaign-')}"
+        assert linked.page == f"http://127.0.0.1:3000/assets/campaign/{expected}?{of_campaign}"
     assert outcome(*published, back) == ("It was rolled back on 2017-06-02 05:00 UTC by eva.", False)
     stopped = entry("stopped", 3, reason="the canary differs by 7 %.")
     assert outcome(*waits, stopped) == (

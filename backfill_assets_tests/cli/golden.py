@@ -13,21 +13,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
 from click.testing import CliRunner, Result
 
+from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import COMMANDS
+from backfill_assets.difference.kept import difference_of
+from backfill_assets.difference.records import (
+    Cell,
+    ChangedRow,
+    DayCompared,
+    GroupCompared,
+    GroupsCompared,
+    RowCounts,
+    Sums,
+    TableCompared,
+)
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import STEPS, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_journal import (
+    HELD_BACK_DAYS,
+    STEPS,
+    CampaignStep,
+    JournalEntry,
+    Spent,
+    campaign_of,
+)
+from backfill_assets.lakehouse.kept_differences import keep_difference
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, create_timeline
 from backfill_assets.lakehouse.plans import keep_plan, open_plan
-from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.lakehouse.records import DayContent, Notice
 from backfill_assets.lakehouse.timelines import GateVerdict
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.plan.expectations import Expectation
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
+from backfill_assets.publication.outbox import announce
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.snapshot import Snapshot
@@ -44,8 +67,11 @@ FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
 PLAN = Plan(
     asked=PlanRequest(target=REVENUE, days=f"{FIRST}..{LAST}"),
     steps=(PlannedStep(tables=(REVENUE,), version="v1", rebuild={Why.CODE_CHANGED: (f"{FIRST}..{LAST}",)}),),
+    expectations=tuple(map(Expectation.parse, ("revenue_eur < 1%", "revenue_eur < 2% a day"))),
+    terms=PlanTerms(title="Rates of the right day", reason="v1 took those of the day before"),
     made_at=MADE,
 )
+NOTICE = Notice(title="March is rebuilt", lines=("revenue -0.57 %",), reports=(REVENUE,))
 RAW, BRONZE, FACTS, AGAIN = (
     "20170601t120100-raw-sales-1a2b3c4d",
     "20170601t120200-bronze-sales-2b3c4d5e",
@@ -54,6 +80,8 @@ RAW, BRONZE, FACTS, AGAIN = (
 )
 UNDO, DEAD = "rollback-20170601t120500-5e6f70", "20170601t120600-fact-daily-revenue-6f708192"
 _UNSTABLE = (
+    (re.compile(r"20[2-9]\d-\d\d-\d\d \d\d:\d\d:\d\dZ"), "2017-06-01 12:30:00Z"),
+    (re.compile(r"20[2-9]\d-\d\d-\d\dT[\d:.]+Z"), "2017-06-01T12:30:00Z"),
     (re.compile(r"part-00000-[0-9a-f-]{36}-c000"), "part-00000-0123abcd-0123-abcd-0123-0123456789ab-c000"),
     (re.compile(r"\d+ bytes"), "496 bytes"),
     (re.compile(r'"bytes": \d+'), '"bytes": 496'),
@@ -79,15 +107,20 @@ CASES: Mapping[str, Sequence[Case]] = {
     "abort": [_case(f"abort {DEAD}")],
     "approve": [_case(f"approve {PLAN.id[:12]}")],
     "campaign": [_case("campaign"), _case(f"campaign {PLAN.id[:12]}")],
-    "diff": [_case(f"diff {PLAN.id} --kept"), _case("diff main nowhere")],
+    "diff": [
+        _case(f"diff {PLAN.id} --kept"),
+        _case(f"diff {PLAN.id[:12]} --kept --by-day"),
+        _case("diff main before-v2"),
+        _case("diff main nowhere"),
+    ],
     "forward": [_case("forward nowhere")],
     "history": [_case("history"), _case(f"history {REVENUE} --days {FIRST}")],
     "maintain": [_case("maintain --dry-run")],
-    "notices": [_case("notices list")],
+    "notices": [_case("notices list"), _case("notices list --all")],
     "open": [_case("open before-v2 --table bronze_sales"), _case("open nowhere")],
     "plan": [_case(f"plan {REVENUE} --days {LAST}..{FIRST}"), _case("plan plan-0000")],
     "positions": [_case("positions raw_sales"), _case("positions bronze_sales --publication 2b3c4d5")],
-    "publish": [_case("publish nowhere")],
+    "publish": [_case("publish before-v2"), _case("publish nowhere")],
     "quarantine": [_case("quarantine list")],
     "refresh": [_case(f"refresh raw_sale --days {FIRST}")],
     "reproduce": [_case("reproduce 9999999")],
@@ -140,15 +173,57 @@ def build(home: Path) -> None:
     keep_plan(storage, PLAN.id, PLAN.to_json())
     campaign = campaign_of(PLAN.id)
     journal.write(storage, campaign, JournalEntry(kind="started", at=MADE, by="ana"))
+    found = difference_of(PLAN, [_revenue_compared()], log_entry=20, made_at=MADE)
+    reports: dict[CampaignStep, StepReport] = {
+        CampaignStep.ANNOUNCE: {"notice": "It is announced"},
+        CampaignStep.SHADOW: {"days": {REVENUE: {"staged": 3, "unchanged": 0, "held back": 0}}, HELD_BACK_DAYS: {}},
+        CampaignStep.VALIDATE: {"sentence": found.sentence, "fingerprint": found.fingerprint, HELD_BACK_DAYS: {}},
+    }
     for number, step in enumerate(STEPS[:5]):
-        at = MADE + timedelta(seconds=number)
-        journal.write(storage, campaign, JournalEntry(kind="step", step=step, at=at, by="ana"))
-    staged = lakehouse.stage(campaign, REVENUE, {day: [day.day, 7] for day in DAYS})
+        entry = JournalEntry(
+            kind="step",
+            step=step,
+            at=MADE + timedelta(seconds=number),
+            by="ana",
+            spent=Spent(seconds=number + 0.5),
+            report=reports.get(step, {}),
+        )
+        journal.write(storage, campaign, entry)
+    staged = lakehouse.stage(f"{campaign}-0a1b2c3d", REVENUE, {day: [day.day, 7] for day in DAYS})
+    staged.open()
     content = DayContent(rows=2, checksum="7", code_version="v1", inputs="", metrics={"rows": 2})
     staged.judge({day: GateVerdict(input_fingerprint="x", passed=True, content=content) for day in DAYS})
+    keep_difference(storage, PLAN.id, found.to_json())
+    announce(storage, f"{campaign}.start", NOTICE)
     open_plan(storage, PLAN.id)
     os.utime(home / "lakehouse" / "_plans" / "_open" / PLAN.id, (MADE.timestamp(), MADE.timestamp()))
     lakehouse.crash(DEAD, {REVENUE: {FIRST: [9]}}, at=CrashPoint.PREPARED)
+
+
+def _revenue_compared() -> TableCompared:
+    """Two days of three lose 0.57 of 100 euros; a row and a group of each kind."""
+    changed = (RowCounts(changed=3, added=1, unchanged=2), RowCounts(unchanged=5), RowCounts(changed=2, unchanged=3))
+    after = ("99.43", "100", "99.43")
+    days = [
+        DayCompared(day=day, how="compared", rows=rows, sums={"revenue_eur": _sums(amount)})
+        for day, rows, amount in zip(DAYS, changed, after, strict=True)
+    ]
+    groups = tuple(
+        GroupCompared(value=value, rows=RowCounts(changed=count, unchanged=1), sums={"revenue_eur": _sums("99.43")})
+        for value, count in (("MEAT", 3), ("DELI\x1b[31m", 2), (None, 0))
+    )
+    cells = (Cell(column="rate", before="1.20", after="1.25"), Cell(column="rate_day", before=None, after=str(FIRST)))
+    return TableCompared(
+        table=REVENUE,
+        measures=("revenue_eur",),
+        days=tuple(days),
+        groups=(GroupsCompared(column="department", groups=3, differing=2, most=groups),),
+        sample=(ChangedRow(day=FIRST, key={"store_id": "367"}, cells=cells, withheld=("household_token",)),),
+    )
+
+
+def _sums(after: str) -> Sums:
+    return Sums(before=Decimal(100), after=Decimal(after))
 
 
 @contextmanager

@@ -77,6 +77,14 @@ def test_empty_columns_go_first_and_are_not_missed() -> None:
     assert fitted.columns == ("table", "days") and fitted.note() == ""
 
 
+def test_columns_of_zeros_go_before_those_that_say_something() -> None:
+    """They are named: a zero was counted."""
+    columns = ("table", "held back", "changed", "which")
+    rows = table(*columns, rows=[("bronze_sales", "0", "5", "2017-03-01")], numbers=("held back", "changed"))
+    fitted = rows.fit(rows.fit(200).width - 1)
+    assert fitted.columns == ("table", "changed", "which") and fitted.left_out == ("held back",)
+
+
 def test_a_narrow_column_comes_back_once_a_wide_one_is_gone() -> None:
     rows = table("table", "outcome", "days", rows=[("t", "done", "2017-03-01..2017")], drop=("outcome", "days"))
     assert rows.fit(22).columns == ("table", "outcome")

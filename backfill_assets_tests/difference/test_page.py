@@ -214,6 +214,17 @@ def test_a_letter_about_what_is_decided_asks_for_nothing() -> None:
     assert "backfill rollback" not in back and "backfill approve" not in back
 
 
+def test_a_letter_links_to_where_it_is_decided() -> None:
+    """To be approved while it waits, and to be undone once it is published; to nothing where no UI is known."""
+    page = "http://127.0.0.1:3000/assets/campaign/validated?view=partitions&partition=campaign-x"
+    html = a_page(difference(month(1)), page=page)
+    approving, _, undoing = html.partition("<dt>To turn it down</dt>")
+    assert f'<a href="{page.replace("&", "&amp;")}">' in approving and "in the UI" not in undoing
+    published = a_page(difference(month(1)), page=page, outcome="It was published.", published=True)
+    assert "in the UI" in published.partition("<dt>To undo</dt>")[2]
+    assert "in the UI" not in a_page(difference(month(1)))
+
+
 def test_a_comparison_of_two_states_asks_no_one_for_approval() -> None:
     found = difference(month(1)).model_copy(update={"plan": "", "left": "main", "right": "with-v2"})
     html = difference_page(found)

@@ -125,13 +125,13 @@ class FirstHour:
         self.reads("It waits for your approval.", f"backfill approve {self.campaign.plan}", "letter")
 
     def letter(self) -> None:
-        address = self.page.locator(f'a[href$="/{self.campaign.plan}"]').first.get_attribute("href")
-        self.page.goto(str(address))
+        self.campaign.open_letter()
         self.reads(re.compile("who may approve", re.IGNORECASE), re.compile("undo", re.IGNORECASE))
         self.holds(not self.page.get_by_text("Not staged yet").count(), "every planned day is accounted for")
 
     def approved(self) -> None:
-        self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
+        """From the letter, by its link."""
+        self.page.get_by_role("link", name="Its page in the UI").first.click()
         self.campaign.follow("approve and publish")
         self.campaign.press_launch("campaign/cut_over")
 

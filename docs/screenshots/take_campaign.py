@@ -73,6 +73,11 @@ class Campaign:
         self.until(asset, made + 1)
         self.seconds = time.monotonic() - clicked
 
+    def open_letter(self) -> None:
+        """From the page of ``campaign/validated``."""
+        letter = self.page.locator(f'a[href$="/{self.plan}"], a[href$="{self.plan}.difference.html"]').first
+        self.page.goto(str(letter.get_attribute("href")))
+
     def made(self, asset: str) -> int:
         node: Mapping[str, Any] = self.tour.asked(_MADE, path=asset.split("/"))["assetNodeOrError"]
         return len(node.get("assetMaterializations", ()))
@@ -112,8 +117,7 @@ def start(at: Campaign) -> None:
 def difference(at: Campaign) -> None:
     at.tour.open(f"/assets/campaign/validated?view=partitions&partition={at.partition}")
     at.tour.picture("campaign-6-difference")
-    letter = at.page.get_by_role("link", name="difference.html").first.get_attribute("href")
-    at.page.goto(str(letter))
+    at.open_letter()
     at.tour.picture("campaign-10-letter")
     at.tour.open(f"/assets/campaign/validated?view=partitions&partition={at.partition}")
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from backfill_assets.published.boundaries import DaysBoundary
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 
-_LONGEST_REPORT = 100
 
 _EPILOG = """
 \b
@@ -233,6 +232,7 @@ def _refuse_unstaged(at: CampaignRun) -> None:
 
 def _campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
     from backfill_assets.campaign.run import CampaignRun
+    from backfill_assets.cli.running_dev import running_ui
     from backfill_assets.plan.keep import plan_as_kept
 
     settings = current_settings()
@@ -244,6 +244,7 @@ def _campaign_run(plan: str, command: str, stack: ExitStack) -> CampaignRun:
         report_progress,
         None if price is None else price / 3600,
         approval_by=settings.approval_by,
+        ui=running_ui(settings),
     )
 
 
@@ -380,13 +381,14 @@ def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], show: Show, as_j
 
 
 def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
+    from backfill_assets.campaign.step_sentences import entry_sentence
     from backfill_assets.plan.durations import seconds_text
 
     rows = new_table("when", "what", "which", "spent", "by", "result", numbers=["spent"], drop=("by", "spent"))
     for entry in entries:
         which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
         spent = seconds_text(entry.spent.seconds if entry.spent else None)
-        result = entry.reason or _short(entry.report)
+        result = entry_sentence(entry)
         rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, _by(entry), result)
     say(rows, *_approval_lines(at), f"Next: {at.next().reason}.")
 
@@ -412,11 +414,6 @@ def _approval_lines(at: CampaignRun) -> list[str]:
         "BACKFILL_APPROVAL_BY": at.approval_by,
     }
     return [f"{name}: {value}." for name, value in said.items() if value]
-
-
-def _short(report: Mapping[str, object]) -> str:
-    text = "; ".join(f"{name}: {value}" for name, value in report.items() if value)
-    return text if len(text) <= _LONGEST_REPORT else f"{text[:_LONGEST_REPORT]} ..."
 
 
 def _say_measures(found: Sequence[TableDifference]) -> None:

@@ -55,10 +55,12 @@ def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> i
         settings = Settings.from_environment()
         home = dagster_home(settings)
         with TemporaryDirectory() as folder, _one_spark(settings) as spark:
+            ui = ui_of_arguments(arguments)
             variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
+            variables["BACKFILL_UI"] = settings.ui or ui
             letters = _letters(variables, letters_port(arguments))
             dagster = _dagster(commands or DagsterCommands(), Path(folder) / "workspace.yaml", arguments, variables)
-            with noted_dev(settings, ui_of_arguments(arguments), spark.variables["SPARK_REMOTE"]):
+            with noted_dev(settings, ui, spark.variables["SPARK_REMOTE"]):
                 _run_until_interrupted([*spark.parts, letters, *dagster])
     except BackfillError as error:
         print(error, file=sys.stderr)

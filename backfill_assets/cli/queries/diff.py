@@ -176,6 +176,7 @@ def _page_of_states(found: Difference) -> str:
 def _page_of_plan(found: Difference, settings: Settings, plan: str) -> str:
     from backfill_assets.campaign.approvers import letter_terms
     from backfill_assets.campaign.course import state_of
+    from backfill_assets.cli.running_dev import running_ui
     from backfill_assets.difference.page import difference_page
     from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
     from backfill_assets.plan.durations import time_rows
@@ -183,7 +184,8 @@ def _page_of_plan(found: Difference, settings: Settings, plan: str) -> str:
 
     storage, kept, campaign = open_storage(settings), plan_as_kept(settings, plan), campaign_of(plan)
     journal = entries(storage, campaign)
-    terms = letter_terms(kept, settings.approval_by, planned_by(storage, plan), state_of(campaign, journal))
+    planner, state = planned_by(storage, plan), state_of(campaign, journal)
+    terms = letter_terms(kept, settings.approval_by, planner, state, running_ui(settings))
     return difference_page(found, time_rows(kept, journal), terms)
 
 
@@ -204,22 +206,31 @@ def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> 
     say(Text(found.sentence, "bold"))
     if len(found.tables) > 1:
         say(*(f"  {table.table}: {table_sentence(table)}" for table in found.tables))
-    _say_rows(text.COUNT_COLUMNS, [text.count_row(table) for table in found.tables], text.COUNT_NUMBERS)
+    counts = [text.count_row(table) for table in found.tables]
+    _say_rows(text.COUNT_COLUMNS, counts, text.COUNT_NUMBERS, drop=("unchanged", "periods"))
     sums = [row for table in found.tables for row in text.sum_rows(table)]
-    _say_rows(text.SUM_COLUMNS, sums, text.SUM_NUMBERS)
+    _say_rows(text.SUM_COLUMNS, sums, text.SUM_NUMBERS, drop=("before",))
     for table in found.tables if by_day else ():
         columns = text.day_columns(table)
-        say(*([Text(table.table, "bold")] if table.differing else []))
-        _say_rows(columns, text.day_rows(table, table.differing), columns[2:])
-    groups = [row for table in found.tables for row in text.group_rows(table, _SHOWN_GROUPS)]
-    _say_rows(text.GROUP_COLUMNS, groups, text.GROUP_NUMBERS)
-    _say_rows(text.SAMPLE_COLUMNS, [row for table in found.tables for row in text.sample_rows(table, sample)])
+        first_to_go = ("is", "unchanged", *columns[-3:-1])
+        _say_rows(columns, text.day_rows(table, table.differing), columns[2:], table.table, first_to_go)
+    for table in found.tables:
+        groups = text.group_rows(table, _SHOWN_GROUPS)
+        _say_rows(text.GROUP_COLUMNS, groups, text.GROUP_NUMBERS, table.table, ("before", "after"))
+    for table in found.tables:
+        _say_rows(text.SAMPLE_COLUMNS, text.sample_rows(table, sample), (), table.table, ("day", "key"))
     say(*(f"{table.table}: {note}" for table in found.tables for note in text.notes(table)))
     for expected, outcome, where in text.verdict_rows(found):
         say(Text.assemble((outcome, _COLOURS[outcome]), f"  {expected}", f": {where}" if where else ""))
     say(f"As of entry {found.log_entry} of the publication log, at {moment(found.made_at)}.")
 
 
-def _say_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> None:
+def _say_rows(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Sequence[str] = (),
+    title: str = "",
+    drop: Sequence[str] = (),
+) -> None:
     if rows:
-        say(new_table(*columns, rows=rows, numbers=numbers))
+        say(new_table(*columns, rows=rows, numbers=numbers, title=title, drop=drop))

@@ -67,8 +67,10 @@ def positions(table: str, publication: str | None, version: int | None, at_text:
         return
     if found and not found[0].days:
         _say_raw(found[0].boundary)
-    else:
+    elif found:
         _say_days(found)
+    else:
+        say(f"No published day of {table} says which raw version it was computed from.")
     say(f"{table} version {snapshot.versions[table]}, as of entry {snapshot.sequence} of the publication log.")
 
 

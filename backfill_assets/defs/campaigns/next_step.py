@@ -5,17 +5,18 @@ Each is an entry of its metadata, in Markdown: the UI shows entries of up to a t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
 from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.campaign.step_sentences import step_sentence
 from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.campaigns.pages import Pages
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of
-from backfill_assets.plan.records import Plan, Ranges, days_of
+from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.plan.text import headline
 from backfill_assets.text import escape_markdown, format_count
@@ -60,7 +61,7 @@ def after_start(plan: Plan, waves: int, pages: Pages, next_run: str) -> Entries:
 
 def after_step(at: CampaignRun, step: CampaignStep, facts: Mapping[str, Any], pages: Pages, next_run: str) -> Entries:
     """For a step that is done. ``next_run`` is the run that was launched for what comes after it, if any was."""
-    found = _literal(_FOUND[step](facts))
+    found = _literal(step_sentence(step, facts))
     if step is CampaignStep.VALIDATE:
         return _approval(at, found, pages)
     if step is CampaignStep.CUT_OVER:
@@ -179,65 +180,3 @@ def _page(
 
 def _literal(text: str) -> str:
     return escape_markdown(text)
-
-
-# ---------------------------------------------------------------- what the steps report, in a sentence each
-
-
-def _announced(facts: Mapping[str, Any]) -> str:
-    return f"{facts.get('notice', 'It is announced')}."
-
-
-def _verified(facts: Mapping[str, Any]) -> str:
-    inputs: Mapping[str, Mapping[str, Any]] = facts.get("inputs", {})
-    days = sum(int(each.get("days", 0)) for each in inputs.values())
-    return f"{format_count(days, 'day')} of {format_count(len(inputs), 'input')} hold what was published."
-
-
-def _pinned(facts: Mapping[str, Any]) -> str:
-    waiting: Mapping[str, Mapping[str, int]] = facts.get("not taken in", {})
-    files = sum(sum(days.values()) for days in waiting.values())
-    more = f"; {format_count(files, 'landed file')} that are not ingested are no part of them" if files else ""
-    return f"The versions of {format_count(len(facts.get('versions', ())), 'input')} are recorded{more}."
-
-
-def _staged(facts: Mapping[str, Any]) -> str:
-    counts = list(facts.get("days", {}).values())
-    staged, unchanged, held = (
-        sum(each.get(name, 0) for each in counts) for name in ("staged", "unchanged", "held back")
-    )
-    return f"{format_count(staged, 'day')} of tables are staged, {unchanged} would not change, {held} are held back."
-
-
-def _published(facts: Mapping[str, Any]) -> str:
-    days: Mapping[str, Ranges] = facts.get("days", {})
-    count = sum(len(days_of(tuple(ranges))) for ranges in days.values())
-    return (
-        f"Published {format_count(count, 'day')} of {format_count(len(days), 'table')} at once, by "
-        f"{facts.get('publication', '')}."
-    )
-
-
-def _checked(facts: Mapping[str, Any]) -> str:
-    more = f" Built as well: {', '.join(facts['rebuilt'])}." if facts.get("rebuilt") else ""
-    return (
-        f"{format_count(facts.get('checked', 0), 'published day')} of tables were read again: they are as staged.{more}"
-    )
-
-
-def _notified(facts: Mapping[str, Any]) -> str:
-    due: Mapping[str, str] = facts.get("still due", {})
-    return f"The notice did not arrive: {next(iter(due.values()))}." if due else "The notice is sent."
-
-
-_FOUND: Mapping[CampaignStep, Callable[[Mapping[str, Any]], str]] = {
-    CampaignStep.ANNOUNCE: _announced,
-    CampaignStep.VERIFY_SOURCE: _verified,
-    CampaignStep.PIN: _pinned,
-    CampaignStep.SHADOW: _staged,
-    CampaignStep.VALIDATE: lambda facts: str(facts.get("sentence", "It is compared with what is published.")),
-    CampaignStep.CUT_OVER: _published,
-    CampaignStep.DOWNSTREAM: _checked,
-    CampaignStep.NOTIFY: _notified,
-    CampaignStep.DECOMMISSION: lambda facts: f"{format_count(len(facts.get('closed', ())), 'timeline')} are closed.",
-}
