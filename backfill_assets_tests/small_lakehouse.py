@@ -121,9 +121,13 @@ class SmallLakehouse:
         timeline = Timeline(self.storage, table, name)
         entry = TimelineEntry(staged={day: StagedAs(input_fingerprint="x") for day in days})
         properties = CommitProperties(custom_metadata={"userMetadata": entry.model_dump_json()})
-        rows = pa.concat_tables([table_of(day, ids) for day, ids in days.items()])
+        rows = pa.concat_tables([self.rows_of(table, day, ids) for day, ids in days.items()])
         write_deltalake(timeline.uri, rows, mode="append", partition_by=["day"], commit_properties=properties)
         return timeline
+
+    def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
+        """What is staged of a day; of these columns for every table, whatever it declares."""
+        return table_of(day, ids)
 
     def _reached(self, step: CrashPoint, about: str) -> None:
         if step is self.crash_at:

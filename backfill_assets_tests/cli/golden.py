@@ -9,20 +9,24 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
+import pyarrow as pa
 from click.testing import CliRunner, Result
 
 from backfill_assets.campaign.run import StepReport
 from backfill_assets.cli import main
 from backfill_assets.cli.group import COMMANDS
+from backfill_assets.datasets import registry
+from backfill_assets.difference.from_files.day_rows import arrow_types
 from backfill_assets.difference.kept import difference_of
 from backfill_assets.difference.records import (
     Cell,
@@ -79,12 +83,23 @@ RAW, BRONZE, FACTS, AGAIN = (
     "20170601t120400-fact-sales-transactions-4d5e6f70",
 )
 UNDO, DEAD = "rollback-20170601t120500-5e6f70", "20170601t120600-fact-daily-revenue-6f708192"
+_NOTHING = ("rescued", "unparsed_line", "record_kind", "superseded_by_day", "deduplicated_rows", "deduplicated_hash")
+_VALUES: Mapping[str, Callable[[int, date], object]] = {
+    **dict.fromkeys(_NOTHING, lambda id, day: None),
+    "transaction_id": lambda id, day: f"basket {id}-product {id}",
+    "reasons": lambda id, day: [f"quantity: 'many {id}' is not a bigint"],
+    "source_file": lambda id, day: f"sales/{day}/a.jsonl.gz",
+    "arrival_day": lambda id, day: day,
+    "day_is_arrival": lambda id, day: False,
+    "currency": lambda id, day: "USD",
+}
 _UNSTABLE = (
+    (re.compile(r"\d+\.\d KiB"), "1.5 KiB"),
     (re.compile(r"20[2-9]\d-\d\d-\d\d \d\d:\d\d:\d\dZ"), "2017-06-01 12:30:00Z"),
     (re.compile(r"20[2-9]\d-\d\d-\d\dT[\d:.]+Z"), "2017-06-01T12:30:00Z"),
     (re.compile(r"part-00000-[0-9a-f-]{36}-c000"), "part-00000-0123abcd-0123-abcd-0123-0123456789ab-c000"),
-    (re.compile(r"\d+ bytes"), "496 bytes"),
-    (re.compile(r'"bytes": \d+'), '"bytes": 496'),
+    (re.compile(r"[\d,]+ bytes"), "496 bytes"),
+    (re.compile(r'bytes": \d+'), 'bytes": 496'),
     (re.compile(r"version \d+\.\d+\.\d+"), "version 0.0.0"),
 )
 
@@ -110,18 +125,26 @@ CASES: Mapping[str, Sequence[Case]] = {
     "diff": [
         _case(f"diff {PLAN.id} --kept"),
         _case(f"diff {PLAN.id[:12]} --kept --by-day"),
-        _case("diff main before-v2"),
+        _case("diff main with-v2"),
         _case("diff main nowhere"),
     ],
     "forward": [_case("forward nowhere")],
     "history": [_case("history"), _case(f"history {REVENUE} --days {FIRST}")],
     "maintain": [_case("maintain --dry-run")],
     "notices": [_case("notices list"), _case("notices list --all")],
-    "open": [_case("open before-v2 --table bronze_sales"), _case("open nowhere")],
-    "plan": [_case(f"plan {REVENUE} --days {LAST}..{FIRST}"), _case("plan plan-0000")],
+    "open": [_case("open with-v2 --table bronze_sales"), _case("open nowhere")],
+    "plan": [
+        _case(f"plan {REVENUE} --days {FIRST}..{LAST}"),
+        _case(f"plan {REVENUE} --days {LAST}..{FIRST}"),
+        _case("plan plan-0000"),
+    ],
     "positions": [_case("positions raw_sales"), _case("positions bronze_sales --publication 2b3c4d5")],
-    "publish": [_case("publish before-v2"), _case("publish nowhere")],
-    "quarantine": [_case("quarantine list")],
+    "publish": [_case("publish with-v2"), _case("publish nowhere")],
+    "quarantine": [
+        _case("quarantine list"),
+        _case(f"quarantine show quarantine_sales --day {FIRST}"),
+        _case(f"quarantine show quarantine_sales --day {DAYS[1]}"),
+    ],
     "refresh": [_case(f"refresh raw_sale --days {FIRST}")],
     "reproduce": [_case("reproduce 9999999")],
     "rewind": [_case(f"rewind {FACT} --list")],
@@ -137,8 +160,8 @@ CASES: Mapping[str, Sequence[Case]] = {
     "standby": [_case(f"standby drop {FACT} v1", json=False)],
     "status": [_case("status"), _case(f"status {FACT} {REVENUE} --days {FIRST}..{LAST}")],
     "switch": [_case(f"switch {FACT} v9")],
-    "timeline": [_case("timeline list"), _case("timeline show before-v2"), _case("timeline show befo")],
-    "trace": [_case("trace no-such-key")],
+    "timeline": [_case("timeline list"), _case("timeline show with-v2"), _case("timeline show with")],
+    "trace": [Case(("trace", "basket 1-product 1")), _case("trace no-such-key")],
     "ui": [_case(f"ui {REVENUE}")],
     "versions": [_case("versions"), _case(f"versions {FACT}")],
 }
@@ -146,24 +169,44 @@ CASES: Mapping[str, Sequence[Case]] = {
 machine (``check``, ``demo``, ``doctor``, ``lab``, ``stream``)."""
 
 
+class DeclaredLakehouse(SmallLakehouse):
+    """Its rows have the columns that their tables declare, with values made from the id."""
+
+    def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
+        types = arrow_types(registry.table(table).contract)
+        columns = {name: pa.array([_value(name, kind, id, day) for id in ids], kind) for name, kind in types.items()}
+        return pa.table(columns | {"day": pa.array([day] * len(ids), pa.date32())})
+
+
+def _value(name: str, kind: pa.DataType, id: int, day: date) -> Any:
+    if name in _VALUES:
+        return _VALUES[name](id, day)
+    if pa.types.is_timestamp(kind):
+        return datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    if pa.types.is_string(kind):
+        return f"{name.removesuffix('_id')} {id}"
+    return day if pa.types.is_date(kind) else Decimal(id) if pa.types.is_decimal(kind) else id
+
+
 def build(home: Path) -> None:
     """A lakehouse with a history: two versions of a fact, an undo, a dead process, a campaign and a timeline."""
-    lakehouse = SmallLakehouse(home / "lakehouse")
+    lakehouse = DeclaredLakehouse(home / "lakehouse")
     lakehouse.publish(RAW, {"raw_sales": {day: [day.day, 10 + day.day] for day in DAYS}})
-    lakehouse.publish(BRONZE, {"bronze_sales": {day: [day.day] for day in DAYS}})
+    accepted = {day: [day.day] for day in DAYS}
+    lakehouse.publish(BRONZE, {"bronze_sales": accepted, "quarantine_sales": {FIRST: [101, 102], LAST: [103]}})
     lakehouse.publish(FACTS, {FACT: {day: [100, day.day] for day in DAYS}}, code="v1")
     lakehouse.publish("20170601t120330-fact-daily-revenue-7a8b9cad", {REVENUE: {day: [day.day] for day in DAYS}})
     lakehouse.publish(AGAIN, {FACT: {day: [200, day.day] for day in DAYS}}, code="v2")
+    base = Snapshot.newest(lakehouse.storage)
     lakehouse.minutes += 1
     undone = PROVENANCE.model_copy(update={"reason": f"rollback of {AGAIN}"})
     roll_back(lakehouse.publisher, AGAIN, id=UNDO, provenance=undone)
     storage = lakehouse.storage
-    base = Snapshot.newest(storage)
     create_timeline(
         storage,
         NamedTimeline(
             id="timeline-20170601t121000-0a1b2c3d",
-            name="before-v2",
+            name="with-v2",
             made_at=MADE,
             changed_at=MADE,
             by="ana",
@@ -283,7 +326,10 @@ def _on_screen(words: Sequence[str], width: int, answer: str = "", *, colour: bo
 
 
 def _run(words: Sequence[str], answer: str = "") -> Result:
-    return CliRunner().invoke(main, list(words), input=answer)
+    done = CliRunner().invoke(main, list(words), input=answer)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
 
 
 def renew() -> None:

@@ -131,7 +131,7 @@ def show(name: str, as_json: bool) -> None:
         counts = (len(each.days), each.rows, len(each.differing))
         cells = (f"{count:,}" for count in counts)
         rows.add_row(each.table, *cells, ", ".join(each.versions), ranges(each.days, most=3))
-    say(rows)
+    say(rows if tables else "It holds no day of its own yet.")
     say(*(f"held back: {each}" for each in found.held_back))
 
 
