@@ -27,14 +27,20 @@ PLACE = ("source_file", "source_line")
 
 
 def land_slice(workshop: Workshop, days: DayRange) -> None:
-    """The first real lines of each day, in two files; rates and the catalogue as ``backfill sample`` lands them."""
+    """The first real lines of each day, in two files; all rates, and of the catalogue what the next lines name too."""
     workshop.land_real(days)
+    products = set()
     for day in days:
         (file,) = folder(workshop, day).iterdir()
-        lines = read_lines(file)[:LINES_A_DAY]
+        lines = read_lines(file)
+        products |= {line["product_id"] for line in lines[: 2 * LINES_A_DAY]}
+        lines = lines[:LINES_A_DAY]
         file.unlink()
         write_lines(folder(workshop, day) / "morning.jsonl.gz", lines[: LINES_A_DAY // 2])
         write_lines(folder(workshop, day) / "evening.jsonl.gz", lines[LINES_A_DAY // 2 :])
+
+    for file in (workshop.settings.landing / "products").glob("*/*.jsonl.gz"):
+        correct(file, lambda lines: [line for line in lines if line["product_id"] in products])
 
 
 def folder(workshop: Workshop, day: date) -> Path:

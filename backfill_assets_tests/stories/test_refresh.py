@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -30,6 +31,9 @@ from backfill_assets_tests.stories.corrected_source import (
 )
 from backfill_assets_tests.workshop import Workshop
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytestmark = pytest.mark.timeout(900)
 DAYS = DayRange.parse("2017-03-01..2017-03-04")
 FIRST, SECOND, THIRD, FOURTH = DAYS
@@ -38,16 +42,23 @@ TAKEN_BACK = "32053106851-873902"
 """The key of the third real line of the first day."""
 
 
-@pytest.fixture
-def sales(workshop: Workshop) -> Workshop:
+@pytest.fixture(scope="module")
+def built_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     """Four real days, of which one line is rejected and one moved to another day; built down to every report."""
+    workshop = Workshop(tmp_path_factory.mktemp("corrected") / "home", lambda: spark)
     land_slice(workshop, DAYS)
     correct(folder(workshop, FIRST) / "morning.jsonl.gz", lambda lines: [{**lines[0], "quantity": "-3"}, *lines[1:]])
     moved = {**read_lines(folder(workshop, FIRST) / "evening.jsonl.gz")[0], "updated_at": LATER}
     moved["transaction_timestamp"] = f"{SECOND}T10:00:00Z"
     correct(folder(workshop, SECOND) / "morning.jsonl.gz", lambda lines: [*lines, moved])
     build_everything(workshop, DAYS)
-    return workshop
+    return workshop.settings.home
+
+
+@pytest.fixture
+def sales(built_home: Path, tmp_path: Path, spark: SparkSession) -> Workshop:
+    shutil.copytree(built_home, tmp_path / "home")
+    return Workshop(tmp_path / "home", lambda: spark)
 
 
 @pytest.fixture
