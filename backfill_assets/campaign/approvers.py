@@ -62,7 +62,7 @@ def who_may_approve(
 ) -> str:
     """``Anyone but ana, who planned and started it.``: for people who read the difference."""
     if listed:
-        able = [name for name in sorted(listed) if may_approve(rule, planner, starter, Person(name), listed) is None]
+        able = names_that_may_approve(rule, planner, starter, listed)
         if len(able) < needed:
             return (
                 f"Too few: it needs {format_count(needed, 'approval')}, and {len(able)} of its approvers may give it."
@@ -72,6 +72,11 @@ def who_may_approve(
         return f"No one: {reason}."
     but = f" but {_planner_and_starter(planner, starter)}" if rule is ApprovalRule.ANOTHER_PERSON else ""
     return f"Anyone{but}." if needed == 1 else f"{needed} people: anyone{but}."
+
+
+def names_that_may_approve(rule: ApprovalRule, planner: Person, starter: Person, listed: Collection[str]) -> list[str]:
+    """Of the approvers that a plan lists, those who may approve it, in the order of their names."""
+    return [name for name in sorted(listed) if may_approve(rule, planner, starter, Person(name), listed) is None]
 
 
 def _planner_and_starter(planner: Person, starter: Person) -> str:

@@ -11,20 +11,25 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.campaign.approvers import names_that_may_approve, who_may_approve
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.campaign.step_sentences import step_sentence
 from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.campaigns.pages import Pages
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, campaign_of
+from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan
 from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.plan.text import headline
+from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import escape_markdown, format_count
 
 Entries = dict[str, str]
 """Markdown by label."""
 SHOWN_AT_MOST = 1000
 _LAUNCH = "it opens filled in: press *Launch Run*"
+_MOST_NAMED = 6
+"""Of more approvers than these, the others write the tag themselves."""
 
 
 def in_markdown(entries: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
@@ -125,33 +130,32 @@ def effect_of_approval(at: CampaignRun) -> str:
 
 
 def _approval(at: CampaignRun, found: str, pages: Pages) -> Entries:
-    plan, effect = at.plan.id, effect_of_approval(at)
-    held = at.validation.get("held_back", ())
-    others = (
-        ""
-        if not held
-        else (
-            f" {format_count(len(held), 'day')} are held back: give the run the tag "
-            "`backfill/without_held_back: true` to publish the others."
-        )
-    )
-    terms = at.plan.terms
-    who = (
-        ""
-        if not (terms.approvers or terms.approvals > 1)
-        else (
-            f" Approvals needed: {terms.approvals}{' of ' + ', '.join(terms.approvers) if terms.approvers else ''}. "
-            "Give the run the tag `user` with your name."
-        )
-    )
-    return _page(
+    """With a launchpad for each person who may approve, if the plan lists them: open-source Dagster has no login."""
+    plan, effect, terms = at.plan.id, effect_of_approval(at), at.plan.terms
+    planner = planned_by(at.builder.lake.storage, plan)
+    able = names_that_may_approve(at.approval_by, planner, at.state.started_by, terms.approvers)
+    link = f"[approve and publish]({pages.approve(at.campaign, effect)})"
+    others = ""
+    if held := at.validation.get("held_back", ()):
+        link = f"[approve and publish the others]({pages.approve(at.campaign, effect, without_held_back=True)})"
+        others = f" {format_count(len(held), 'day')} {'is' if len(held) == 1 else 'are'} held back and left out."
+    who = ""
+    if terms.approvers or terms.approvals > 1 or at.approval_by is not ApprovalRule.ANYONE:
+        may = who_may_approve(at.approval_by, planner, at.state.started_by, terms.approvers, terms.approvals)
+        who = f" Who may approve: {_literal(may)} Give the run the tag `user` with your name."
+        link = "use the link below that has your name, or " + link if able else link
+    page = _page(
         found,
         "**It waits for your approval.** Nothing is published yet, and nothing happens until you decide.",
-        f"Read the difference below, then [approve and publish]({pages.approve(at.campaign, effect)}); {_LAUNCH}. "
-        f"That {effect}. It can be undone for {at.plan.rollback_window_days} days.{_literal(who)}{others}",
+        f"Read the difference below, then {link}; {_LAUNCH}. That {effect}. It can be undone for "
+        f"{at.plan.rollback_window_days} days.{who}{others}",
         f"backfill approve {plan}",
         give_up=plan,
     )
+    for name in able[:_MOST_NAMED]:
+        named = pages.approve(at.campaign, effect, user=name, without_held_back=bool(held))
+        page[f"to approve as {name}"] = f"[approve and publish]({named})"
+    return page
 
 
 def _undo_command(at: CampaignRun) -> str:

@@ -11,11 +11,13 @@ import dagster as dg
 import yaml
 
 from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, PLAN_JOB, PLANNED, UNDO_JOB
-from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG
+from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG, USER_TAG
 
 _LOCATION = "backfill_assets"
 EFFECT_TAG = "backfill/effect"
 """What a run that a person launches will do, in a sentence: the launchpad shows it beside the button."""
+WITHOUT_HELD_BACK_TAG = "backfill/without_held_back"
+"""On a run of `cut_over` that a person launches: ``true`` publishes the good days although others are held back."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,13 @@ class Pages:
         config = {"ops": {op_name(PLANNED): {"config": {"plan": plan, "start": True}}}}
         return self._launchpad(PLAN_JOB, {"config": yaml.safe_dump(config, sort_keys=False)})
 
-    def approve(self, campaign: str, effect: str) -> str:
-        """The launchpad whose button approves the campaign and publishes it."""
-        return self._launchpad(APPROVE_JOB, _tags({PARTITION_NAME_TAG: campaign, EFFECT_TAG: effect}))
+    def approve(self, campaign: str, effect: str, *, user: str = "", without_held_back: bool = False) -> str:
+        """The launchpad whose button approves the campaign and publishes it, for ``user`` if one is named."""
+        tags = {PARTITION_NAME_TAG: campaign, EFFECT_TAG: effect}
+        tags |= {USER_TAG: user} if user else {}
+        return self._launchpad(
+            APPROVE_JOB, _tags(tags | ({WITHOUT_HELD_BACK_TAG: "true"} if without_held_back else {}))
+        )
 
     def undo(self, campaign: str, effect: str) -> str:
         """The launchpad whose button puts back what the campaign has published."""

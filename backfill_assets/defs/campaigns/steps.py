@@ -18,7 +18,7 @@ from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, Code, launch_next_
 from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, GROUP, PLANNED, step_key
 from backfill_assets.defs.campaigns.letter import letter_link
 from backfill_assets.defs.campaigns.next_step import after_failure, after_step, in_markdown
-from backfill_assets.defs.campaigns.pages import Pages
+from backfill_assets.defs.campaigns.pages import WITHOUT_HELD_BACK_TAG, Pages
 from backfill_assets.defs.campaigns.waves import stage_waves
 from backfill_assets.defs.events import plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
@@ -32,8 +32,6 @@ from backfill_assets.plan.durations import band, spent_by_step, time_of
 from backfill_assets.plan.observe import observe_context_of
 from backfill_assets.publication.senders import log_writer, sender_of
 
-WITHOUT_HELD_BACK_TAG = "backfill/without_held_back"
-"""On a run of `cut_over` that is launched by hand: ``true`` publishes the good days although others are held back."""
 _DESCRIPTIONS = {
     CampaignStep.ANNOUNCE: "A notice says what is going to be rebuilt; `backfill status` shows it with the tables.",
     CampaignStep.VERIFY_SOURCE: "What has landed is ingested, and every pinned input is read again.",

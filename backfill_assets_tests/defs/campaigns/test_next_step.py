@@ -19,6 +19,7 @@ from backfill_assets.defs.campaigns.next_step import (
 from backfill_assets.defs.campaigns.pages import Pages
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.plan.records import PlanFinding, PlanTerms
+from backfill_assets.settings import ApprovalRule
 from backfill_assets_tests.defs.campaigns.campaigns import plan, started
 
 PAGES = Pages()
@@ -69,12 +70,34 @@ def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) 
     assert "`user`" not in page
 
 
-def test_a_campaign_with_approvers_asks_for_a_name(tmp_path: Path) -> None:
-    """Without the tag the run would be refused."""
-    terms = PlanTerms(approvers=("ana", "bela"), approvals=2)
+def test_a_campaign_with_approvers_has_a_launchpad_for_each(tmp_path: Path) -> None:
+    """Without the tag with the name the run would be refused."""
+    terms = PlanTerms(approvers=("bela", "ana"), approvals=2)
     at = started(tmp_path, CampaignStep.VALIDATE, of=plan(terms))
-    page = complete(after_step(at, CampaignStep.VALIDATE, {}, PAGES, ""))
-    assert "2 of ana, bela" in page and "user" in page
+    entries = after_step(at, CampaignStep.VALIDATE, {}, PAGES, "")
+    page = complete(entries)
+    assert "2 of these: ana, bela." in page and "tag `user`" in page
+    for name in ("ana", "bela"):
+        link = PAGES.approve(at.campaign, effect_of_approval(at), user=name)
+        assert entries[f"to approve as {name}"] == f"[approve and publish]({link})"
+
+
+def test_a_place_that_asks_for_another_person_says_so(tmp_path: Path) -> None:
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    at.approval_by = ApprovalRule.ANOTHER_PERSON
+    entries = after_step(at, CampaignStep.VALIDATE, {}, PAGES, "")
+    assert "Who may approve: " in entries["to do"] and "tag `user`" in entries["to do"]
+    assert not [label for label in entries if label.startswith("to approve as")]
+
+
+def test_what_is_held_back_is_left_out_by_the_link(tmp_path: Path) -> None:
+    """And said, with the number of days."""
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    report = {"held_back": ["fact 2017-03-01: a rule failed"], "sentence": "1 day differs."}
+    at.record_step(CampaignStep.VALIDATE, report)
+    do = after_step(at, CampaignStep.VALIDATE, report, PAGES, "")["to do"]
+    assert "1 day is held back and left out" in do
+    assert PAGES.approve(at.campaign, effect_of_approval(at), without_held_back=True) in do
 
 
 def test_what_is_published_can_be_undone_from_its_page(tmp_path: Path) -> None:

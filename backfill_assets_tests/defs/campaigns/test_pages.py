@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from backfill_assets.defs.campaigns.jobs import PLANNED
-from backfill_assets.defs.campaigns.pages import EFFECT_TAG, Pages, op_name
+from backfill_assets.defs.campaigns.pages import EFFECT_TAG, WITHOUT_HELD_BACK_TAG, Pages, op_name
 from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG
 
 PAGES = Pages("a_location")
@@ -26,6 +26,14 @@ def test_the_launchpads_that_approve_and_undo_name_the_campaign_and_say_what_hap
         tags = {found[f"tags[{n}][key]"][0]: found[f"tags[{n}][value]"][0] for n in (0, 1)}
         assert tags == {PARTITION_NAME_TAG: "campaign-1", EFFECT_TAG: "publishes 2 days"}
         assert " " not in link and "(" not in link and ")" not in link, "Markdown would end the link there"
+
+
+def test_the_launchpad_of_an_approver_has_the_name() -> None:
+    """And the tag that leaves out what is held back, if there is something."""
+    found = parse_qs(urlsplit(PAGES.approve("c", "publishes", user="ana o", without_held_back=True)).query)
+    tags = {found[f"tags[{n}][key]"][0]: found[f"tags[{n}][value]"][0] for n in range(4)}
+    assert tags.pop(PARTITION_NAME_TAG) == "c" and tags.pop(EFFECT_TAG) == "publishes"
+    assert tags == {"user": "ana o", WITHOUT_HELD_BACK_TAG: "true"}
 
 
 def test_a_page_of_an_asset_shows_the_campaign() -> None:

@@ -13,7 +13,8 @@ from dagster._core.storage.tags import RETRY_NUMBER_TAG
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.defs.campaigns import steps
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG
-from backfill_assets.defs.campaigns.steps import WITHOUT_HELD_BACK_TAG, approves
+from backfill_assets.defs.campaigns.pages import WITHOUT_HELD_BACK_TAG
+from backfill_assets.defs.campaigns.steps import approves
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
 from backfill_assets.plan.records import Plan, PlanRequest, PlanTerms
