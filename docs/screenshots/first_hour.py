@@ -33,8 +33,8 @@ results{eventConnection{events{... on MessageEvent{message}}}}}}}"""
 class FirstHour:
     """One person at one browser, and what each thing took."""
 
-    def __init__(self, tour: Tour) -> None:
-        self.tour, self.page = tour, tour.page
+    def __init__(self, tour: Tour, environment: dict[str, str]) -> None:
+        self.tour, self.page, self.environment = tour, tour.page, environment
         self.campaign = Campaign(tour)
 
     def reads(self, *words: str | re.Pattern[str]) -> None:
@@ -144,6 +144,36 @@ class FirstHour:
         self.tour.open(f"/assets/campaign/rolled_back?view=partitions&partition={self.campaign.partition}")
         self.reads("what they held before the campaign")
 
+    # ------------------------------------------------------------- a plan as a file, that lists who may approve it
+
+    def plan_with_approvers(self) -> None:
+        """Written, planned and started in a terminal; the daemon stages it."""
+        file = HOME / "rates.yaml"
+        file.write_text(
+            f"title: Rates of the right day\nreason: v1 took those of the day before.\ntarget: {FACT}\n"
+            f"days: {DAYS}\nversion: v2\nexpectations: [rows unchanged]\napprovers: [ana, bela]\n"
+        )
+        made = self.campaign.made("campaign/validated")
+        self.campaign.plan = backfill("plan", str(file), within=self.environment).split()[-1]
+        backfill("run", self.campaign.plan, "--daemon", within=self.environment)
+        self.campaign.until("campaign/validated", made + 1)
+        self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
+        self.reads("Who may approve: ana or bela.", "approve as ana", "approve as bela")
+
+    def refused_without_a_name(self) -> None:
+        made = self.campaign.made("campaign/cut_over")
+        self.campaign.follow("approve and publish")
+        self.page.get_by_role("button", name="Launch Run").click()
+        self.reads(re.compile("cannot be approved by"))
+        self.holds(self.campaign.made("campaign/cut_over") == made, "nothing was published")
+
+    def approved_by_name(self) -> None:
+        self.tour.open(f"/assets/campaign/validated?view=partitions&partition={self.campaign.partition}")
+        self.campaign.follow("approve as bela")
+        self.campaign.press_launch("campaign/cut_over")
+        self.tour.open(f"/assets/campaign/cut_over?view=partitions&partition={self.campaign.partition}")
+        self.reads("undo it")
+
 
 def _process(tour: Tour, made: str) -> str:
     """The process that the first run of a backfill says to be, once it does; else nothing."""
@@ -176,12 +206,13 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
         )
-        hour = FirstHour(Tour(browser.new_page(viewport=TALL), address))
+        hour = FirstHour(Tour(browser.new_page(viewport=TALL), address), environment)
         hour.page.set_default_timeout(60_000)
         hour.tour.wait_for_daemon()
         print(f"the UI is useful: {time.monotonic() - started:.0f} s", flush=True)
         for name in (
             *("first_page", "checks_are_right", "plan", "staged_and_compared", "letter", "approved", "undone"),
+            *("plan_with_approvers", "refused_without_a_name", "approved_by_name"),
             *("run_is_killed", "range_is_launched", "checks_are_right"),
         ):
             hour.step(name.replace("_", " "), getattr(hour, name))

@@ -154,7 +154,7 @@ def _approval(at: CampaignRun, found: str, pages: Pages) -> Entries:
     )
     for name in able[:_MOST_NAMED]:
         named = pages.approve(at.campaign, effect, user=name, without_held_back=bool(held))
-        page[f"to approve as {name}"] = f"[approve and publish]({named})"
+        page[f"if you are {name}"] = f"[approve as {_literal(name)}]({named}); {_LAUNCH}."
     return page
 
 
