@@ -126,7 +126,7 @@ class SmallLakehouse:
         return timeline
 
     def rows_of(self, table: str, day: date, ids: Sequence[int]) -> pa.Table:
-        """What is staged of a day; of these columns for every table, whatever it declares."""
+        """What is staged of a day; the same columns for every table."""
         return table_of(day, ids)
 
     def _reached(self, step: CrashPoint, about: str) -> None:

@@ -16,6 +16,7 @@ from backfill_assets_tests.cli.terminal import terminal
 DAY = date(2017, 3, 1)
 TABLE = "fact_daily_revenue"
 FIRST, SECOND = "20170601t120100-fact-daily-revenue-1a2b3c4d", "20170601t120200-fact-daily-revenue-1a2b3fff"
+HASH = PLAN.id.removeprefix("plan-")
 UNDO = "rollback-20170301t112000-1a2b3c"
 
 
@@ -86,7 +87,7 @@ def test_a_terminal_gets_short_ids_and_a_pipe_whole_ones(two: Backfill) -> None:
         two("show", TABLE, "--day", DAY, "--publication", short)
 
 
-@pytest.mark.parametrize("typed", ["208bda26", "plan-208b", "campaign-208bda", PLAN.id])
+@pytest.mark.parametrize("typed", [HASH[:8], f"plan-{HASH[:4]}", f"campaign-{HASH[:6]}", PLAN.id])
 def test_plans_are_found_by_their_beginning_and_by_their_campaign(backfill: Backfill, typed: str) -> None:
     keep_plan(backfill.lakehouse.storage, PLAN.id, PLAN.to_json())
     assert backfill.json("campaign", typed)["plan"] == PLAN.id
@@ -100,10 +101,11 @@ def test_a_plan_that_is_not_there_is_said_to_be_missing_with_those_near_it(backf
     refused = backfill("run", "plan-nosuch", exit_code=1).stderr
     assert "There is no plan 'plan-nosuch'" in refused and "No plan was made yet" in refused
     keep_plan(backfill.lakehouse.storage, PLAN.id, PLAN.to_json())
-    assert "Plans: plan-208bda2." in backfill("run", "plan-nosuch", exit_code=1).stderr
-    assert "Did you mean plan-208bda2?" in backfill("run", "plan-208bdb26", exit_code=1).stderr
-    assert "a plan: a kept plan" in backfill("run", "208bda2", "--days", DAY, exit_code=2).stderr
-    assert "carried out alone" in backfill("run", "plan-208bda2", TABLE, exit_code=2).stderr
+    assert f"Plans: plan-{HASH[:7]}." in backfill("run", "plan-nosuch", exit_code=1).stderr
+    mistyped = f"plan-{HASH[:5]}{'0' if HASH[5] != '0' else '1'}{HASH[6:8]}"
+    assert f"Did you mean plan-{HASH[:7]}?" in backfill("run", mistyped, exit_code=1).stderr
+    assert "a plan: a kept plan" in backfill("run", HASH[:7], "--days", DAY, exit_code=2).stderr
+    assert "carried out alone" in backfill("run", f"plan-{HASH[:7]}", TABLE, exit_code=2).stderr
 
 
 def test_a_timeline_is_read_by_the_beginning_of_its_name_and_changed_only_by_all_of_it(two: Backfill) -> None:
