@@ -177,6 +177,8 @@ def _make(
     from backfill_assets.plan.records import PlanRequest
     from backfill_assets.rebuild.person import os_person
 
+    if target.endswith((".yaml", ".yml")):
+        raise click.UsageError(f"{target} is a plan file: backfill plan --file {target}")
     if days_text is None:
         raise click.UsageError("--days A..B is missing: which days of the table?")
     days = format_range(DayRange.parse(days_text))

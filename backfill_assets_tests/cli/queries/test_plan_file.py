@@ -215,6 +215,11 @@ def test_the_schema_is_printed_for_editors(backfill: Backfill) -> None:
     assert backfill("plan", "--schema").stdout == schema_text(table.name for table in registry.tables())
 
 
+def test_a_plan_file_in_place_of_a_table_is_pointed_to_its_option(backfill: Backfill) -> None:
+    """Before anything else is asked for."""
+    assert "backfill plan --file rates.yaml" in backfill("plan", "rates.yaml", exit_code=2).stderr
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: str(path.name))
 def test_each_example_is_valid_and_is_planned_with_one_id(backfill: Backfill, path: Path) -> None:
     """Their days are not built here, so a finding may stop them; a real lakehouse is planned on in a story."""
