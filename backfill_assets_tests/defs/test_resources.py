@@ -147,7 +147,7 @@ def test_the_person_behind_a_run_is_whom_its_tag_names(tags: dict[str, str], exp
 
 def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> None:
     """The same question as in `backfill approve`: a run that names no person is no other person."""
-    settings = replace(Settings.at(tmp_path), approval_by=ApprovalRule.ANOTHER_PERSON)
+    settings = replace(Settings.at(tmp_path), approval_by=ApprovalRule.ANOTHER_PERSON, ui="http://127.0.0.1:3000")
     spark = SharedSpark(settings=settings)
     backfill = Backfill(settings=settings, spark=spark)
     plan = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01"), steps=(), made_at=utc_now())
@@ -164,4 +164,5 @@ def test_a_run_of_dagster_approves_by_the_rule_of_its_place(tmp_path: Path) -> N
         with pytest.raises(InvalidRequest, match="cannot be approved by"):
             run_of(**tags).approve()
     run_of(user="chen").approve()
+    assert run_of().ui == "http://127.0.0.1:3000", "its letter links there"
     assert run_of().approved_by == "chen (tag user of the Dagster run)"

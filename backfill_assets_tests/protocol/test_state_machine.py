@@ -25,8 +25,7 @@ from backfill_assets_tests.protocol.stream_life import PARTITIONS, positions_in_
 from backfill_assets_tests.protocol.world import RAW, TABLES, World
 
 SEED = int(os.environ.get("PROTOCOL_SEED", "20170302"))
-FEW, MANY = 12, 60
-ASKED = os.environ.get("PROTOCOL_EXAMPLES")
+EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "60"))
 SHRINK = "PROTOCOL_SHRINK" in os.environ
 MOST_ACTORS = 4
 _ANY = st.integers(0, 2**16)
@@ -350,10 +349,7 @@ def _die_while_maintaining() -> None:
 
 
 @pytest.mark.protocol
-@pytest.mark.parametrize(
-    "examples", [int(ASKED or FEW), pytest.param(int(ASKED or MANY), marks=pytest.mark.long)], ids=["few", "many"]
-)
-def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.MonkeyPatch, examples: int) -> None:
+def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.MonkeyPatch) -> None:
     """All invariants of the publication protocol, at every moment of many histories, and after recovery.
 
     A protocol that was only tried in the order that everybody has in mind fails in the others.
@@ -362,7 +358,7 @@ def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.Mo
     monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 3)
     machine = hypothesis.seed(SEED)(Lakehouse)
     chosen = settings(
-        max_examples=examples,
+        max_examples=EXAMPLES,
         stateful_step_count=40,
         deadline=None,
         database=None,
@@ -378,6 +374,6 @@ def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.Mo
         _die_while_streaming()
         _die_while_maintaining()
     finally:
-        print(f"seed {SEED}, {examples} histories\n{report()}")
+        print(f"seed {SEED}, {EXAMPLES} histories\n{report()}")
     assert not never_hit(), "steps that no history reached"
     assert not never_hit("died at "), "steps at which no actor died"

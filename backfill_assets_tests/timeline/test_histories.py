@@ -23,7 +23,7 @@ from backfill_assets_tests.timeline.played_lakehouse import DAYS, WEEKS, Deed, P
 pytestmark = pytest.mark.protocol
 
 SEED = int(os.environ.get("HISTORIES_SEED", "20170304"))
-HISTORIES = int(os.environ.get("HISTORIES", "35"))
+HISTORIES = int(os.environ.get("HISTORIES", "50"))
 PARTS = 5
 """They are played in so many tests: the first of them is enough to notice a mutant."""
 ENDED: Counter[str] = Counter()

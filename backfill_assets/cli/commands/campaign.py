@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from backfill_assets.published.boundaries import DaysBoundary
     from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 
-
 _EPILOG = """
 \b
 Examples:

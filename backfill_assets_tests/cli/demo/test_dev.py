@@ -22,7 +22,7 @@ import json, os, socket, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
 if "-p" in sys.argv:
     listening = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("-p") + 1])))
-known = ("SPARK_REMOTE", "DAGSTER_HOME", "BACKFILL_SPARK_KEPT_BY", "BACKFILL_LETTERS")
+known = ("SPARK_REMOTE", "DAGSTER_HOME", "BACKFILL_SPARK_KEPT_BY", "BACKFILL_LETTERS", "BACKFILL_UI")
 report = {name: os.environ[name] for name in known}
 os.write(1, (json.dumps(report | {"own": os.getpid(), "child": child.pid}) + "\\n").encode())
 time.sleep(600)
@@ -31,7 +31,7 @@ _DEV = """
 import sys
 from backfill_assets.cli.demo.dev import DagsterCommands, main
 part = (sys.executable, "-c", sys.argv[1])
-sys.exit(main([], DagsterCommands(part, part, part)))
+sys.exit(main(["--port", "39172"], DagsterCommands(part, part, part)))
 """
 
 
@@ -55,6 +55,7 @@ def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) 
         for told in parts:
             assert told["DAGSTER_HOME"] == str(tmp_path / "dagster")
             assert told["SPARK_REMOTE"] == parts[0]["SPARK_REMOTE"]
+            assert told["BACKFILL_UI"] == "http://127.0.0.1:39172", "letters link to it"
             assert told["BACKFILL_SPARK_KEPT_BY"] == "make dev"
             assert answers(int(told["BACKFILL_LETTERS"].rpartition(":")[2])), "letters are served before it is used"
         os.kill(killed, signal.SIGKILL)

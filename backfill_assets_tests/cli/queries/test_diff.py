@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import closing
 from datetime import date
 from pathlib import Path
+
+import pytest
 
 from backfill_assets.difference.kept import Difference, difference_of
 from backfill_assets.lakehouse.kept_differences import keep_difference
@@ -58,6 +62,19 @@ def test_pages_are_written_where_they_are_wanted(backfill: Backfill, tmp_path: P
     assert f"Written: {default}" in result.stderr and sentence in result.stdout
     backfill("diff", id, "--kept", "--html", tmp_path / "deep" / "own.html")
     assert (tmp_path / "deep" / "own.html").read_text() == default.read_text()
+
+
+def test_a_page_links_to_the_ui_that_runs(backfill: Backfill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And to none once it is gone."""
+    id, page = planned(backfill), tmp_path / "own.html"
+    keep(backfill, id, "100")
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        monkeypatch.setenv("BACKFILL_UI", address)
+        backfill("diff", id, "--kept", "--html", page)
+        assert f'href="{address}/assets/campaign/validated?' in page.read_text()
+    backfill("diff", id, "--kept", "--html", page)
+    assert "in the UI" not in page.read_text()
 
 
 def test_what_cannot_be_shown(backfill: Backfill) -> None:

@@ -157,7 +157,7 @@ def publish_as(sales: StreamedSales, table: str, day: date, rows: int) -> None:
 
 @pytest.mark.timeout(600)
 @settings(
-    max_examples=2,
+    max_examples=3,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
