@@ -48,25 +48,29 @@ def test_its_spark_is_started_again_and_everything_ends_with_it(tmp_path: Path) 
         cwd=ROOT,
         start_new_session=True,
     ) as dev:
-        assert dev.stdout is not None
-        lines = iter(dev.stdout)
-        parts = [json.loads(line) for line in islice((each for each in lines if each.startswith("{")), 3)]
-        killed = _server_of(tmp_path)
-        for told in parts:
-            assert told["DAGSTER_HOME"] == str(tmp_path / "dagster")
-            assert told["SPARK_REMOTE"] == parts[0]["SPARK_REMOTE"]
-            assert told["BACKFILL_UI"] == "http://127.0.0.1:39172", "letters link to it"
-            assert told["BACKFILL_SPARK_KEPT_BY"] == "make dev"
-            assert answers(int(told["BACKFILL_LETTERS"].rpartition(":")[2])), "letters are served before it is used"
-        os.kill(killed, signal.SIGKILL)
-        said = list(takewhile(lambda line: not line.startswith("The Spark server is back"), lines))
-        assert said == ["The Spark server was killed by signal 9. Starting it again ...\n"]
-        assert answers(int(parts[0]["SPARK_REMOTE"].rpartition(":")[2])), "at the address that its runs know"
-        server = _server_of(tmp_path)
-        started = [server, *(told[name] for told in parts for name in ("own", "child"))]
-        assert all(psutil.pid_exists(pid) for pid in started)
-        dev.send_signal(signal.SIGINT)
-        assert dev.wait(timeout=60) == 130
+        try:
+            assert dev.stdout is not None
+            lines = iter(dev.stdout)
+            parts = [json.loads(line) for line in islice((each for each in lines if each.startswith("{")), 3)]
+            killed = _server_of(tmp_path)
+            for told in parts:
+                assert told["DAGSTER_HOME"] == str(tmp_path / "dagster")
+                assert told["SPARK_REMOTE"] == parts[0]["SPARK_REMOTE"]
+                assert told["BACKFILL_UI"] == "http://127.0.0.1:39172", "letters link to it"
+                assert told["BACKFILL_SPARK_KEPT_BY"] == "make dev"
+                assert answers(int(told["BACKFILL_LETTERS"].rpartition(":")[2])), "letters are served before it is used"
+            os.kill(killed, signal.SIGKILL)
+            said = list(takewhile(lambda line: not line.startswith("The Spark server is back"), lines))
+            assert said == ["The Spark server was killed by signal 9. Starting it again ...\n"]
+            assert answers(int(parts[0]["SPARK_REMOTE"].rpartition(":")[2])), "at the address that its runs know"
+            server = _server_of(tmp_path)
+            started = [server, *(told[name] for told in parts for name in ("own", "child"))]
+            assert all(psutil.pid_exists(pid) for pid in started)
+            dev.send_signal(signal.SIGINT)
+            assert dev.wait(timeout=60) == 130
+        finally:
+            if dev.poll() is None:
+                dev.send_signal(signal.SIGINT)
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline and any(psutil.pid_exists(pid) for pid in started):
         time.sleep(0.1)
