@@ -6,11 +6,11 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,9 @@ from pyarrow import fs
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
 
-_ASKED_IN_TURN, _ASKED_AT_ONCE = 8, 32
+_ASKED_AT_ONCE = 32
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
@@ -82,12 +84,20 @@ class Storage:
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Those of ``paths`` that are not there. An object store is asked for each, many at a time."""
         wanted = list(paths)
-        if len(wanted) <= _ASKED_IN_TURN:
-            return self._missing(wanted)
-        parts = [wanted[number::_ASKED_AT_ONCE] for number in range(_ASKED_AT_ONCE)]
-        with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
-            gone = {path for found in threads.map(self._missing, parts) for path in found}
+        many = min(len(wanted), _ASKED_AT_ONCE) if self._on_s3 else 1
+        parts = [wanted[number::many] for number in range(many)]
+        gone = {path for found in self.each(self._missing, parts) for path in found}
         return [path for path in wanted if path in gone]
+
+    def each(self, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
+        """``ask`` of each item: many at a time on an object store, where most of the time is waiting.
+
+        On a disk one after the other, since starting a thread takes longer than a small file.
+        """
+        if not self._on_s3 or len(items) < 2:
+            return [ask(item) for item in items]
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
+            return list(threads.map(ask, items))
 
     def _missing(self, wanted: list[str]) -> list[str]:
         filesystem, base = self._open("")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -27,7 +26,6 @@ WRITE = "write-id"
 name that a column could have."""
 _LONGEST_TEXT = 32
 _LAST_CHARACTER = chr(0x10FFFF)
-_AT_ONCE = 8
 
 
 def write_folder(digits: str = "") -> str:
@@ -49,8 +47,7 @@ def written_files(storage: Storage, table: str, folder: str) -> list[AddedFile]:
     inside = f"{table}/{folder}/"
     files = [file for file in storage.files(f"{table}/{folder}", recursive=True) if _is_data(file, inside)]
     days = [_day_of(file, table) for file in files]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        statistics = list(pool.map(partial(_statistics_of, storage), files))
+    statistics = storage.each(partial(_statistics_of, storage), files)
     return [
         AddedFile(file.path.removeprefix(f"{table}/"), day, file.size, file.modified_ms, stats)
         for file, day, stats in zip(files, days, statistics, strict=True)

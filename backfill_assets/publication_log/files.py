@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -24,7 +23,6 @@ from backfill_assets.publication_log.rows import ARROW_SCHEMA
 LOG_TABLE = "_publications"
 ENTRIES = f"{LOG_TABLE}/_entries"
 """VACUUM of any engine passes over folders that begin with an underscore."""
-_AT_ONCE = 8
 _BATCH = 32
 _LONGEST = 64
 _MANY = 500
@@ -144,10 +142,7 @@ class LogFiles:
 
     def _tables(self, paths: Sequence[str], columns: Sequence[str]) -> list[pa.Table]:
         names = _with_sequence(columns)
-        if len(paths) == 1:
-            return [read_entry(self.storage, paths[0], names)]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return list(pool.map(lambda path: read_entry(self.storage, path, names), paths))
+        return self.storage.each(lambda path: read_entry(self.storage, path, names), paths)
 
 
 def read_entry(storage: Storage, path: str, columns: Sequence[str]) -> pa.Table:
