@@ -84,7 +84,7 @@ class Storage:
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Those of ``paths`` that are not there. An object store is asked for each, many at a time."""
         wanted = list(paths)
-        many = min(len(wanted), _ASKED_AT_ONCE) if self._on_s3 else 1
+        many = 1 if self.is_folder else min(len(wanted), _ASKED_AT_ONCE)
         parts = [wanted[number::many] for number in range(many)]
         gone = {path for found in self.each(self._missing, parts) for path in found}
         return [path for path in wanted if path in gone]
@@ -94,7 +94,7 @@ class Storage:
 
         On a disk one after the other, since starting a thread takes longer than a small file.
         """
-        if not self._on_s3 or len(items) < 2:
+        if self.is_folder or len(items) < 2:
             return [ask(item) for item in items]
         with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
             return list(threads.map(ask, items))

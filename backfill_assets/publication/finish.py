@@ -228,6 +228,7 @@ class Finish:
             lambda file: state.model_copy(update={**changes, "since": (*since, file) if outcome == "done" else since}),
         )
         if closed:
+            self.log.remember_closed(publication.id, versions)
             self.reached(CrashPoint.CLOSED, publication.id)
         return closed
 

@@ -85,6 +85,8 @@ class PublicationLog:
         """The version whose head was rebuilt from the rows, which takes reading all of them."""
         self._seen: int | None = None
         """The newest version at the last look: the next look goes on from there, and lists nothing."""
+        self._closed: tuple[str, Mapping[str, int]] = ("", {})
+        """The publication that was closed here last, and its map of all tables, which no other entry changes."""
 
     def head(self) -> Head:
         """The newest state; creates the log the first time."""
@@ -278,8 +280,14 @@ class PublicationLog:
             return outcome
         return None
 
+    def remember_closed(self, publication: str, versions: Mapping[str, int]) -> None:
+        """Keep what this process has just appended: :meth:`versions_of` does not look for it in the log's files."""
+        self._closed = publication, versions
+
     def versions_of(self, publication: str) -> dict[str, int]:
         """The map of all tables in the entry that closed a publication: its own tables at the commits that it made."""
+        if self._closed[0] == publication:
+            return dict(self._closed[1])
         versions: dict[str, int] = json.loads(self._of(publication, "closed", ["detail"])[-1]["detail"])
         return versions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,22 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="irectory"):
         storage.replace_bytes("a/folder", b"x")
     assert [file.path for file in storage.files("a")] == ["a/f"]
+
+
+def test_files_on_a_disk_are_asked_for_by_the_caller_itself(tmp_path: Path) -> None:
+    """Starting 32 threads took 6 ms, and twenty names on a disk take 0.1: every look at a log paid for it."""
+    storage = Storage(str(tmp_path))
+    threads = storage.each(lambda _: threading.get_ident(), range(100))
+    assert threads == [threading.get_ident()] * 100
+
+
+def test_an_object_store_is_asked_many_things_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of eight waits until all have been asked: in turn, none would ever be answered."""
+    monkeypatch.setattr(Storage, "is_folder", False)
+    all_asked = threading.Barrier(8)
+
+    def ask(item: int) -> int:
+        all_asked.wait(timeout=10)
+        return item * 2
+
+    assert Storage(str(tmp_path)).each(ask, range(8)) == [0, 2, 4, 6, 8, 10, 12, 14]
