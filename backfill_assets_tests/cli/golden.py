@@ -322,11 +322,16 @@ def _section(title: str, done: Result) -> str:
 
 def _on_screen(words: Sequence[str], width: int, answer: str = "", *, colour: bool = False) -> Result:
     with terminal(width, colour=colour):
-        return _run(words, answer)
+        return _run(words, answer, terminal_width=_width_of_help(width))
 
 
-def _run(words: Sequence[str], answer: str = "") -> Result:
-    done = CliRunner().invoke(main, list(words), input=answer)
+def _width_of_help(columns: int) -> int:
+    """What Click takes on a terminal of so many columns. Its runner for tests has 80 everywhere, unless it is told."""
+    return max(min(columns, 80) - 2, 50)
+
+
+def _run(words: Sequence[str], answer: str = "", **settings: Any) -> Result:
+    done = CliRunner().invoke(main, list(words), input=answer, **settings)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done

@@ -14,7 +14,7 @@ from backfill_assets.cli.commands.notices import notice_sender, say_undelivered
 from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.ids import Show, campaigns, find_plan, plans, short_ids, typed_storage
-from backfill_assets.cli.output import ask, ranges, say, say_json
+from backfill_assets.cli.output import ask, ranges, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
 from backfill_assets.cli.queries.diff import say_difference
@@ -383,13 +383,22 @@ def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
     from backfill_assets.campaign.step_sentences import entry_sentence
     from backfill_assets.plan.durations import seconds_text
 
-    rows = new_table("when", "what", "which", "spent", "by", "result", numbers=["spent"], drop=("by", "spent"))
+    on_screen = screen()
+    rows = new_table("when", "what", "which", "spent", "by", numbers=["spent"], drop=("by", "spent"))
+    if not on_screen:
+        rows.add_column("result")
+    found: list[tuple[str, str]] = []
     for entry in entries:
         which = entry.step or (f"wave {entry.wave + 1}" if entry.wave >= 0 else "")
         spent = seconds_text(entry.spent.seconds if entry.spent else None)
         result = entry_sentence(entry)
-        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, _by(entry), result)
-    say(rows, *_approval_lines(at), f"Next: {at.next().reason}.")
+        beside = () if on_screen else (result,)
+        rows.add_row(f"{entry.at:%Y-%m-%d %H:%M:%S}", entry.kind, which, spent, _by(entry), *beside)
+        found += [(which or entry.kind, result)] if result else []
+    say(rows)
+    if on_screen:
+        say_facts("", found)
+    say(*_approval_lines(at), f"Next: {at.next().reason}.")
 
 
 def _by(entry: JournalEntry) -> str:
