@@ -90,9 +90,18 @@ def _require_equal(spark: SparkSession, rows: pa.Table, metrics: Aggregates, con
     with TemporaryDirectory() as folder:
         files = write_days(rows, Path(folder))
         by_spark = _by_spark(spark.read.option("basePath", folder).parquet(folder), metrics)
-        for way in WAYS:
+        for way, of_way in zip(WAYS, (metrics, _hashing(metrics)), strict=True):
             with hashed_by(way):
-                assert _differences(_by_arrow(files, metrics, contract), by_spark) == {}
+                found = _by_arrow(files, of_way, contract)
+            expected = {day: {name: each[name] for name in of_way} for day, each in by_spark.items()}
+            assert _differences(found, expected) == {}
+
+
+def _hashing(metrics: Aggregates) -> Aggregates:
+    """Those that differ between the ways to hash. The others do not hash: measured again, they are the same code."""
+    found = {name: made for name, made in metrics.items() if isinstance(made, m.SumOfHashes | m.DifferentKeys)}
+    assert found
+    return found
 
 
 def _by_spark(rows: DataFrame, metrics: Aggregates) -> dict[date, Metrics]:
