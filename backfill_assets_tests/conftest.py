@@ -29,8 +29,10 @@ SMALL_SPARK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "2g",
     # Tests end before the second compiler has paid for itself: half the time of a cold start. Without it the room for
-    # compiled code would be so small that it is thrown away and compiled again all the time.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+    # compiled code would be so small that it is thrown away and compiled again all the time. Room for new objects and
+    # for classes from the start: a heap that grows collects garbage a hundred times in a story.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    " -Xms1g -Xmn640m -XX:MetaspaceSize=512m",
 }
 CHILDREN_OF_TESTS = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 """The same for the JVMs of commands and runs that tests start as processes of their own."""
