@@ -198,7 +198,6 @@ def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg
                 "undoes": done.plan.publication,
                 "days put back": len(done.plan.days) - len(done.plan.again),
                 "days staged again": len(done.plan.again),
-                "to undo it": f"backfill rollback {done.published.publication}",
             }
         )
 
