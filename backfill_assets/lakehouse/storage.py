@@ -19,7 +19,7 @@ from pyarrow import fs
 from backfill_assets.lakehouse.disk import explain_failure
 from backfill_assets.lakehouse.object_store import S3, ObjectStore, spark_address
 
-_ASKED_AT_ONCE = 32
+_ASKED_AT_ONCE, _MANY_ON_A_DISK = 32, 64
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 _GLOB = re.compile(r"([\\{}\[\]*?])")
@@ -84,20 +84,21 @@ class Storage:
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Those of ``paths`` that are not there. An object store is asked for each, many at a time."""
         wanted = list(paths)
-        many = 1 if self.is_folder else min(len(wanted), _ASKED_AT_ONCE)
+        many = self._at_once(len(wanted))
         parts = [wanted[number::many] for number in range(many)]
-        gone = {path for found in self.each(self._missing, parts) for path in found}
+        gone = {path for found in _each(self._missing, parts, many) for path in found}
         return [path for path in wanted if path in gone]
 
     def each(self, ask: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
-        """``ask`` of each item: many at a time on an object store, where most of the time is waiting.
+        """``ask`` of each item: many at a time where most of the time is waiting, on an object store.
 
-        On a disk one after the other, since starting a thread takes longer than a small file.
+        On a disk, few are asked for one after the other: starting the threads takes longer. Many are not, for the disk
+        may be that of another machine.
         """
-        if self.is_folder or len(items) < 2:
-            return [ask(item) for item in items]
-        with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
-            return list(threads.map(ask, items))
+        return _each(ask, items, self._at_once(len(items)))
+
+    def _at_once(self, count: int) -> int:
+        return 1 if self.is_folder and count < _MANY_ON_A_DISK else min(count, _ASKED_AT_ONCE)
 
     def _missing(self, wanted: list[str]) -> list[str]:
         filesystem, base = self._open("")
@@ -213,6 +214,13 @@ class Storage:
         if filesystem.get_file_info(full).type == fs.FileType.File:
             with suppress(FileNotFoundError), explain_failure(f"{self.uri(path)} cannot be deleted"):
                 filesystem.delete_file(full)
+
+
+def _each(ask: Callable[[_Item], _Answer], items: Sequence[_Item], threads: int) -> list[_Answer]:
+    if threads < 2:
+        return [ask(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(ask, items))
 
 
 def literal_path(path: str) -> str:
