@@ -326,7 +326,7 @@ def _on_screen(words: Sequence[str], width: int, answer: str = "", *, colour: bo
 
 
 def _width_of_help(columns: int) -> int:
-    """What Click takes on a terminal of so many columns. Its runner for tests has 80 everywhere, unless it is told."""
+    """What Click takes on a terminal of so many columns. Its runner for tests has 80 unless it is given a width."""
     return max(min(columns, 80) - 2, 50)
 
 

@@ -215,6 +215,20 @@ def test_prepared_entries_are_found_by_id_and_by_time(lake: Lake) -> None:
     assert [p.publication.id for p in log.prepared_since(lake.clock - timedelta(days=1))] == ["p2"]
 
 
+def test_versions_are_those_of_the_entry_in_the_process_that_closed_it_and_in_any_other(lake: Lake) -> None:
+    """The process that closed a publication does not look for it in the log's files; what it answers is the same."""
+    publisher = lake.publisher()
+    for id, day in (("p1", D1), ("p2", D2)):
+        published = publisher.publish(lake.request(id, {"t": {day: ["a"]}, "u": {day: ["b"]}}))
+        assert isinstance(published, Published)
+        found = lake.publisher().log.versions_of(id)
+        assert publisher.log.versions_of(id) == found == published.versions
+    lake.foreign_rows("t", {D3: ["x"]})
+    first = publisher.log.versions_of("p1")
+    assert first == lake.publisher().log.versions_of("p1")
+    assert first != publisher.log.versions_of("p2")
+
+
 def test_day_states_of_no_table_are_none(lake: Lake) -> None:
     lake.publish("p1", {"t": {D1: ["a"]}})
     log = lake.publisher().log
