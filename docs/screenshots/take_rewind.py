@@ -36,7 +36,7 @@ def take_all() -> None:
     picture("1-list", "backfill rewind --list", [said("list")])
     picture("2-rewind", "backfill rewind", [said("rewind"), said("forward")])
     picture("3-diff", "backfill diff", [beginning("diff", 26)])
-    picture("4-publish", "backfill publish", [beginning("publish", 17), *ending("publish", 1)])
+    picture("4-publish", "backfill publish", [beginning("publish", 14), *ending("publish", 1)])
     picture("5-approve", "backfill approve", [beginning("approve", 7), *ending("approve", 1), *ending("undo", 3)])
 
 
