@@ -132,6 +132,8 @@ def test_the_daemon_stages_in_waves_waits_for_approval_and_cuts_over(
     undone = daemon.clicked(ROLLED_BACK, at.campaign)
     assert checksums(wrong) == old
     assert (undone["undoes"], undone["days staged again"]) == (published, 0)
+    bring_back = f"backfill rollback {undone['publication']}"
+    assert [name for name, value in undone.items() if bring_back in str(value)] == ["to undo this undo"]
     newest = daemon.instance.get_latest_materialization_event(dg.AssetKey(FACT))
     assert newest is not None and newest.asset_materialization is not None
     assert newest.asset_materialization.metadata["publication"].value == undone["publication"]
