@@ -19,6 +19,7 @@ from pyspark.sql.window import Window
 from backfill_assets.difference.records import COUNTS
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Table
+from backfill_assets.model.measure import KeyHash, RowHash
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,26 +75,22 @@ def _columns(table: Table) -> list[str]:
 
 
 def _side(table: Table, rows: DataFrame, side: str) -> DataFrame:
-    """The day is in the hash of the key: a row that goes to another day is removed from one and added to the other."""
+    key_hash = [KeyHash.of(table).column().alias("key_hash")] if table.key else []
     return rows.select(
         DAY,
         F.lit(side).alias("side"),
-        F.xxhash64(DAY, *table.key).alias("key_hash"),
-        _row_hash(table).alias("row_hash"),
+        *key_hash,
+        RowHash(table.contract).column().alias("row_hash"),
         *(F.col(name).cast("string").alias(group) for name, group in zip(table.groups, _groups(table), strict=True)),
         *(F.col(name).alias(f"sum_{n}") for n, name in enumerate(table.totals)),
     )
 
 
-def _row_hash(table: Table) -> Column:
-    """XXH64 passes over nulls, so which columns are null is in it."""
-    fields = struct_type(table.contract).fields
-    nulls = [F.col(field.name).isNull() for field in fields if field.nullable]
-    return F.xxhash64(*[F.col(field.name) for field in fields], *nulls)
-
-
 def _by_key(table: Table, both: DataFrame, buckets: int) -> DataFrame:
-    """Rows of both sides that have the same day and groups, with the keys that only one side has."""
+    """Rows of both sides that have the same day and groups, with the keys that only one side has.
+
+    A row that goes to another day is removed from one and added to the other.
+    """
     bucket = F.pmod("key_hash", F.lit(buckets)).alias("bucket")
     cells = both.groupBy(DAY, *_groups(table), bucket).agg(
         *(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CHECKS = ("eq", "ne", "gt", "ge", "lt", "le", "in_range", "isin", "notin", "str_matches", "str_length")
 """The checks that a field may have, by pandera's names of its arguments: those that can be judged row by row."""
+_OF_PARTS = ("array", "struct", "map", "variant")
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 P = ParamSpec("P")
@@ -124,6 +125,16 @@ def spark_types(contract: type[Contract]) -> dict[str, Any]:
     """The Spark type of each column."""
     annotations = get_type_hints(contract, include_extras=True)
     return {name: _spark_type(annotations[name]) for name in contract.fields()}
+
+
+def is_list(kind: Any) -> bool:
+    """Whether values of a Spark type are lists."""
+    return bool(kind.typeName() == "array")
+
+
+def is_nested(kind: Any) -> bool:
+    """Whether values of a Spark type have parts that have parts or names themselves."""
+    return bool(kind.typeName() in _OF_PARTS[1:] or (is_list(kind) and kind.elementType.typeName() in _OF_PARTS))
 
 
 def _spark_type(annotation: Any) -> Any:

@@ -16,9 +16,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import content_hash_of_values, parsed, raw_content_hash, sum_of_hashes
-from backfill_assets.model.contract import Contract
+from backfill_assets.model.contract import Contract, is_list, is_nested, spark_types
 from backfill_assets.model.contract_columns import JUDGES, sound
-from backfill_assets.model.declaration import Source
+from backfill_assets.model.declaration import Source, Table
 
 
 class Expression(ABC):
@@ -106,18 +106,66 @@ def _without(source: Source, fields: Collection[str]) -> Source:
 
 @dataclass(frozen=True)
 class RowHash(Expression):
-    """A hash of everything in a row but its day; which columns are null is in it, because XXH64 passes over nulls."""
+    """A hash of everything in a row but its day.
+
+    XXH64 passes over nulls, and over where a list ends. So it is over the values of all columns, then over which of
+    those that may be are null, and then over the shape of lists: where each has nulls, and how long each is if there
+    are several. A list without nulls that is the only one adds nothing. What is nested deeper is hashed as JSON, too.
+    """
 
     contract: type[Contract]
 
     def column(self) -> Column:
         hashed, nullable = self.columns()
-        return F.xxhash64(*[F.col(name) for name in hashed], *[F.col(name).isNull() for name in nullable])
+        shapes = [*map(_nulls_of_list, self.lists()), *map(F.array_size, self.lists_of_a_length())]
+        nested = [F.to_json(name, {"ignoreNullFields": "false"}) for name in self.nested()]
+        return F.xxhash64(*map(F.col, hashed), *[F.col(name).isNull() for name in nullable], *shapes, *nested)
 
     def columns(self) -> tuple[list[str], list[str]]:
         """The columns that are hashed, and those of them of which it is hashed, too, whether they are null."""
         fields = {name: each for name, each in self.contract.fields().items() if name != "day"}
         return list(fields), [name for name, each in fields.items() if each.nullable]
+
+    def lists(self) -> list[str]:
+        """Lists of single values, of which it is hashed where they have nulls."""
+        return [name for name, kind in self._types().items() if is_list(kind) and not is_nested(kind)]
+
+    def lists_of_a_length(self) -> list[str]:
+        """Lists whose length is not known from that of all values together."""
+        lists = self.lists()
+        return lists if len(lists) > 1 else []
+
+    def nested(self) -> list[str]:
+        """Columns of which no list of values says all."""
+        return [name for name, kind in self._types().items() if is_nested(kind)]
+
+    def _types(self) -> dict[str, Any]:
+        return {name: kind for name, kind in spark_types(self.contract).items() if name != "day"}
+
+
+@dataclass(frozen=True)
+class KeyHash(Expression):
+    """A hash of the columns of a key. Of several that may be null it is in it which are: XXH64 passes over nulls."""
+
+    names: tuple[str, ...]
+    nullable: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, table: Table) -> KeyHash:
+        fields = table.contract.fields()
+        return cls(table.key, tuple(name for name in table.key if fields[name].nullable))
+
+    def column(self) -> Column:
+        return F.xxhash64(*map(F.col, self.names), *[F.col(name).isNull() for name in self.nulls_hashed()])
+
+    def nulls_hashed(self) -> tuple[str, ...]:
+        """The columns of which it is hashed whether they are null: of one alone it is known from the others."""
+        return self.nullable if len(self.nullable) > 1 else ()
+
+
+def _nulls_of_list(name: str) -> Column:
+    """Which items are null; null for a list without a null."""
+    return F.when(F.exists(name, lambda item: item.isNull()), F.transform(name, lambda item: item.isNull()))
 
 
 # ------------------------------------------------------------------ conditions
@@ -285,9 +333,14 @@ class DifferentKeys(Aggregate):
     """
 
     names: tuple[str, ...]
+    nullable: tuple[str, ...] = ()
 
     def __call__(self) -> Column:
-        return F.size(F.collect_set(F.xxhash64(*self.names)))
+        return F.size(F.collect_set(self.hashes.column()))
+
+    @property
+    def hashes(self) -> KeyHash:
+        return KeyHash(self.names, self.nullable)
 
 
 @dataclass(frozen=True)

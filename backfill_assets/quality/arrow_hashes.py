@@ -170,6 +170,17 @@ def _hash_of_lists(values: pa.Array, seeds: Words) -> Words:
     return hashes
 
 
+def hash_of_nulls_in_lists(values: pa.Array, seeds: Words) -> Words:
+    """Which items of each list are null, as a list is hashed; the seed where none is."""
+    if not values.values.null_count:
+        return seeds
+    is_null, places = pc.is_null(values.values), fixed_offsets(values)
+    nulls_before = np.concatenate([[0], np.cumsum(as_bools(is_null))])
+    has_nulls = (nulls_before[places[1:]] > nulls_before[places[:-1]]) & is_valid(values)
+    hashes = _hash_of_lists(type(values).from_arrays(values.offsets, is_null), seeds)
+    return np.where(has_nulls, hashes, seeds)
+
+
 _HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, Words], Words]], ...] = (
     (pa.types.is_boolean, _hash_of_bools),
     *((is_one, _hash_of_ints) for is_one in _INTS),

@@ -24,6 +24,8 @@ from backfill_assets.quality.arrow_hashes import (
     as_bools,
     first_seeds,
     fixed_offsets,
+    hash_of_column,
+    hash_of_nulls_in_lists,
     hash_of_row,
     is_valid,
     unscaled,
@@ -65,9 +67,10 @@ class ArrowRows:
         return self._kept[key]
 
 
-def row_hashes(rows: ArrowRows, names: tuple[str, ...]) -> Words:
-    """``xxhash64`` of some columns."""
-    return hash_of_row((rows.column(name) for name in names), len(rows))
+def key_hashes(rows: ArrowRows, key: m.KeyHash) -> Words:
+    """``key`` of each row."""
+    values, nulls = map(rows.column, key.names), (pc.is_null(rows.column(name)) for name in key.nulls_hashed())
+    return hash_of_row((*values, *nulls), len(rows))
 
 
 def _value_of(rows: ArrowRows, asked: m.ValueOf) -> pa.Array:
@@ -114,8 +117,19 @@ def _days_apart(rows: ArrowRows, asked: m.DaysApart) -> pa.Array:
 
 def _row_hash(rows: ArrowRows, asked: m.RowHash) -> pa.Array:
     hashed, nullable = asked.columns()
+    if nested := asked.nested():
+        raise NotRendered(f"The JSON of {', '.join(nested)}.")
     columns = [*map(rows.column, hashed), *(pc.is_null(rows.column(name)) for name in nullable)]
-    return _as_bigints(hash_of_row(columns, len(rows)))
+    hashes = hash_of_row(columns, len(rows))
+    for name in asked.lists():
+        hashes = hash_of_nulls_in_lists(rows.column(name), hashes)
+    for name in asked.lists_of_a_length():
+        hashes = hash_of_column(pc.list_value_length(rows.column(name)), hashes)
+    return _as_bigints(hashes)
+
+
+def _key_hash(rows: ArrowRows, asked: m.KeyHash) -> pa.Array:
+    return _as_bigints(key_hashes(rows, asked))
 
 
 def _content_hash(rows: ArrowRows, asked: m.ContentHash) -> pa.Array:
@@ -201,6 +215,7 @@ _RENDERINGS: Mapping[type[m.Expression], Callable[[ArrowRows, Any], pa.Array]] =
         m.Only: _only,
         m.ContentHash: _content_hash,
         m.RowHash: _row_hash,
+        m.KeyHash: _key_hash,
         m.IsNull: _is_null,
         m.HasValue: _has_value,
         m.Both: _both,

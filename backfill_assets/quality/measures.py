@@ -20,6 +20,7 @@ from backfill_assets.model.measure import (
     FirstItem,
     Fulfils,
     HasValue,
+    KeyHash,
     Least,
     NamesUnbelievedDay,
     Only,
@@ -145,7 +146,8 @@ def measurement(table: Table) -> Aggregates:
 def sets_of_rows(table: Table) -> Aggregates:
     """Metrics for which a value of every row goes into a set: different keys, and the first reason of a quarantine."""
     reasons = {f"rejected{EXAMPLE}": Least(FirstItem("reasons"))}
-    keys = {KEYS: DifferentKeys(table.key)}
+    key = KeyHash.of(table)
+    keys = {KEYS: DifferentKeys(key.names, key.nullable)}
     return {**(reasons if table.layer == "quarantine" else {}), **(keys if table.key else {})}
 
 

@@ -23,7 +23,7 @@ from backfill_assets.model.contract import Contract, spark_types
 from backfill_assets.model.declaration import Aggregates, Metric
 from backfill_assets.quality.arrow_checks import exact_decimal
 from backfill_assets.quality.arrow_hashes import NotRendered, fixed_width, limbs
-from backfill_assets.quality.arrow_rows import DAY, ArrowRows, row_hashes
+from backfill_assets.quality.arrow_rows import DAY, ArrowRows, key_hashes
 from backfill_assets.quality.xxh64 import Words
 
 ROWS_AT_ONCE = 16_384
@@ -176,7 +176,7 @@ _KERNELS: Mapping[type, Kernel] = MappingProxyType(
         m.Total: Kernel(_total, _add_as_spark),
         m.TotalOfFew: Kernel(_total_of_few, _add_as_spark),
         m.SumOfHashes: Kernel(_sum_of_hashes, _add),
-        m.DifferentKeys: Kernel(lambda rows, asked: row_hashes(rows, asked.names), _different),
+        m.DifferentKeys: Kernel(lambda rows, asked: key_hashes(rows, asked.hashes), _different),
         m.Least: Kernel(_least, _first),
     }
 )

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.sales.transactions import half_up_quotient
+from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, Table
 from backfill_assets.model.deletion import OF_DELETIONS
+from backfill_assets.model.measure import RowHash
 from backfill_assets.quality.gates import judge
 from backfill_assets.quality.measures import (
     examples,
@@ -36,6 +39,15 @@ DEFECTS: list[dict[str, Any]] = [
     marker("2017-03-09T00:00:00.000000Z", 5, date(2017, 3, 4), basket_id="3"),
     {"basket_id": "5", "currency": "EUR", "sales_value": "4.00", "day": NEXT_DAY},
 ]
+
+
+class Nested(Contract):
+    """Of which no list of values says all."""
+
+    lists: T.ArrayType(T.ArrayType(T.StringType())) = Field(nullable=True)  # type: ignore[valid-type]
+    place: T.StructType([T.StructField("shop", T.StringType()), T.StructField("till", T.StringType())]) = Field()  # type: ignore[valid-type]
+    reasons: T.ArrayType(T.StringType()) = Field()  # type: ignore[valid-type]
+    day: T.DateType = Field()
 
 
 def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
@@ -248,3 +260,18 @@ def _physical_plan(rows: DataFrame) -> str:
     with redirect_stdout(StringIO()) as shown:
         rows.explain(mode="simple")
     return shown.getvalue()
+
+
+def test_rows_that_differ_in_their_shape_alone_have_different_hashes(spark: SparkSession) -> None:
+    """XXH64 passes over nulls, and over where a list ends: the values of all these are the same ones, in this order."""
+    rows = [
+        ([["a"], ["b"]], ("c", None), []),
+        ([["a", "b"]], ("c", None), []),
+        ([["a", "b"], None], ("c", None), []),
+        ([["a", "b"], []], ("c", None), []),
+        ([["a", "b"]], (None, "c"), []),
+        ([["a", "b"]], (None, None), ["c"]),
+        ([["a", "b"]], ("c", None), [None]),
+    ]
+    held = spark.createDataFrame([(*row, DAY) for row in rows], struct_type(Nested))
+    assert held.select(RowHash(Nested).column().alias("hash")).distinct().count() == len(rows)

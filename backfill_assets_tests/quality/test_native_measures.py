@@ -77,6 +77,7 @@ TOGETHER: Aggregates = {
     "first reason": m.Least(m.FirstItem("reasons")),
     "total": m.Total(m.ValueOf("money")),
     **{f"keys {name}": m.DifferentKeys((name, "flag")) for name in EveryType.fields()},
+    "keys that may be null": m.DifferentKeys(("text", "code", "flag"), ("text", "code", "flag")),
 }
 
 
@@ -148,6 +149,15 @@ class Sale(Contract):
     day: T.DateType = Field()
 
 
+class OfBranches(Contract):
+    """Two columns of its key may be null."""
+
+    till: T.LongType = Field()
+    code: T.StringType = Field(nullable=True)
+    branch: T.StringType = Field(nullable=True)
+    day: T.DateType = Field()
+
+
 DAY = date(2017, 3, 1)
 OF_SALES: Aggregates = {
     "rows": m.Rows(),
@@ -186,6 +196,19 @@ def test_a_day_of_two_batches_is_measured_as_a_whole() -> None:
         "tills": 10,
         "hashes": 10,
     }
+
+
+def test_keys_that_differ_in_what_is_null_are_different() -> None:
+    """XXH64 passes over nulls, so their values alone have one hash."""
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "till": pa.array([1, 1, 1, 1]),
+            "code": pa.array(["EUR", None, None, "EUR"]),
+            "branch": pa.array([None, "EUR", None, None]),
+        }
+    )
+    keys: Aggregates = {"keys": m.DifferentKeys(("till", "code", "branch"), ("code", "branch"))}
+    assert measure_day([batch], DAY, OfBranches, keys) == {"keys": 3}
 
 
 def test_a_sum_that_is_no_bigint_any_more_is_left_to_spark() -> None:

@@ -7,9 +7,9 @@ sensor launches the next one when the backfill has ended.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from time import monotonic, sleep
 from typing import Any
 
 import dagster as dg
@@ -79,11 +79,11 @@ def _launch_wave(instance: dg.DagsterInstance, graph: Graph, at: CampaignRun, wa
 def _follow(instance: dg.DagsterInstance, at: CampaignRun, backfill_id: str) -> None:
     """Wait until the backfill has ended. Its progress is logged, which also shows that this run is alive."""
     at.progress(f"The backfill {backfill_id} is under way")
-    said = time.monotonic()
+    said = monotonic()
     while (backfill := instance.get_backfill(backfill_id)) and backfill.status not in BULK_ACTION_TERMINAL_STATUSES:
-        time.sleep(LOOK_EVERY_SECONDS)
-        if time.monotonic() - said >= _SAY_EVERY_SECONDS:
-            said = time.monotonic()
+        sleep(LOOK_EVERY_SECONDS)
+        if monotonic() - said >= _SAY_EVERY_SECONDS:
+            said = monotonic()
             if not is_backfill_alive(instance, backfill, datetime.now(UTC)):
                 return
             at.progress(f"The backfill {backfill_id} is under way. {progress(instance, backfill_id).message}".strip())

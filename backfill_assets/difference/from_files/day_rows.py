@@ -15,9 +15,9 @@ from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract import spark_types
 from backfill_assets.model.declaration import Table
-from backfill_assets.model.measure import RowHash
+from backfill_assets.model.measure import KeyHash, RowHash
 from backfill_assets.quality.arrow_hashes import NotRendered, fixed_width
-from backfill_assets.quality.arrow_rows import DAY, ArrowRows, row_hashes
+from backfill_assets.quality.arrow_rows import DAY, ArrowRows, key_hashes
 from backfill_assets.quality.arrow_texts import text_of_values
 from backfill_assets.quality.native_measures import ROWS_AT_ONCE
 from backfill_assets.quality.xxh64 import Words
@@ -93,7 +93,7 @@ def total_types(table: Table) -> list[pa.DataType]:
 def _rows_of_a_batch(table: Table, rows: ArrowRows) -> DayRows:
     kinds = zip(table.totals, total_types(table), strict=True)
     return DayRows(
-        keys=row_hashes(rows, table.key) if table.key else np.empty(0, np.uint64),
+        keys=key_hashes(rows, KeyHash.of(table)) if table.key else np.empty(0, np.uint64),
         rows=fixed_width(rows.value(RowHash(table.contract)), np.uint64),
         groups=tuple(pa.chunked_array([text_of_values(rows.column(name), "")]) for name in table.groups),
         totals=tuple(pa.chunked_array([rows.column(name).cast(kind)]) for name, kind in kinds),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,10 @@ from backfill_assets_tests.defs.campaigns.campaigns import campaign, started
 
 @pytest.fixture
 def daemon(dagster_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Ends each backfill while the run waits for it; the ids, in order."""
+    """Ends each backfill while the run waits for it; the ids, in order.
+
+    Only the sleep of this module is replaced: other threads sleep too, and the instance in memory has one connection.
+    """
     ended: list[str] = []
 
     def end_one(_: float) -> None:
@@ -27,7 +29,7 @@ def daemon(dagster_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
                 ended.append(backfill.backfill_id)
                 dagster_instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_SUCCESS))
 
-    monkeypatch.setattr(time, "sleep", end_one)
+    monkeypatch.setattr(waves, "sleep", end_one)
     return ended
 
 
@@ -85,7 +87,7 @@ def test_nothing_is_waited_for_that_counts_as_dead(
     at.progress = said.append
     looks = iter([True, False, True, False])
     monkeypatch.setattr(waves, "is_backfill_alive", lambda *_: next(looks))
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    monkeypatch.setattr(waves, "sleep", lambda _: None)
     monkeypatch.setattr(waves, "_SAY_EVERY_SECONDS", 0.0)
     assert stage_waves(dagster_instance, graph, at, waits=True)
     assert [line for line in said if line.startswith("staged")] == ["staged wave 0", "staged wave 1"]

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -53,6 +53,7 @@ class Sold(Contract):
     large: Annotated[T.DecimalType, 38, 10] = Field(nullable=True)
     moment: T.TimestampType = Field(nullable=True)
     reasons: T.ArrayType(T.StringType()) = Field(nullable=True)  # type: ignore[valid-type]
+    branch: T.StringType = Field(nullable=True)
     day: T.DateType = Field()
 
 
@@ -67,6 +68,7 @@ TABLE = Table(
 )
 BY_TWO = replace(TABLE, key=("shop", "id", "day"), totals=("pieces",))
 WITHOUT_KEY = replace(TABLE, key=())
+BY_NULLS = replace(TABLE, key=("shop", "branch", "day"), totals=(), groups=())
 BARE = replace(TABLE, totals=(), groups=())
 _VALUES: Mapping[str, Callable[[random.Random], Any]] = {
     "shop": lambda chance: chance.choice(("", "a", "B", "é", "𝄞𝄞", "w" * 40)),
@@ -81,6 +83,7 @@ _VALUES: Mapping[str, Callable[[random.Random], Any]] = {
     "moment": lambda chance: (
         datetime(1, 1, 1, tzinfo=UTC) + timedelta(microseconds=chance.choice((0, 1, 500_000, 10**15)))
     ),
+    "branch": lambda chance: chance.choice(("", "a")),
     "reasons": lambda chance: [_or_null(chance.choice(TEXTS), chance) for _ in range(chance.choice((0, 1, 3)))],
 }
 _NAMES = tuple(Sold.fields())
@@ -169,6 +172,7 @@ def _of_days(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize("table", [TABLE, BY_TWO, WITHOUT_KEY, BARE], ids=["key", "two", "none", "bare"])
 @given(seed=st.integers(0, 2**32), rows=st.sampled_from([1, 20, 300]))
+@example(seed=1133, rows=20)
 @SETTINGS
 def test_files_are_compared_as_spark_compares_rows(spark: SparkSession, table: Table, seed: int, rows: int) -> None:
     """Rows that change, move to another day or group, come and go, with nulls and edges of types."""
@@ -185,6 +189,28 @@ def test_a_column_that_files_lack_is_null(spark: SparkSession, tmp_path: Path) -
     rows, _ = _two_sides(1, 40)
     sides = (_Side(tmp_path / "before", rows, lacks=["shop", "rate"]), _Side(tmp_path / "after", rows))
     _require_equal(spark, tmp_path, TABLE, *sides, most=50)
+
+
+def test_a_list_that_gains_a_null_changes_its_row(spark: SparkSession, tmp_path: Path) -> None:
+    """XXH64 passes over nulls, and all that differs is one."""
+    (row,), _ = _two_sides(2, 1)
+    before, after = (
+        _Side(tmp_path / name, [{**row, "reasons": reasons}]) for name, reasons in (("before", []), ("after", [None]))
+    )
+    _require_equal(spark, tmp_path, TABLE, before, after, most=5)
+    (found,) = compare_days(Storage(str(tmp_path)), BARE, [row["day"]], before.files, after.files, 5)
+    assert (found["changed"], found["unchanged"]) == (1, 0)
+
+
+def test_keys_that_differ_in_what_is_null_are_different(spark: SparkSession, tmp_path: Path) -> None:
+    """A row of shop "a" is none of branch "a", although their values have one hash."""
+    (row,), _ = _two_sides(2, 1)
+    before = [{**row, "shop": "a", "branch": None}, {**row, "shop": None, "branch": "a"}]
+    after = [before[0], {**before[1], "pieces": 99}]
+    old, new = _Side(tmp_path / "before", before), _Side(tmp_path / "after", after)
+    _require_equal(spark, tmp_path, BY_NULLS, old, new, most=5)
+    (found,) = compare_days(Storage(str(tmp_path)), BY_NULLS, [row["day"]], old.files, new.files, 5)
+    assert (found["changed"], found["unchanged"], found["added"], found["removed"]) == (1, 1, 0, 0)
 
 
 def test_a_side_without_rows_is_compared(spark: SparkSession, tmp_path: Path) -> None:
