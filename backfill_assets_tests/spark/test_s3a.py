@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.model.declaration import Metrics
 from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.measuring import measure_files
+from backfill_assets.rebuild.measuring.measure_on_executors import measure_on_executors
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.settings import Settings, lakehouse_path
@@ -21,6 +26,9 @@ from backfill_assets.spark.session import spark_session
 from backfill_assets_tests.conftest import SMALL_SPARK
 from backfill_assets_tests.s3_store import BUCKET, s3_server
 from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAYS = DayRange.parse("2017-04-13..2017-04-13")
 
@@ -41,22 +49,63 @@ def on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]
         yield settings
 
 
-@pytest.mark.long
-@pytest.mark.spark
-@pytest.mark.timeout(400)
-def test_the_same_rows_as_on_a_disk(on_s3: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Landed files to bronze through both: staged and published, and read again as the input of the next table."""
+@pytest.fixture
+def session(on_s3: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    """Of a Connect server that reaches the bucket."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     with connect_server(on_s3, options=SMALL_SPARK) as server:
         remote = replace(on_s3, spark_profile="connect", spark_remote=server.url)
-        with spark_session(remote, "s3a") as session:
-            on_disk = Workshop(tmp_path, lambda: session)
-            in_store = Workshop(tmp_path, lambda: session)
-            in_store.builder = Builder.from_settings(on_s3, lambda: session)
-            on_disk.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=50, seed=13))
-            for workshop in (in_store, on_disk):
-                for table in ("raw_sales", "bronze_sales"):
-                    workshop.builder.build(registry.step(table), list(DAYS), run=RunInfo("run"))
+        with spark_session(remote, "s3a") as connected:
+            yield connected
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_the_same_rows_as_on_a_disk(
+    on_s3: Settings, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Landed files to bronze through both: staged and published, and read again as the input of the next table.
+
+    A third time executors measure what is staged in the bucket: each reads it with the rights of its own environment.
+    The gates pass, and publications record the same metrics of each day.
+    """
+    on_disk, in_store = (Workshop(tmp_path, lambda: session) for _ in range(2))
+    on_disk.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=50, seed=13))
+    in_store.builder = Builder.from_settings(on_s3, lambda: session)
+    for workshop in (in_store, on_disk):
+        _build(workshop)
     found = in_store.contents()
     assert found == on_disk.contents()
     assert found["bronze_sales"] and str(in_store.builder.lake.storage.root).startswith("s3://")
+
+    measured: list[str] = []
+
+    def counting(spark: SparkSession, root: str, files: Mapping[date, Sequence[str]], *asked: Any) -> Any:
+        measured.extend(path for paths in files.values() for path in paths)
+        return measure_on_executors(spark, root, files, *asked)
+
+    monkeypatch.setattr(measure_files, "MOST_BYTES_FROM_A_BUCKET", 0)
+    monkeypatch.setattr(measure_files, "measure_on_executors", counting)
+    by_executors = Workshop(tmp_path, lambda: session)
+    elsewhere = replace(on_s3, lakehouse=lakehouse_path(f"s3://{BUCKET}/by-executors"))
+    by_executors.builder = Builder.from_settings(elsewhere, lambda: session)
+    _build(by_executors)
+    assert by_executors.contents() == found
+    assert {path.partition("/")[0] for path in measured} >= {"raw_sales", "bronze_sales"}, measured
+    assert _metrics(by_executors) == _metrics(on_disk)
+
+
+def _build(workshop: Workshop) -> None:
+    for table in ("raw_sales", "bronze_sales"):
+        workshop.builder.build(registry.step(table), list(DAYS), run=RunInfo("run"))
+
+
+def _metrics(workshop: Workshop) -> dict[tuple[str, date], Metrics]:
+    """What publications recorded of each day."""
+    return {
+        (table, day): state.content.metrics
+        for table in ("raw_sales", "bronze_sales", "quarantine_sales")
+        for day, state in workshop.states(table).items()
+        if state.content
+    }
