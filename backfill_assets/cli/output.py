@@ -78,8 +78,14 @@ def _say_table(rows: ShownTable) -> None:
     fitted = rows.fit(to.width)
     to.width = max(to.width, fitted.width)
     to.print(fitted.boxed(), crop=False)
-    if note := fitted.note():
+    if note := fitted.note(json=_has_json()):
         console().print(Text(note, "dim"), soft_wrap=True)
+
+
+def _has_json() -> bool:
+    """Whether the command under way has an option to print JSON."""
+    context = click.get_current_context(silent=True)
+    return context is not None and any("--json" in option.opts for option in context.command.params)
 
 
 def say_error(message: str) -> None:

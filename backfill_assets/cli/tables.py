@@ -144,14 +144,15 @@ class FittedTable:
         """It is wider than the terminal if what stays is: the terminal breaks lines then, and a copy has none."""
         return _FRAME + sum(self.widths.values()) + _BETWEEN * len(self.widths)
 
-    def note(self) -> str:
-        """What is missing, and where it is; empty if nothing is."""
+    def note(self, *, json: bool) -> str:
+        """What is missing, and where it is; empty if nothing is. ``json`` is whether the command has it as JSON."""
         said = [
             f"left out: {', '.join(self.left_out)}" if self.left_out else "",
             f"cut short: {', '.join(self.cut)}" if self.cut else "",
         ]
         missing = "; ".join(filter(None, said))
-        return f"({missing}. A wider terminal, | less -S and --json have all of it.)" if missing else ""
+        complete = "A wider terminal, | less -S and --json have" if json else "A wider terminal and | less -S have"
+        return f"({missing}. {complete} all of it.)" if missing else ""
 
     def boxed(self) -> Table:
         """For rich to draw. No cell is left for it to wrap."""

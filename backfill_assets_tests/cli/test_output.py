@@ -6,7 +6,10 @@ from contextlib import redirect_stdout
 from datetime import date
 from io import StringIO
 
-from backfill_assets.cli.output import say, say_facts
+import click
+from click.testing import CliRunner
+
+from backfill_assets.cli.output import say, say_facts, table
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 
@@ -28,6 +31,24 @@ def test_facts_are_tab_separated_on_a_pipe() -> None:
     with redirect_stdout(StringIO()) as printed:
         say_facts("a day", [("rows", "1"), ("note", "tab\there")])
     assert printed.getvalue() == "a day\nrows\t1\nnote\ttab\\there\n"
+
+
+def test_a_table_that_is_cut_names_ways_that_the_command_has() -> None:
+    rows = table("day", "why", rows=[("2017-03-01", "w" * 90)], drop=("why",))
+
+    @click.command()
+    @click.option("--json", is_flag=True)
+    def with_json(json: bool) -> None:
+        say(rows)
+
+    @click.command()
+    def without() -> None:
+        say(rows)
+
+    with terminal(20):
+        assert "--json have" in CliRunner().invoke(with_json).output
+        printed = CliRunner().invoke(without).output
+    assert "left out: why" in printed and "--json" not in printed
 
 
 def test_without_a_terminal_a_command_that_asks_says_what_to_type(backfill: Backfill) -> None:

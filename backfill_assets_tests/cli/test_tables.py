@@ -55,11 +55,12 @@ def test_a_colour_stays_where_it_was_when_characters_grow() -> None:
 def test_columns_go_in_the_stated_order_and_are_named() -> None:
     """The first one and those that are typed again stay, however narrow it is."""
     rows = table("day", "publication", "rows", "why", rows=[("2017-03-01", PUBLICATION, "12", "w")], drop=("why",))
-    assert rows.fit(200).left_out == () and rows.fit(200).note() == ""
+    assert rows.fit(200).left_out == () and rows.fit(200).note(json=True) == ""
     assert rows.fit(rows.fit(200).width - 1).left_out == ("why",)
     narrow = rows.fit(20)
     assert narrow.left_out == ("why", "rows") and narrow.columns == ("day", "publication")
-    assert "left out: why, rows" in narrow.note() and "--json" in narrow.note()
+    assert "left out: why, rows" in narrow.note(json=True) and "--json" in narrow.note(json=True)
+    assert narrow.note(json=False) == "(left out: why, rows. A wider terminal and | less -S have all of it.)"
     assert all(PUBLICATION in line for line in _drawn(rows, 20) if "2017" in line)
 
 
@@ -74,7 +75,7 @@ def test_a_long_cell_is_cut_before_a_column_goes_and_no_id_is_cut() -> None:
 def test_empty_columns_go_first_and_are_not_missed() -> None:
     rows = table("table", "empty", "days", rows=[("bronze_sales", "", "2017-03-01")])
     fitted = rows.fit(30)
-    assert fitted.columns == ("table", "days") and fitted.note() == ""
+    assert fitted.columns == ("table", "days") and fitted.note(json=True) == ""
 
 
 def test_columns_of_zeros_go_before_those_that_say_something() -> None:

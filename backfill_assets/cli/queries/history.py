@@ -68,8 +68,10 @@ def history(table: str | None, days_text: str | None, limit: int, as_json: bool)
         _say(found[:limit], made_from, short_ids(storage))
         if len(found) > limit:
             say(f"Older publications are not shown: --limit {5 * limit}")
-    else:
+    elif table or days:
         say(f"No such publication in {settings.lakehouse}.")
+    else:
+        say(f"Nothing was published in {settings.lakehouse} yet.")
 
 
 def _check_table(table: str) -> None:

@@ -68,7 +68,8 @@ def test_open_and_aborted_entries_are_listed(backfill: Backfill) -> None:
 
 def test_an_empty_lakehouse_is_no_error(backfill: Backfill) -> None:
     """And stays empty."""
-    assert "No such publication" in backfill("history").output
+    assert "Nothing was published" in backfill("history").output
+    assert "No such publication" in backfill("history", "raw_sales").output
     assert backfill.json("history") == [] and not (backfill.home / "lakehouse").exists()
 
 
