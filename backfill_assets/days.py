@@ -103,6 +103,17 @@ class Cadence(enum.StrEnum):
     """ISO weeks, Monday to Sunday."""
     MONTHLY = "monthly"
 
+    @property
+    def noun(self) -> str:
+        """What one period is called."""
+        match self:
+            case Cadence.DAILY:
+                return "day"
+            case Cadence.WEEKLY:
+                return "week"
+            case Cadence.MONTHLY:
+                return "month"
+
     def period(self, day: date) -> DayRange:
         """The period that ``day`` lies in."""
         first = self.start(day)

@@ -23,7 +23,6 @@ BEGIN, UNDER_THE_HOOD = "begin", "under_the_hood"
 """Groups beside those of the tables: the UI lists groups by name, these first and last."""
 SHADOW = "shadow"
 """Copies of the assets, for days that are staged on timelines."""
-_PERIODS = {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}
 _GROUPS: dict[Layer, str] = {
     "raw": "raw",
     "bronze": "bronze",
@@ -82,7 +81,7 @@ def _gates(step: Step, chain: Chain) -> list[dg.AssetCheckSpec]:
 def asset_description(table: Table, step: Step) -> str:
     """What the table holds; below it, what a row is, and by which logic it is made of what."""
     key = ", ".join(f"`{column}`" for column in table.key)
-    row = f"One row per {key} and {_PERIODS[step.cadence]}." if key else "Rows are appended as they arrive."
+    row = f"One row per {key} and {step.cadence.noun}." if key else "Rows are appended as they arrive."
     return f"{table.description}\n\n{row} {_made_how(step)}"
 
 
@@ -97,7 +96,7 @@ def _made_how(step: Step) -> str:
 def _days_read(reads: Reads, cadence: Cadence) -> str:
     if cadence is not Cadence.DAILY:
         published = " that are published" if reads.partial else ""
-        return f"the days of the {_PERIODS[cadence]}{published}"
+        return f"the days of the {cadence.noun}{published}"
     if reads.first == 0:
         return "the same day"
     last = "the day itself" if reads.last == 0 else f"{format_count(-reads.last, 'day')} before"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from backfill_assets.days import Cadence
 from backfill_assets.difference.records import (
     ROWS,
     GroupsCompared,
@@ -13,7 +12,6 @@ from backfill_assets.difference.records import (
 from backfill_assets.text import UNKNOWN, amount, column_label, format_count, percent, period, pluralize
 
 _MOST_NAMED = 3
-_PERIODS = {Cadence.DAILY: "day", Cadence.WEEKLY: "week", Cadence.MONTHLY: "month"}
 
 
 def table_sentence(table: TableCompared) -> str:
@@ -49,7 +47,7 @@ def _move_text(measure: str, sums: Sums) -> str:
 
 def unit(table: TableCompared) -> str:
     """What a partition of ``table`` is: ``day``, ``week`` or ``month``."""
-    return _PERIODS[table.cadence]
+    return table.cadence.noun
 
 
 def change(found: Sums) -> str:

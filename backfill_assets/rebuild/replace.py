@@ -40,6 +40,7 @@ from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
 from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import pluralize
 
 Adoptable = Mapping[date, tuple[Timeline, StagedDay]]
 """Staged days that can be used as they are, and the timelines that have their rows."""
@@ -201,7 +202,9 @@ class ReplaceBuild:
     def report_staged(self, done: int, of: int, started: float) -> None:
         if done:
             left = decide.eta(done, of, time.monotonic() - started)
-            self.progress(f"{self.step.name}: {done}/{of} days staged, ETA {left.seconds} s")
+            self.progress(
+                f"{self.step.name}: {done}/{of} {pluralize(self.step.cadence.noun)} staged, ETA {left.seconds} s"
+            )
 
     def use(self, timelines: Iterable[Timeline]) -> None:
         self.timelines.update({timeline.path: timeline for timeline in timelines})

@@ -1,7 +1,8 @@
 """What each command prints: kept in golden_files/, at several widths, on a pipe, in colour and as JSON.
 
 ``python -m backfill_assets_tests.cli.golden`` (``make golden``) writes them again; look at what changed before it is
-committed. The lakehouse is a small one, with fixed ids and a fixed clock, and nothing starts Spark.
+committed. The lakehouse is a small one, with fixed ids and a fixed clock. Nothing starts Spark: commands that need it
+find what ``without_spark.py`` states.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets_tests.cli.terminal import terminal
+from backfill_assets_tests.cli.without_spark import without_spark
 from backfill_assets_tests.small_lakehouse import PROVENANCE, SmallLakehouse
 
 FOLDER = Path(__file__).parent / "golden_files"
@@ -101,6 +103,8 @@ _UNSTABLE = (
     (re.compile(r"[\d,]+ bytes"), "496 bytes"),
     (re.compile(r'bytes": \d+'), 'bytes": 496'),
     (re.compile(r"version \d+\.\d+\.\d+"), "version 0.0.0"),
+    (re.compile(r"^\d\d:\d\d:\d\dZ ", re.MULTILINE), "12:30:00Z "),
+    (re.compile(r"\S+/backfill-lab-\w+"), "<scratch>"),
 )
 
 
@@ -122,13 +126,16 @@ CASES: Mapping[str, Sequence[Case]] = {
     "abort": [_case(f"abort {DEAD}")],
     "approve": [_case(f"approve {PLAN.id[:12]}")],
     "campaign": [_case("campaign"), _case(f"campaign {PLAN.id[:12]}")],
+    "check": [_case("check sales")],
     "diff": [
         _case(f"diff {PLAN.id} --kept"),
         _case(f"diff {PLAN.id[:12]} --kept --by-day"),
         _case("diff main with-v2"),
         _case("diff main nowhere"),
     ],
-    "forward": [_case("forward nowhere")],
+    "doctor": [_case("doctor")],
+    "forward": [_case("forward with-v2"), _case("forward nowhere")],
+    "lab": [_case("lab collision")],
     "history": [_case("history"), _case(f"history {REVENUE} --days {FIRST}")],
     "maintain": [_case("maintain --dry-run")],
     "notices": [_case("notices list"), _case("notices list --all")],
@@ -145,12 +152,17 @@ CASES: Mapping[str, Sequence[Case]] = {
         _case(f"quarantine show quarantine_sales --day {FIRST}"),
         _case(f"quarantine show quarantine_sales --day {DAYS[1]}"),
     ],
-    "refresh": [_case(f"refresh raw_sale --days {FIRST}")],
-    "reproduce": [_case("reproduce 9999999")],
+    "refresh": [
+        _case(f"refresh raw_sales --days {FIRST} --dry-run"),
+        _case(f"refresh raw_sales --days {FIRST}"),
+        _case(f"refresh raw_sale --days {FIRST}"),
+    ],
+    "reproduce": [_case("reproduce 3c4d5e6"), _case("reproduce 9999999")],
     "rewind": [_case(f"rewind {FACT} --list")],
     "rollback": [_case("rollback 4d5e6f7 --dry-run"), _case("rollback 4d5e6f7"), _case("rollback 2017")],
     "run": [
         _case(f"run {FACT} --downstream --version v1 --days {FIRST}..{LAST} --dry-run"),
+        _case(f"run {FACT} --downstream --days {FIRST}..{LAST}"),
         _case("run plan-nosuch"),
         _case(f"run {FACT}"),
     ],
@@ -159,14 +171,14 @@ CASES: Mapping[str, Sequence[Case]] = {
     "spark": [_case("spark status")],
     "standby": [_case(f"standby drop {FACT} v1", json=False)],
     "status": [_case("status"), _case(f"status {FACT} {REVENUE} --days {FIRST}..{LAST}")],
+    "stream": [_case("stream raw_sales")],
     "switch": [_case(f"switch {FACT} v9")],
     "timeline": [_case("timeline list"), _case("timeline show with-v2"), _case("timeline show with")],
     "trace": [Case(("trace", "basket 1-product 1")), _case("trace no-such-key")],
     "ui": [_case(f"ui {REVENUE}")],
     "versions": [_case("versions"), _case(f"versions {FACT}")],
 }
-"""What is tried of each command, beside its help. The others only have their help here: they start Spark, or show this
-machine (``check``, ``demo``, ``doctor``, ``lab``, ``stream``)."""
+"""What is tried of each command, beside its help. ``demo`` has its help alone here: it is Dagster's daemon at work."""
 
 
 class DeclaredLakehouse(SmallLakehouse):
@@ -277,7 +289,7 @@ def golden_home() -> Iterator[Path]:
         home = Path(folder) / "home"
         build(home)
         settings = {"BACKFILL_HOME": str(home), "BACKFILL_ROLLBACK_WINDOW_DAYS": "100000"}
-        with mock.patch.dict(os.environ, {**kept, **settings}, clear=True):
+        with mock.patch.dict(os.environ, {**kept, **settings}, clear=True), without_spark():
             yield home
 
 
@@ -293,7 +305,7 @@ def page(command: str, home: Path) -> str:
         parts.append(_section(f"{line}, 80 columns", _on_screen(case.words, 80, case.answer, colour=True)))
         parts.append(_section(f"{line} | cat", _run(case.words)))
         if case.json:
-            parts.append(_section(f"{line} --json", _run([*case.words, "--json"])))
+            parts.append(_section(f"{line} --json", _run([*case.words, "--json"]), json=True))
     return stable("\n".join(parts), home)
 
 
@@ -312,8 +324,10 @@ def stable(text: str, home: Path) -> str:
     return found.replace("\x1b", "\\e")
 
 
-def _section(title: str, done: Result) -> str:
-    lines = "\n".join(line.rstrip() for line in done.output.splitlines())
+def _section(title: str, done: Result, *, json: bool = False) -> str:
+    """Both streams; of JSON what a program reads, unless that is nothing."""
+    output = done.stdout if json and done.stdout else done.output
+    lines = "\n".join(line.rstrip() for line in output.splitlines())
     if "NO_COLOR" in title:
         assert not re.search(r"\x1b\[[0-9;]*[34]\d", lines), title
         lines = STYLE.sub("", lines)

@@ -16,6 +16,7 @@ from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.days import DayRange
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.rebuild.refresh.changed_files import ArrivalFiles
@@ -109,7 +110,7 @@ def _different(files: Sequence[ArrivalFiles]) -> list[ArrivalFiles]:
 
 def _say_files(files: Sequence[ArrivalFiles], counts: RowCounts | None = None) -> None:
     shown = ("rows to add", "rows to delete") if counts is not None else ()
-    rows = new_table("arrival day", *_KINDS, *shown, numbers=[*_KINDS, *shown])
+    rows = new_table("arrival day", *_KINDS, *shown, numbers=[*_KINDS, *shown], drop=["unchanged"])
     for each in files:
         of_day = [row for (arrival, _), row in (counts or {}).items() if arrival == each.day]
         sums = [sum(row[at] for row in of_day) for at in range(len(shown))]
@@ -119,7 +120,7 @@ def _say_files(files: Sequence[ArrivalFiles], counts: RowCounts | None = None) -
 
 def _say_rows(found: Mapping[date, tuple[int, int]], verb: str) -> None:
     for day, (added, deleted) in found.items():
-        say(f"{day}: {added:,} row(s) {verb} added, {deleted:,} deleted")
+        say(f"{day}: {format_count(added, 'row')} {verb} added, {deleted:,} deleted")
 
 
 def _files_json(each: ArrivalFiles) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def forward(
         )
         return
     numbers = ("kept", "from main", "staged", "held back")
-    rows = new_table("table", "version", *numbers, numbers=numbers)
+    rows = new_table("table", "version", *numbers, numbers=numbers, drop=["kept", "from main", "version"])
     for each in done.steps:
         counts = (len(each.kept), len(each.from_main), len(each.staged), len({held.day for held in each.held_back}))
         rows.add_row(each.step, each.version, *(f"{count:,}" for count in counts))

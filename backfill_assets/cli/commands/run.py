@@ -54,9 +54,6 @@ _STEPS = (
 """The steps at which a campaign can begin again; listed here so that help needs no imports."""
 
 
-_PERIODS = {"daily": "day(s)", "weekly": "week(s)", "monthly": "month(s)"}
-
-
 @dataclass(frozen=True)
 class Ran:
     """The result of one step."""
@@ -276,7 +273,7 @@ def _run(plan: RunPlan, builder: Builder, *, verify: bool = False) -> list[Ran]:
     ran: list[Ran] = []
     for each in plan.steps:
         started = time.monotonic()
-        report_step(f"{each.name}: {len(each.all_days):,} {_PERIODS[each.cadence.value]} ...")
+        report_step(f"{each.name}: {format_count(len(each.all_days), each.cadence.noun)} ...")
         try:
             result = builder.build(
                 registry.step(each.name),

@@ -77,8 +77,9 @@ def _say_file(checked: CheckedFile) -> None:
     because = ", because:" if checked.quarantined else "."
     say(f"{checked.file}: {checked.quarantined:,} of {checked.rows:,} rows would be quarantined{because}{cut}")
     if checked.reasons:
-        rows = [(each.reason, f"{each.rows:,}", each.example, f"{each.file}:{each.line}") for each in checked.reasons]
-        say(new_table("reason", "rows", "first example", "at", rows=rows, numbers=["rows"]))
+        numbers = ("rows", "first line")
+        rows = [(each.reason, f"{each.rows:,}", f"{each.line:,}", each.example) for each in checked.reasons]
+        say(new_table("reason", *numbers, "example", rows=rows, numbers=numbers))
     for broken in checked.broken[:_MOST_GATES]:
         rule = broken.outcome
         say(f"{broken.table} {broken.day} would be held back by {rule.rule}: {rule.observed}, expected {rule.expected}")

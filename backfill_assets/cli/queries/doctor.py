@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 import click
 from rich.text import Text
 
-from backfill_assets.cli.output import say, say_json
+from backfill_assets.cli.output import say, say_json, screen
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
+
+if TYPE_CHECKING:
+    from backfill_assets.cli.queries.checkup import MachineFinding
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 _EPILOG = """
@@ -31,11 +37,19 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     findings = examine(current_settings())
     if as_json:
         say_json([finding.as_json() for finding in findings])
+    elif screen():
+        say(*_lines(findings))
     else:
-        rows = new_table("", "what", "found", "what to do")
-        for finding in findings:
-            verdict = Text(finding.verdict, _COLOURS[finding.verdict])
-            rows.add_row(verdict, finding.what, finding.found, finding.next_step)
-        say(rows)
+        rows = [(each.verdict, each.what, each.found, each.next_step) for each in findings]
+        say(new_table("verdict", "what", "found", "what to do", rows=rows))
     if any(finding.verdict == "fail" for finding in findings):
         ctx.exit(1)
+
+
+def _lines(findings: Sequence[MachineFinding]) -> Iterator[Text]:
+    """For a terminal, without a box: what was found and what to do are whole at any width."""
+    wide = max(len(each.what) for each in findings)
+    for each in findings:
+        yield Text.assemble((f"{each.verdict:4}", _COLOURS[each.verdict]), f"  {each.what:{wide}}  {each.found}")
+        if each.next_step:
+            yield Text(f"      -> {each.next_step}")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from backfill_assets.cli.completion import complete_publication
 from backfill_assets.cli.group import CommandFailed
-from backfill_assets.cli.ids import find_publication, typed_storage
+from backfill_assets.cli.ids import Show, find_publication, short_ids, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -63,14 +63,14 @@ def reproduce(publication: str, as_json: bool) -> None:
     reproduced are listed with the reason. Java, Spark, packages and commit are compared with those of the publication.
     Publishes nothing. Starts Spark.
     """
-    publication = find_publication(typed_storage(), publication)
+    publication, show = find_publication(typed_storage(), publication), short_ids(typed_storage())
     with ExitStack() as stack:
         found = _stage_again(current_settings(), publication, stack)
     if as_json:
         say_json(_as_json(publication, found))
     else:
-        _say(found)
-    _judge(publication, found)
+        _say(found, show)
+    _judge(show(publication), found)
 
 
 def _judge(publication: str, found: Reproduction) -> None:
@@ -106,8 +106,8 @@ def _stage_again(settings: Settings, publication: str, stack: ExitStack) -> Repr
     return Builder.from_settings(settings, spark).reproduce(publication)
 
 
-def _say(found: Reproduction) -> None:
-    rows = new_table("table", "days", "rows", "came out", "which", numbers=["days", "rows"])
+def _say(found: Reproduction, show: Show) -> None:
+    rows = new_table("table", "days", "rows", "came out", "which", numbers=["days", "rows"], drop=["rows", "days"])
     for table, verdict, days in _groups(found.days):
         total = sum(day.published.rows for day in days if day.published)
         words = Text(verdict, _COLOURS[verdict])
@@ -115,7 +115,7 @@ def _say(found: Reproduction) -> None:
     say(rows)
     for day in [day for day in found.days if day.verdict == "different"][:_MOST_LISTED]:
         say(_difference(day))
-    for line in (*_reasons(found.days), *_put_back(found.days), *_environments(found)):
+    for line in (*_reasons(found.days), *_put_back(found.days, show), *_environments(found, show)):
         say(line)
 
 
@@ -145,26 +145,27 @@ def _reasons(days: Iterable[Reproduced]) -> Iterable[str]:
         yield f"{table} {ranges(day.day for day in found)} cannot be reproduced: {reason}"
 
 
-def _put_back(days: Iterable[Reproduced]) -> Iterable[str]:
+def _put_back(days: Iterable[Reproduced], show: Show) -> Iterable[str]:
     """The earlier publications that computed the days, if the requested one did not."""
     makers = sorted({day.computed_by for day in days if day.moved})
     if makers:
-        yield f"Days that were only put back or compacted were computed by {', '.join(makers)}."
+        yield f"Days that were only put back or compacted were computed by {', '.join(map(show, makers))}."
 
 
-def _environments(found: Reproduction) -> Iterable[str]:
+def _environments(found: Reproduction, show: Show) -> Iterable[str]:
     from backfill_assets.rebuild.environment import differences
 
     if found.here is None:
         return
     for publication, environments in found.made_with.items():
+        named = show(publication)
         if not environments:
-            yield f"{publication} did not record with which Java, Spark and packages it was made."
+            yield f"{named} did not record with which Java, Spark and packages it was made."
         for environment in environments:
             if difference := differences(environment, found.here):
-                yield f"{publication} was {difference}."
+                yield f"{named} was {difference}."
             if environment.dirty:
-                yield f"{publication} was made by code that no commit contains ({environment.git_commit})."
+                yield f"{named} was made by code that no commit contains ({environment.git_commit})."
 
 
 def _as_json(publication: str, found: Reproduction) -> dict[str, Any]:

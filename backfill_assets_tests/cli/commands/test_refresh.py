@@ -33,8 +33,8 @@ def test_the_preview_counts_by_arrival_day_and_by_event_day(capsys: pytest.Captu
     command._report_preview([files], counts, False)
     shown = capsys.readouterr().out
     assert "3" in shown and "5" in shown.split("2017-03-01", 2)[1]
-    assert "2017-02-28: 0 row(s) would be added, 1 deleted" in shown
-    assert "2017-03-01: 3 row(s) would be added, 4 deleted" in shown
+    assert "2017-02-28: 0 rows would be added, 1 deleted" in shown
+    assert "2017-03-01: 3 rows would be added, 4 deleted" in shown
     assert "--dry-run" in shown
     command._report_preview([ArrivalFiles(DAY, unchanged=(landed("a"),))], {}, False)
     assert "Raw has just what the source has" in capsys.readouterr().out

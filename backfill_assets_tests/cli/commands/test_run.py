@@ -191,11 +191,11 @@ def test_without_a_terminal_each_step_has_a_line_before_and_after_it(
     result = backfill("run", "fact_daily_revenue", "report_store_ranking", "--days", "2017-03-01..2017-03-02", "--json")
     lines = [re.sub(r"\d+\.\d s$", "? s", line) for line in result.stderr.splitlines()]
     assert [re.sub(r"^\d\d:\d\d:\d\dZ ", "AT ", line) for line in lines] == [
-        "AT fact_daily_revenue: 2 day(s) ...",
+        "AT fact_daily_revenue: 2 days ...",
         "now fact_daily_revenue is built",
         "AT Waiting: fact_daily_revenue: Spark computes a day, 60 s so far",
         "AT fact_daily_revenue: 2 published, 0 unchanged, in ? s",
-        "AT report_store_ranking: 1 week(s) ...",
+        "AT report_store_ranking: 1 week ...",
         "now report_store_ranking is built",
         "AT Waiting: report_store_ranking: Spark computes a day, 60 s so far",
         "AT report_store_ranking: 1 published, 0 unchanged, in ? s",

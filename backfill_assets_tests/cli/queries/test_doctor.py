@@ -19,6 +19,7 @@ from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.settings import Settings
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.terminal import terminal
 
 GIB = 1024**3
 
@@ -76,6 +77,14 @@ def test_what_is_missing_fails_and_says_what_to_do(backfill: Backfill, monkeypat
     found = {each["what"]: each for each in backfill.json("doctor", exit_code=1)}
     assert found["Java"]["verdict"] == "fail" and found["Java"]["next_step"] == "Install Java 17 or 21."
     assert found["JARs"]["verdict"] == "fail" and found["JARs"]["next_step"] == "Run: make setup"
+
+
+@pytest.mark.usefixtures("sound_machine")
+def test_a_narrow_terminal_has_all_that_is_to_be_done(backfill: Backfill) -> None:
+    with terminal(60):
+        shown = backfill("doctor").output
+    assert "warn  landed sales" in shown and "      -> For sample data: backfill sample\n" in shown
+    assert str(backfill.home / "landing" / "sales") in shown, "no path is cut"
 
 
 @pytest.mark.parametrize(("size", "verdict"), [(1 * GIB, "fail"), (3 * GIB, "warn"), (8 * GIB, "ok")])
