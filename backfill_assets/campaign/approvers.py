@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from urllib.parse import urlencode
 
 from backfill_assets.campaign.course import CampaignState, approved_by, is_published
 from backfill_assets.difference.letter import LetterTerms
@@ -12,6 +11,7 @@ from backfill_assets.plan.records import Plan
 from backfill_assets.rebuild.person import Person
 from backfill_assets.settings import ApprovalRule
 from backfill_assets.text import format_count
+from backfill_assets.ui_addresses import asset_page
 
 _ANOTHER = Person("another person")
 """Stands for everyone who has neither planned nor started it."""
@@ -107,8 +107,7 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
 
 def step_page(ui: str, step: CampaignStep, campaign: str) -> str:
     """The page of a step in the UI at ``ui``; it has what a person can launch there."""
-    shown = urlencode({"view": "partitions", "partition": campaign})
-    return f"{ui}/assets/campaign/{step.value}?{shown}"
+    return ui + asset_page(f"campaign/{step.value}", campaign)
 
 
 def _outcome(state: CampaignState) -> str:

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from backfill_assets.errors import BackfillError
+from backfill_assets.ui_addresses import BACKFILLS, asset_page
 
 CAMPAIGN_COMMANDS = ("approve", "campaign")
 _OVERVIEW = "/assets"
 _PAGES: Mapping[str, str] = {
     "doctor": "/deployment",
-    "demo": "/runs?view=backfills",
+    "demo": BACKFILLS,
     "maintain": "/asset-groups",
-    "notices": "/assets/campaign/completion_told",
+    "notices": asset_page("campaign/completion_told"),
     "versions": _OVERVIEW,
     "standby": _OVERVIEW,
     "switch": _OVERVIEW,
-    "timeline": "/assets/timelines",
+    "timeline": asset_page("timelines"),
     "history": _OVERVIEW,
     "rollback": _OVERVIEW,
     "status": _OVERVIEW,
-    "plan": "/assets/campaign/planned",
-    "campaign": "/assets/campaign/validated",
+    "plan": asset_page("campaign/planned"),
+    "campaign": asset_page("campaign/validated"),
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""
@@ -49,10 +49,10 @@ def page_about(word: str, day: str = "", command: str = "") -> str:
     from backfill_assets.datasets import registry
 
     if any(word == table.name for table in registry.tables()):
-        return _asset(word, day)
+        return asset_page(word, day)
     if campaign := _campaign(word):
-        return _asset("campaign/planned" if command == "plan" else "campaign/validated", campaign)
-    return _asset("timelines", name) if (name := _timeline(word)) else ""
+        return asset_page("campaign/planned" if command == "plan" else "campaign/validated", campaign)
+    return asset_page("timelines", name) if (name := _timeline(word)) else ""
 
 
 def _words(parameters: Mapping[str, Any]) -> Sequence[str]:
@@ -81,8 +81,3 @@ def _timeline(word: str) -> str:
         found = find_timeline(storage, word)
         return found if any(each.name == found for each in timelines(storage)) else ""
     return ""
-
-
-def _asset(path: str, partition: str) -> str:
-    query = f"?{urlencode({'view': 'partitions', 'partition': partition})}" if partition else ""
-    return f"/assets/{quote(path)}{query}"

@@ -7,7 +7,6 @@ It is not materialized by runs: a sensor keeps it as the lakehouse is, from logs
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from urllib.parse import quote
 
 import dagster as dg
 
@@ -21,6 +20,7 @@ from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaigns
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.text import escape_markdown
+from backfill_assets.ui_addresses import BACKFILLS, asset_page, lineage_page
 from backfill_assets.upkeep.start_page import StartPage, dataset_states
 
 ASSET = SENSOR = "start_here"
@@ -38,11 +38,10 @@ def _description(datasets: Sequence[Dataset]) -> str:
     tables = [table.name for dataset in datasets for table in dataset.tables]
     table = _FIRST_TABLE if _FIRST_TABLE in tables else tables[-1]
     selection = f'key:"{table}"+'
-    lineage = f"/asset-groups~{quote(selection, safe='')}/"
     launch = (
-        f"**1. Launch a range.** [The lineage of {table}]({lineage}) is filtered by `{selection}`: the table and all "
-        "that is made of it. Press *Materialize all*, choose the days, press *Launch backfill*. "
-        "[Backfills](/runs?view=backfills) shows it. Readers see each table change at once, when all days are good."
+        f"**1. Launch a range.** [The lineage of {table}]({lineage_page(selection)}) is filtered by `{selection}`: "
+        "the table and all that is made of it. Press *Materialize all*, choose the days, press *Launch backfill*. "
+        f"[Backfills]({BACKFILLS}) shows it. Readers see each table change at once, when all days are good."
     )
     repair = (
         "**2. Let sensors repair.** Late rows, damaged files and changed inputs are built again by themselves: under "
@@ -119,7 +118,7 @@ def _waits_for_approval(done: Mapping[CampaignStep, object]) -> bool:
 
 
 def _link(campaign: str) -> str:
-    return f"[{campaign}](/assets/campaign/{CampaignStep.VALIDATE.value}?view=partitions&partition={campaign})"
+    return f"[{campaign}]({asset_page(f'campaign/{CampaignStep.VALIDATE.value}', campaign)})"
 
 
 def report_state(instance: dg.DagsterInstance, state: StartPage, shown: str = "") -> str:

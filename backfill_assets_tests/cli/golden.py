@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -294,7 +295,14 @@ def golden_home() -> Iterator[Path]:
 
 
 def page(command: str, home: Path) -> str:
-    """All that is kept of a command, in sections."""
+    """All that is kept of a command, in sections. It has a copy of the lakehouse, and may change it."""
+    own = home.parent / command
+    shutil.copytree(home, own)
+    with mock.patch.dict(os.environ, {"BACKFILL_HOME": str(own)}):
+        return stable(_sections(command), own)
+
+
+def _sections(command: str) -> str:
     _forget_help(command)
     helps = {width: _on_screen([command, "--help"], width) for width in WIDTHS}
     parts = [_section(f"backfill {command} --help, {width} columns", done) for width, done in helps.items()]
@@ -306,7 +314,7 @@ def page(command: str, home: Path) -> str:
         parts.append(_section(f"{line} | cat", _run(case.words)))
         if case.json:
             parts.append(_section(f"{line} --json", _run([*case.words, "--json"]), json=True))
-    return stable("\n".join(parts), home)
+    return "\n".join(parts)
 
 
 def _forget_help(command: str) -> None:

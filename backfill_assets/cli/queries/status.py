@@ -179,7 +179,7 @@ def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[C
 
 def _say_open(observed: LogView) -> None:
     if observed.open:
-        names = ", ".join(observed.open)
+        names = ", ".join(map(short_ids(typed_storage()), observed.open))
         say(Text(f"Under way: {names}. The next run or rollback finishes what a dead process left.", "yellow"))
 
 

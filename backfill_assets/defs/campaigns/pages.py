@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote, urlencode
 
 import dagster as dg
 import yaml
 
 from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, PLAN_JOB, PLANNED, UNDO_JOB
 from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG, USER_TAG
+from backfill_assets.ui_addresses import asset_page, launchpad_page, run_page
 
 _LOCATION = "backfill_assets"
 EFFECT_TAG = "backfill/effect"
@@ -22,7 +21,7 @@ WITHOUT_HELD_BACK_TAG = "backfill/without_held_back"
 
 @dataclass(frozen=True)
 class Pages:
-    """The addresses are without host: they work wherever the UI is. ``location`` names the code location."""
+    """``location`` names the code location."""
 
     location: str = _LOCATION
 
@@ -32,11 +31,10 @@ class Pages:
         return cls(origin.location_name if origin else _LOCATION)
 
     def asset(self, key: dg.AssetKey, partition: str = "") -> str:
-        shown = {"view": "partitions", "partition": partition} if partition else {"view": "overview"}
-        return f"/assets/{'/'.join(map(quote, key.path))}?{_query(shown)}"
+        return asset_page("/".join(key.path), partition, tab="overview")
 
     def run(self, run_id: str) -> str:
-        return f"/runs/{quote(run_id)}"
+        return run_page(run_id)
 
     def start(self, plan: str) -> str:
         """The launchpad that starts a plan."""
@@ -56,7 +54,7 @@ class Pages:
         return self._launchpad(UNDO_JOB, _tags({PARTITION_NAME_TAG: campaign, EFFECT_TAG: effect}))
 
     def _launchpad(self, job: str, filled: Mapping[str, str]) -> str:
-        return f"/locations/{quote(self.location)}/jobs/{job}/playground/setup?{_query(filled)}"
+        return launchpad_page(self.location, job, filled)
 
 
 def op_name(key: dg.AssetKey) -> str:
@@ -69,7 +67,3 @@ def _tags(tags: Mapping[str, str]) -> dict[str, str]:
     for number, (key, value) in enumerate(tags.items()):
         parts |= {f"tags[{number}][key]": key, f"tags[{number}][value]": value}
     return parts
-
-
-def _query(values: Mapping[str, Any]) -> str:
-    return urlencode(values, quote_via=quote)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from backfill_assets.days import DayRange
+from backfill_assets.ui_addresses import asset_page, backfill_page, lineage_page
 
 FACT = "fact_sales_transactions"
 SELECTION = f'key:"{FACT}"+'
@@ -15,9 +14,9 @@ _UI = "http://127.0.0.1:3000"
 def what_next(days: DayRange, backfill_id: str, *, with_the_bug: bool = False) -> list[str]:
     """Each line stands by itself, so that a link or a command can be copied."""
     pages = [
-        ("where to begin", "/assets/start_here"),
-        *([("this backfill", f"/runs/b/{backfill_id}")] if backfill_id else []),
-        ("a range of your own", f"/asset-groups~{quote(SELECTION, safe='')}/"),
+        ("where to begin", asset_page("start_here")),
+        *([("this backfill", backfill_page(backfill_id))] if backfill_id else []),
+        ("a range of your own", lineage_page(SELECTION)),
     ]
     links = [f"  {_UI}{path}  {what}" for what, path in pages]
     return [*(_with_the_bug(days) if with_the_bug else []), "Next: make dev", "It opens the UI:", *links]

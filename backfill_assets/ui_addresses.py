@@ -1,0 +1,36 @@
+"""Addresses of pages in Dagster's UI, without host: they work wherever the UI is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode
+
+BACKFILLS = "/runs?view=backfills"
+
+
+def asset_page(key: str, partition: str = "", *, tab: str = "") -> str:
+    """The page of an asset, such as ``campaign/planned``: of a partition, a tab of it, or what the UI shows first."""
+    shown = {"view": "partitions", "partition": partition} if partition else {"view": tab} if tab else {}
+    return f"/assets/{quote(key)}" + (f"?{_query(shown)}" if shown else "")
+
+
+def run_page(run_id: str) -> str:
+    return f"/runs/{quote(run_id)}"
+
+
+def backfill_page(backfill_id: str) -> str:
+    return f"/runs/b/{quote(backfill_id)}"
+
+
+def lineage_page(selection: str) -> str:
+    """The graph of the assets that a selection names, such as ``key:"fact"+``."""
+    return f"/asset-groups~{quote(selection, safe='')}/"
+
+
+def launchpad_page(location: str, job: str, filled: Mapping[str, str]) -> str:
+    """The launchpad of a job, which opens with everything filled in."""
+    return f"/locations/{quote(location)}/jobs/{quote(job)}/playground/setup?{_query(filled)}"
+
+
+def _query(values: Mapping[str, str]) -> str:
+    return urlencode(values, quote_via=quote)
