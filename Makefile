@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind histories kills storm tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots first-hour bench bench-quick clean
+.PHONY: help setup setup-broker demo dev connect lab story-fx story-rewind generated histories kills storm tally test test-long test-stories test-all test-fast check format mutants pins golden picture screenshots first-hour bench bench-quick clean
 
 # Compiled once, not by each of the processes that demos, stories and runs start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -74,6 +74,9 @@ story-fx: setup ## the 90-day case on real data: plan, waves, difference, approv
 
 story-rewind: setup ## 60 real days, of which 41 go wrong: rewind, forward twice, compare, publish, undo; killed at every step
 	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_rewind.py backfill_assets_tests/stories/test_killed_rewind.py
+
+generated: setup setup-broker ## the generated tests with many more examples than `make test` draws: EXAMPLES=20 times as many
+	@EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/pytest $(IN_TWO) -m "hypothesis and not long"
 
 histories: setup ## what is done on main and on timelines, in any order and killed anywhere, beside a sequential model: HISTORIES=500
 	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s backfill_assets_tests/timeline/test_histories.py

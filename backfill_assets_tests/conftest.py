@@ -17,6 +17,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import ConnectServer, connect_server
 from backfill_assets.spark.session import open_session, spark_session
 from backfill_assets.spark.standalone_cluster import start_standalone_cluster
+from backfill_assets_tests.strategies.how_many import TIMES, drawn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,9 @@ _LAKEHOUSE_FIXTURES = {"lake", "lakehouse", "backfill"}
 _BROKER_FIXTURES = {"kafka_broker"}
 _CONNECT_FIXTURES = {"connect_spark", "connect_server_for_tests", "cluster_spark", "each_spark"}
 
-hypothesis.settings.register_profile("backfill", deadline=None, print_blob=True, derandomize=False)
+hypothesis.settings.register_profile(
+    "backfill", deadline=None, print_blob=True, derandomize=False, max_examples=drawn(100)
+)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "backfill"))
 
 
@@ -91,8 +94,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         tier = tier_of(item)
         if item.get_closest_marker(tier) is None:
             item.add_marker(tier)
-        if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(_TIMEOUT_SECONDS[tier]))
+        own = item.get_closest_marker("timeout")
+        seconds = own.args[0] if own else _TIMEOUT_SECONDS[tier]
+        if own is None or TIMES > 1:
+            item.add_marker(pytest.mark.timeout(seconds * TIMES), append=False)
 
 
 def tier_of(item: pytest.Item) -> str:

@@ -53,6 +53,7 @@ from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.text import percent
+from backfill_assets_tests.strategies.how_many import drawn
 
 DAYS = (date(2017, 3, 1), date(2017, 3, 2), date(2017, 3, 3))
 STEP = registry.step("fact_daily_revenue")
@@ -513,7 +514,7 @@ ACTS = st.lists(
 
 @pytest.mark.protocol
 @pytest.mark.timeout(120)
-@settings(max_examples=50)
+@settings(max_examples=drawn(50))
 @given(acts=ACTS, calm=st.booleans(), commands=st.lists(st.booleans(), min_size=9, max_size=9))
 def test_nothing_is_published_that_breaks_a_bound_and_was_not_seen(
     acts: Sequence[Act], calm: bool, commands: Sequence[bool]

@@ -14,6 +14,7 @@ from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import raw_content_hash
 from backfill_assets.model.refinement import accepted
 from backfill_assets_tests.stories.toll_passages import FIRST, REFINEMENT, SECOND, SOURCE, passage
+from backfill_assets_tests.strategies.how_many import drawn
 
 Line = tuple[date, str, int]
 """The day a line belongs to, its file and its number of axles; few of each, so that most lines are identical."""
@@ -58,7 +59,7 @@ def in_plain_python(rows: Sequence[dict[str, Any]]) -> set[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), lines=landed)
 def test_the_numbers_do_not_depend_on_the_order_of_arrival(
     spark: SparkSession, data: st.DataObject, lines: list[Line]

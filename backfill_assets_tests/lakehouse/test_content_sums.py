@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.lakehouse.content_sums import ContentSums, content_sums
+from backfill_assets_tests.strategies.how_many import drawn
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 SCHEMA = pa.schema(
@@ -52,7 +53,7 @@ def sums(rows: list[dict[str, Any]], most: int = 100) -> ContentSums:
     return content_sums(pa.Table.from_pylist(rows, SCHEMA).to_batches(max_chunksize=most))
 
 
-@settings(max_examples=30)
+@settings(max_examples=drawn(30))
 @given(ROWS, st.randoms(use_true_random=False), st.integers(1, 3))
 def test_order_batches_and_columns_do_not_matter(rows: list[dict[str, Any]], order: random.Random, most: int) -> None:
     """Parts of a batch too: their buffers begin somewhere in the middle."""
@@ -63,7 +64,7 @@ def test_order_batches_and_columns_do_not_matter(rows: list[dict[str, Any]], ord
     assert sums(rows) == sums(rows[:1]) + sums(rows[1:])
 
 
-@settings(max_examples=30)
+@settings(max_examples=drawn(30))
 @given(ROWS.filter(bool), st.sampled_from(list(VALUES)[:-1]), st.data())
 def test_any_other_value_is_noticed(rows: list[dict[str, Any]], column: str, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, len(rows) - 1))

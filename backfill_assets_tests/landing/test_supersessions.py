@@ -12,6 +12,7 @@ from backfill_assets.datasets.sales.landed import SALES
 from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.supersessions import supersessions
+from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.raw_sales import raw_sales
 
 
@@ -109,7 +110,7 @@ def test_a_source_whose_day_is_part_of_its_key_has_none(spark: SparkSession) -> 
     assert markers.collect() == []
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     arrivals=st.lists(
         st.builds(

@@ -18,6 +18,7 @@ from backfill_assets.model.canonical import (
     sum_of_hashes,
 )
 from backfill_assets.model.refinement import accepted
+from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.raw_sales import TOKEN, raw_sales
 from backfill_assets_tests.strategies.xxh64 import chained, xxh64
 
@@ -97,7 +98,7 @@ def test_a_landed_day_is_always_looked_at(spark: SparkSession, day: str | None) 
 
 
 @given(hashes=st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=20))
-@settings(max_examples=20)
+@settings(max_examples=drawn(20))
 def test_hashes_are_added_up_exactly(spark: SparkSession, hashes: list[int | None]) -> None:
     """In halves, and beyond what a bigint holds; 0 for no hash at all."""
     rows = spark.createDataFrame([(each,) for each in hashes], "hash bigint")

@@ -23,6 +23,7 @@ from backfill_assets.model.refinement import (
     accepted_or_set_aside,
     rejected,
 )
+from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import versions
 from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
 
@@ -192,7 +193,7 @@ MOVED = st.builds(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(versions.map(sold) | BROKEN | MOVED, min_size=1, max_size=8))
 def test_one_look_gives_both_tables_what_two_looks_give(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
     """Broken rows may be equal to each other and to sound ones in all but where they were landed."""
@@ -206,7 +207,7 @@ def test_one_look_gives_both_tables_what_two_looks_give(spark: SparkSession, row
     assert apart.count() == len(expected)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), rows=st.lists(versions, min_size=1, max_size=6))
 def test_the_winner_does_not_depend_on_the_order_of_rows(
     spark: SparkSession, data: st.DataObject, rows: list[Any]

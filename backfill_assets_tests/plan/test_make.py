@@ -32,6 +32,7 @@ from backfill_assets_tests.plan.world import (
     whys,
     world_of,
 )
+from backfill_assets_tests.strategies.how_many import drawn
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def _reached(steps: Iterable[Step], target: str, days: DayRange) -> dict[str, se
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=drawn(25))
 @given(chains(), st.data())
 def test_a_plan_has_exactly_the_days_that_can_be_reached(steps: tuple[Step, ...], data: st.DataObject) -> None:
     """Closure by brute force; the plan goes to JSON and back; its id does not depend on the order of anything."""

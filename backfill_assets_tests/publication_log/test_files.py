@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.files import LOG_TABLE, LogFiles, equal, statistics
 from backfill_assets.publication_log.rows import ARROW_SCHEMA, DELTA_SCHEMA
+from backfill_assets_tests.strategies.how_many import drawn
 
 pytestmark = pytest.mark.protocol
 AT = datetime(2017, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -64,7 +65,7 @@ def test_files_without_statistics_may_have_anything(tmp_path: Path) -> None:
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=drawn(60), deadline=None)
 @given(st.lists(_TEXTS, min_size=1, max_size=4))
 def test_shortened_bounds_hold_every_value(texts: list[str]) -> None:
     texts = [*texts, "z" * 63 + "zz"]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.rebuild.outcome import DaysFailed
 from backfill_assets_tests.stories.personal_key import FIRST, declare_visits
+from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import land
 from backfill_assets_tests.workshop import Workshop
 
@@ -80,7 +81,7 @@ def texts_below(folder: Path) -> Iterator[tuple[Path, str]]:
         yield file, text + _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
-@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(2), phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(LINES, min_size=30, max_size=60))
 def test_the_planted_value_is_in_no_file(
     lines: list[str], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory

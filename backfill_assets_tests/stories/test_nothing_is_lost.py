@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from backfill_assets.days import DayRange
 from backfill_assets.landing.landed_values import comparable
 from backfill_assets_tests.stories.landed_lines import land_lines
+from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import SALE
 from backfill_assets_tests.workshop import Workshop
 
@@ -79,7 +80,7 @@ def placed(rows: pd.DataFrame) -> list[tuple[str, int]]:
     return list(zip(rows["source_file"].tolist(), rows["source_line"].tolist(), strict=True))
 
 
-@settings(max_examples=8, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=drawn(8), deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(files=st.tuples(_lines, _lines), name=_names, ended=st.booleans())
 def test_every_line_of_every_file_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory,

@@ -25,6 +25,7 @@ from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.timeline.arrivals import add_arrivals, arrival_lines, arrivals, arrived_since, held_at_moment
 from backfill_assets.timeline.forward import overlay_of_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
+from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.streamed_lakehouse import BRONZE, FACT, RAW, StreamedLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -145,7 +146,7 @@ HAPPENINGS = st.lists(
 
 
 @given(HAPPENINGS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=drawn(12), deadline=None)
 def test_each_row_is_counted_once_in_any_order(happenings: list[tuple[str, set[date]]]) -> None:
     """By count and checksum, for a stream and landed files, over compactions and what is taken back."""
     with TemporaryDirectory() as folder:

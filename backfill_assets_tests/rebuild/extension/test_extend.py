@@ -30,6 +30,7 @@ from backfill_assets_tests.rebuild.extension.streamed_sales import (
     StreamedSales,
     lakehouse_with_rates,
 )
+from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import land, sale
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def publish_as(sales: StreamedSales, table: str, day: date, rows: int) -> None:
 
 @pytest.mark.timeout(600)
 @settings(
-    max_examples=3,
+    max_examples=drawn(3),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from backfill_assets.landing.deletions import standing_rows
 from backfill_assets.model.deletion import DELETION
 from backfill_assets.rebuild.refresh.row_difference import count_rows, row_difference
+from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.raw_sales import raw_sales
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def contents(rows: DataFrame) -> Counter[Any]:
 
 
 @given(history=histories)
-@settings(max_examples=2, suppress_health_check=list(HealthCheck))
+@settings(max_examples=drawn(2), suppress_health_check=list(HealthCheck))
 def test_refreshes_end_as_the_source_does(spark: SparkSession, history: list[list[Delivery]]) -> None:
     """Raw only grows. After each refresh, what is left of it is the source, and a second look finds nothing."""
     raw = [raw_sales(spark, []).localCheckpoint()]
