@@ -134,11 +134,21 @@ class LogFiles:
         return _concatenate(self._tables(self.paths, columns), columns)
 
     def newest_first(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The rows of :meth:`read`, a few files at a time, newest files first: for a search that may stop early."""
-        newest = pc.sort_indices(self._column("max.sequence", "sequence"), sort_keys=[("", "descending")])
+        """The rows of :meth:`read`, newest entries first, some files at a time: for a search that may stop early.
+
+        Files overlap once entries were folded or gathered. What the files that are still unread may have newer entries
+        than waits for them, so that each part has only older entries than the parts before it, and each entry whole.
+        """
+        bounds = self._column("max.sequence", "sequence")
+        newest = pc.sort_indices(bounds, sort_keys=[("", "descending", "at_start")])
         paths = [f"{LOG_TABLE}/{path}" for path in self.adds.column("path").take(newest).to_pylist()]
+        highest, waiting = bounds.take(newest).to_pylist(), _schema(_with_sequence(columns)).empty_table()
         for start in range(0, len(paths), _BATCH):
-            yield _concatenate(self._tables(paths[start : start + _BATCH], columns), columns)
+            rows = _concatenate([waiting, *self._tables(paths[start : start + _BATCH], columns)], columns)
+            unread = highest[start + _BATCH :][:1]
+            complete = _are_above(rows, unread[0]) if unread else pa.repeat(pa.scalar(value=True), len(rows))
+            waiting = rows.filter(pc.invert(complete))
+            yield rows.filter(complete)
 
     def _tables(self, paths: Sequence[str], columns: Sequence[str]) -> list[pa.Table]:
         names = _with_sequence(columns)
@@ -159,6 +169,11 @@ def equal(rows: pa.Table, **values: Value) -> pa.Table:
 def among(rows: pa.Table, column: str, values: Iterable[str]) -> pa.Table:
     """The rows that have one of ``values``."""
     return rows.filter(pc.is_in(rows.column(column), value_set=pa.array(sorted(set(values)), pa.string())))
+
+
+def _are_above(rows: pa.Table, sequence: int | None) -> Any:
+    """Which rows are of a newer entry than ``sequence``; of none it is known if that is not."""
+    return pc.fill_null(pc.greater(rows.column("sequence"), pa.scalar(sequence, pa.int64())), fill_value=False)
 
 
 def _concatenate(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication_log import files as module
 from backfill_assets.publication_log.files import LOG_TABLE, LogFiles, equal, statistics
 from backfill_assets.publication_log.rows import ARROW_SCHEMA, DELTA_SCHEMA
 from backfill_assets_tests.strategies.how_many import drawn
@@ -60,6 +62,25 @@ def test_files_without_statistics_may_have_anything(tmp_path: Path) -> None:
     """Logs that were begun before there were any are read in full, until they are folded."""
     log = _log(tmp_path, [{"publication": "b"}], [{"publication": "d"}], without_statistics=True)
     assert _numbers(log.holding("publication", ["x"])) == _numbers(log.between("at", low=AT)) == [0, 1]
+
+
+@pytest.mark.parametrize("without_statistics", [False, True])
+def test_a_part_has_no_older_entry_than_the_parts_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_statistics: bool
+) -> None:
+    """Entries that were folded by kind, or gathered over hours, lie in files that overlap; an entry may be in two."""
+    monkeypatch.setattr(module, "_BATCH", 2)
+    entries = ([0, 9], [5, 6], [1, 8], [2, 7], [3], [6, 4])
+    files = [
+        [{"sequence": number, "publication": f"in {place}"} for number in numbers]
+        for place, numbers in enumerate(entries)
+    ]
+    log = _log(tmp_path, *files, without_statistics=without_statistics)
+    parts = [part["sequence"].to_pylist() for part in log.newest_first(["publication"])]
+    assert sorted(itertools.chain(*parts)) == sorted(itertools.chain(*entries))
+    for newer, older in itertools.pairwise([part for part in parts if part]):
+        assert min(newer) > max(older)
+    assert without_statistics or len([part for part in parts if part]) > 1, "a search can stop early"
 
 
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80)

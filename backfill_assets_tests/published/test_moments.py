@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.delta_log import VersionGone
+from backfill_assets.publication.rollback import roll_back
+from backfill_assets.publication_log import files as log_files
+from backfill_assets.publication_log.fold import fold
 from backfill_assets.published import moments
+from backfill_assets.published.history import history
 from backfill_assets.published.moments import differing, find_moment, held_days, moment_before
 from backfill_assets.published.snapshot import Snapshot
+from backfill_assets_tests.protocol.lake import D1, D2, Lake
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -76,3 +81,34 @@ def test_the_content_of_a_foreign_write_is_not_known(lakehouse: SmallLakehouse) 
     held = held_days(Snapshot(lakehouse.storage, 99, {FACTS: newest}), [FACTS])[FACTS]
     assert held[FIRST].content is None and held[FIRST].foreign and held[FIRST].logical.startswith("foreign")
     assert held[SECOND].content is not None
+
+
+def test_a_time_names_the_state_of_then_also_when_entries_were_folded_by_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Publications and rollbacks of a month lie in files of their own: the rollback is newer than what it took back."""
+    monkeypatch.setattr(log_files, "_BATCH", 2)
+    lake = Lake(tmp_path / "lakehouse")
+    lake.clock = datetime(2026, 3, 2, 6, tzinfo=UTC)
+    for name in ("good", "wrong"):
+        lake.publish(name, {"t": {D1: [name]}})
+        lake.clock += timedelta(hours=1)
+    roll_back(lake.publisher(), "wrong", id="undo")
+    moment = f"{lake.clock + timedelta(hours=1):%Y-%m-%dT%H:%M:%S}"
+    lake.clock += timedelta(hours=2)
+    for number in range(32):
+        lake.publish(f"later-{number}", {"t": {D2: [f"later {number}"]}})
+        lake.clock += timedelta(hours=1)
+
+    def found() -> tuple[int, object]:
+        snapshot = find_moment(lake.storage, moment, "t").snapshot
+        return snapshot.sequence, lake.rows("t", snapshot.versions["t"])[D1]
+
+    before = found()
+    assert before[1] == ["good"]
+    lake.clock += timedelta(days=60)
+    assert fold(lake.publisher().log, lake.clock)
+    for number in range(6):
+        assert found() == before
+        assert [each.publication for each in history(lake.storage)][-3:] == ["undo", "wrong", "good"]
+        lake.publish(f"newest-{number}", {"t": {D2: [f"newest {number}"]}})
