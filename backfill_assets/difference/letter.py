@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Decimal
 
 from backfill_assets.difference.kept import Difference
-from backfill_assets.difference.records import ROWS, TableCompared
+from backfill_assets.difference.records import EXACT, ROWS, TableCompared
 from backfill_assets.difference.sentences import unit
 from backfill_assets.text import (
     UNKNOWN,
@@ -26,7 +26,6 @@ _CURRENCIES = re.compile(
     "|try|usd|zar"
 )
 """Those that the European Central Bank has rates of, and the euro."""
-_EXACT = Context(prec=100)
 _MOST_RANGES = 6
 TABLE_COLUMNS = ("table", "what changes", "measure", "before", "after", "change", "in percent")
 TABLE_NUMBERS = TABLE_COLUMNS[3:]
@@ -97,10 +96,10 @@ def measure_name(measure: str) -> str:
 
 def even(*values: Decimal | None) -> tuple[Decimal | None, ...]:
     """The same numbers with the same digits after the point: as many as the longest of them needs."""
-    exponents = [value.normalize(_EXACT).as_tuple().exponent for value in values if value is not None]
+    exponents = [value.normalize(EXACT).as_tuple().exponent for value in values if value is not None]
     places = max((-each for each in exponents if isinstance(each, int)), default=0)
     step = Decimal(1).scaleb(-max(0, places))
-    return tuple(None if value is None else value.quantize(step, context=_EXACT) for value in values)
+    return tuple(None if value is None else value.quantize(step, context=EXACT) for value in values)
 
 
 def money(value: Decimal | None, measure: str) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Literal
 
 from pydantic import Field
@@ -16,6 +16,8 @@ from backfill_assets.lakehouse.records import HELD_BACK, Record
 
 ROWS = "rows"
 """The name of the number of rows, among the measures."""
+EXACT = Context(prec=100)
+"""For sums: Python rounds to 28 digits unless it is asked not to, and Spark's decimals have 38."""
 
 
 class Sums(Record):
@@ -27,7 +29,7 @@ class Sums(Record):
     @property
     def change(self) -> Decimal | None:
         """None if it is unknown."""
-        return None if self.before is None or self.after is None else self.after - self.before
+        return None if self.before is None or self.after is None else EXACT.subtract(self.after, self.before)
 
     @property
     def differs(self) -> bool:
@@ -44,7 +46,7 @@ class Sums(Record):
 
 
 def _plus(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    return None if one is None or other is None else one + other
+    return None if one is None or other is None else EXACT.add(one, other)
 
 
 _UNKNOWN = Sums(before=None, after=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import reduce
-from operator import or_
+from operator import add, or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
@@ -26,18 +26,24 @@ if TYPE_CHECKING:
 
 DAY = "day"
 _SIDES = _BEFORE, _AFTER = "before", "after"
+_REPEATS = "repeats"
 
 
-def compare_rows(table: Table, before: DataFrame, after: DataFrame, most_groups: int, *, buckets: int = 1) -> DataFrame:
+def compare_rows(
+    table: Table, before: DataFrame, after: DataFrame, most_groups: int, *, buckets: int = 1, keys_repeat: bool = False
+) -> DataFrame:
     """One row for each day and for each group of ``table.groups``: what became of its rows, and its sums.
 
     ``kind`` is ``day`` or the group's column, ``value`` the day or the group's value as text; then the counts, and
     ``before_<measure>`` and ``after_<measure>`` of each total. Of each column the ``most_groups`` groups that differ
     most; ``groups`` and ``differing`` say how many there are. A table without a key is compared by whole rows, of which
     none can be called changed. Days of very many rows are taken apart into ``buckets``.
+
+    ``repeats`` is how many rows have a key that another row of their day and groups has, as only a foreign write brings
+    them: if it is not 0, the counts are right only if they were asked for with ``keys_repeat``, which sorts all rows.
     """
     both = _side(table, before, _BEFORE).unionByName(_side(table, after, _AFTER))
-    cells = _by_key(table, both, buckets) if table.key else _as_multisets(table, both)
+    cells = _by_key(table, both, buckets, keys_repeat=keys_repeat) if table.key else _as_multisets(table, both)
     return _most(table, _parts(table, cells), most_groups)
 
 
@@ -86,28 +92,44 @@ def _side(table: Table, rows: DataFrame, side: str) -> DataFrame:
     )
 
 
-def _by_key(table: Table, both: DataFrame, buckets: int) -> DataFrame:
+def _by_key(table: Table, both: DataFrame, buckets: int, *, keys_repeat: bool) -> DataFrame:
     """Rows of both sides that have the same day and groups, with the keys that only one side has.
 
     A row that goes to another day is removed from one and added to the other.
     """
-    bucket = F.pmod("key_hash", F.lit(buckets)).alias("bucket")
-    cells = both.groupBy(DAY, *_groups(table), bucket).agg(
-        *(
-            F.collect_list(_of(side, what)).alias(f"{side}_{what}")
-            for side in _SIDES
-            for what in ("key_hash", "row_hash")
-        ),
-        *_sums_of_sides(table),
+    rows = both.withColumn("bucket", F.pmod("key_hash", F.lit(buckets)))
+    cells = (
+        (_numbered(table, rows) if keys_repeat else rows)
+        .groupBy(DAY, *_groups(table), "bucket")
+        .agg(
+            *(
+                F.collect_list(_of(side, what)).alias(f"{side}_{what}")
+                for side in _SIDES
+                for what in ("key_hash", "row_hash")
+            ),
+            *_sums_of_sides(table),
+        )
     )
     kept = F.size(F.array_intersect("before_key_hash", "after_key_hash"))
     same = F.size(F.array_intersect("before_row_hash", "after_row_hash"))
     counts = (F.size("after_key_hash") - kept, F.size("before_key_hash") - kept, kept - same, same)
+    repeats = (F.size(keys) - F.size(F.array_distinct(keys)) for keys in ("before_key_hash", "after_key_hash"))
     return cells.select(
+        reduce(add, repeats).cast("bigint").alias(_REPEATS),
         *(DAY, "bucket", *_groups(table), *_sums(table)),
         *(count.cast("bigint").alias(name) for name, count in zip(COUNTS, counts, strict=True)),
         F.array_except("before_key_hash", "after_key_hash").alias("lost"),
         F.array_except("after_key_hash", "before_key_hash").alias("gained"),
+    )
+
+
+def _numbered(table: Table, rows: DataFrame) -> DataFrame:
+    """The n-th row of a key and its groups is matched with the n-th one of the other side, and so are equal rows."""
+    cell = (DAY, *_groups(table), "side")
+    place_of_key = F.row_number().over(Window.partitionBy(*cell, "key_hash").orderBy("row_hash"))
+    place_of_row = F.row_number().over(Window.partitionBy(*cell, "row_hash").orderBy("key_hash"))
+    return rows.withColumns(
+        {"key_hash": F.xxhash64("key_hash", place_of_key), "row_hash": F.xxhash64("row_hash", place_of_row)}
     )
 
 
@@ -121,7 +143,7 @@ def _as_multisets(table: Table, both: DataFrame) -> DataFrame:
         counted.select("*", *(c.alias(n) for n, c in zip(COUNTS, (*counts, F.least(_BEFORE, _AFTER)), strict=True)))
         .groupBy(DAY, *_groups(table))
         .agg(*(F.sum(name).alias(name) for name in (*COUNTS, *_sums(table))))
-        .select("*", zero.alias("bucket"), none.alias("lost"), none.alias("gained"))
+        .select("*", zero.alias("bucket"), zero.alias(_REPEATS), none.alias("lost"), none.alias("gained"))
     )
 
 
@@ -129,7 +151,7 @@ def _parts(table: Table, cells: DataFrame) -> DataFrame:
     """Each day, and each group of each column. A key that one cell lost and another one gained stands for a changed row
     wherever both cells belong together: of its day, and of the groups that it did not leave.
     """
-    numbers = [F.col(name).alias(name) for name in (*COUNTS, *_sums(table), "lost", "gained", "bucket", DAY)]
+    numbers = [F.col(name).alias(name) for name in (*COUNTS, _REPEATS, *_sums(table), "lost", "gained", "bucket", DAY)]
     kinds = [(DAY, F.col(DAY).cast("string"))]
     kinds += [(name, F.col(group)) for name, group in zip(table.groups, _groups(table), strict=True)]
     parts = F.array(*(F.struct(F.lit(kind).alias("kind"), value.alias("value"), *numbers) for kind, value in kinds))
@@ -137,7 +159,7 @@ def _parts(table: Table, cells: DataFrame) -> DataFrame:
         cells.select(F.inline(parts))
         .groupBy("kind", "value", DAY, "bucket")
         .agg(
-            *(F.sum(name).alias(name) for name in (*COUNTS, *_sums(table))),
+            *(F.sum(name).alias(name) for name in (*COUNTS, _REPEATS, *_sums(table))),
             *(F.flatten(F.collect_list(name)).alias(name) for name in ("lost", "gained")),
         )
         .withColumn("moved", F.size(F.array_intersect("lost", "gained")))
@@ -145,7 +167,7 @@ def _parts(table: Table, cells: DataFrame) -> DataFrame:
     moved = {"added": -1, "removed": -1, "changed": 1, "unchanged": 0}
     return together.groupBy("kind", "value").agg(
         *(F.sum(F.col(name) + F.col("moved") * sign).alias(name) for name, sign in moved.items()),
-        *(F.sum(name).alias(name) for name in _sums(table)),
+        *(F.sum(name).alias(name) for name in (_REPEATS, *_sums(table))),
     )
 
 

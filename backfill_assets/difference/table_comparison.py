@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.datasets import registry
@@ -22,6 +23,7 @@ from backfill_assets.difference.from_files.compare_days import can_compare, comp
 from backfill_assets.difference.from_files.day_rows import DayFiles
 from backfill_assets.difference.records import (
     COUNTS,
+    EXACT,
     Cell,
     ChangedRow,
     DayCompared,
@@ -136,10 +138,13 @@ class TableComparison(ABC):
     def _compared_by_spark(self, days: Sequence[date]) -> list[dict[str, Any]]:
         before, after = self.sides(days)
         rows = [self.rows_of(day) for day in days]
+        compared = partial(
+            compare_rows, self.table, before, after, _MOST_GROUPS, buckets=1 + max(rows, default=0) // _ROWS_OF_A_BUCKET
+        )
         with _hash_groups(self.lake.spark(), sum(rows)):
-            found = compare_rows(
-                self.table, before, after, _MOST_GROUPS, buckets=1 + max(rows, default=0) // _ROWS_OF_A_BUCKET
-            ).collect()
+            found = compared().collect()
+            if any(row["repeats"] for row in found):
+                found = compared(keys_repeat=True).collect()
         return [row.asDict() for row in found]
 
     def _sample(self, days: Sequence[DayCompared], most: int) -> tuple[ChangedRow, ...]:
@@ -239,6 +244,6 @@ def _changed_row(row: Mapping[str, Any], key: Sequence[str]) -> ChangedRow:
 
 def _plain(value: Decimal) -> Decimal:
     """``value`` without trailing zeros after the point: ``12.5``, ``1200``."""
-    found = value.normalize()
+    found = value.normalize(EXACT)
     exponent = found.as_tuple().exponent
-    return found.quantize(Decimal(1)) if isinstance(exponent, int) and exponent > 0 else found
+    return found.quantize(Decimal(1), context=EXACT) if isinstance(exponent, int) and exponent > 0 else found

@@ -303,10 +303,12 @@ def _without_key(table: Table) -> Iterator[Mistake]:
 def _texts_among_totals(table: Table) -> Iterator[Mistake]:
     types = declared_types(table.contract) if table.totals else {}
     for name in table.totals:
+        where = f"{table.name}, totals"
         if name in types and not types[name].startswith(NUMBERS):
-            yield Mistake(
-                f"{table.name}, totals", f"{name!r} is a {types[name]}: only numbers add up.", "Leave it out."
-            )
+            yield Mistake(where, f"{name!r} is a {types[name]}: only numbers add up.", "Leave it out.")
+        elif types.get(name) in ("float", "double"):
+            what = f"{name!r} is a {types[name]}: its sum is another one in another order of rows."
+            yield Mistake(where, what, "Declare it as a decimal, or leave it out.")
 
 
 def _unmeasured(where: str, table: Table, metrics: Iterable[str]) -> Iterator[Mistake]:

@@ -109,15 +109,17 @@ class RowHash(Expression):
     """A hash of everything in a row but its day.
 
     XXH64 passes over nulls, and over where a list ends. So it is over the values of all columns, then over which of
-    those that may be are null, and then over the shape of lists: where each has nulls, and how long each is if there
-    are several. A list without nulls that is the only one adds nothing. What is nested deeper is hashed as JSON, too.
+    those that may be are null, and then over the shape of lists: where each has nulls, and if there are several, how
+    long each is and whether it has nulls. The only list, if it has none, adds nothing. What is nested deeper is hashed
+    as JSON, too.
     """
 
     contract: type[Contract]
 
     def column(self) -> Column:
         hashed, nullable = self.columns()
-        shapes = [*map(_nulls_of_list, self.lists()), *map(F.array_size, self.lists_of_a_length())]
+        several = self.several_lists()
+        shapes = [*map(_nulls_of_list, self.lists()), *map(F.array_size, several), *map(_has_null, several)]
         nested = [F.to_json(name, {"ignoreNullFields": "false"}) for name in self.nested()]
         return F.xxhash64(*map(F.col, hashed), *[F.col(name).isNull() for name in nullable], *shapes, *nested)
 
@@ -130,8 +132,8 @@ class RowHash(Expression):
         """Lists of single values, of which it is hashed where they have nulls."""
         return [name for name, kind in self._types().items() if is_list(kind) and not is_nested(kind)]
 
-    def lists_of_a_length(self) -> list[str]:
-        """Lists whose length is not known from that of all values together."""
+    def several_lists(self) -> list[str]:
+        """Of one list alone it is known from all values together where it ends, and whose nulls there are."""
         lists = self.lists()
         return lists if len(lists) > 1 else []
 
@@ -163,9 +165,13 @@ class KeyHash(Expression):
         return self.nullable if len(self.nullable) > 1 else ()
 
 
+def _has_null(name: str) -> Column:
+    return F.exists(name, lambda item: item.isNull())
+
+
 def _nulls_of_list(name: str) -> Column:
     """Which items are null; null for a list without a null."""
-    return F.when(F.exists(name, lambda item: item.isNull()), F.transform(name, lambda item: item.isNull()))
+    return F.when(_has_null(name), F.transform(name, lambda item: item.isNull()))
 
 
 # ------------------------------------------------------------------ conditions

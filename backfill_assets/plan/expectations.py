@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING, Literal
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import Record
+from backfill_assets.model.contract import declared_types
 from backfill_assets.text import suggest_or_list
 
 if TYPE_CHECKING:
     from backfill_assets.model.declaration import Table
 
 EVERYTHING, ROWS = "everything", "rows"
+_WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _WEEKENDS, _WEEKDAYS = "weekends", "weekdays"
 _SATURDAY = 5
 _SHAPE = re.compile(
@@ -110,6 +112,36 @@ def require_known(expectations: Iterable[Expectation], tables: Collection[Table]
             kind = "measure"
         if each.subject not in known:
             raise _unknown(each, kind, each.subject, known)
+        for table in about:
+            if each.value is not None and each.subject in table.groups:
+                _require_as_written(each, each.value, declared_types(table.contract)[each.subject])
+
+
+def _require_as_written(expectation: Expectation, value: str, kind: str) -> None:
+    """Groups are found by their text: ``1.5`` is no group of a column that has ``1.50``, and would never differ."""
+    written = _written(value, kind)
+    if written is None:
+        raise InvalidRequest(f'"{expectation}": {value!r} is no {kind}.', hint="Write it as `backfill show` does.")
+    if written != value:
+        right = expectation.model_copy(update={"value": written})
+        raise InvalidRequest(f'"{expectation}": the {kind} is written {written}.', hint=f'Write "{right}".')
+
+
+def _written(value: str, kind: str) -> str | None:
+    """The text of a value as Spark writes it; None if it is none of ``kind``. Of other kinds it is not known."""
+    try:
+        if kind == "boolean":
+            return value.lower() if value.lower() in ("true", "false") else None
+        if kind in _WHOLE_NUMBERS:
+            return str(int(value))
+        if kind == "date":
+            return date.fromisoformat(value).isoformat()
+        if kind.startswith("decimal"):
+            number, places = Decimal(value), Decimal(1).scaleb(-int(kind.rstrip(")").rpartition(",")[2]))
+            return f"{number.quantize(places):f}" if number == number.quantize(places) else None
+    except (ValueError, ArithmeticError):
+        return None
+    return value
 
 
 def _unknown(expectation: Expectation, kind: str, name: str, known: Collection[str]) -> InvalidRequest:

@@ -65,13 +65,16 @@ def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
 def days_of_wave(steps: Sequence[PlannedStep], wave: Wave) -> dict[str, tuple[date, ...]]:
     """The days of each step, by its name, that belong to ``wave`` and those before it.
 
-    A week or a month is taken when all of its days that the plan rebuilds are there: before, it would mix logics.
+    A week or a month is taken when all of its days that the plan rebuilds are there: before, it would mix logics. Of a
+    plan without daily tables, weeks and months are in waves themselves.
     """
     planned = daily_days(steps)
     missing = planned - set(wave.so_far)
     found = {}
     for step in steps:
-        if step.cadence is Cadence.DAILY:
+        if not planned:
+            chosen = tuple(day for day in step.days if day in wave.so_far)
+        elif step.cadence is Cadence.DAILY:
             chosen = tuple(day for day in step.days if day in wave.so_far or day not in planned)
         else:
             chosen = tuple(day for day in step.days if not missing & set(step.cadence.period(day)))

@@ -6,6 +6,7 @@ publication that brought the day, which names them in full.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -28,6 +29,7 @@ from backfill_assets.published.positions import snapshot_at, snapshot_of, snapsh
 from backfill_assets.published.reading import anything_published
 from backfill_assets.published.snapshot import Snapshot
 
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 HeldDays = Mapping[str, Mapping[date, HeldDay]]
 """What days hold, by table and day."""
 
@@ -41,11 +43,17 @@ class Moment:
 
 
 def parse_time(text: str) -> datetime | None:
-    """``text`` as a moment in UTC; None if it is none."""
+    """``text`` as a moment in UTC; None if it is none, and for the beginning of an id, ``20170601t1200``.
+
+    A time without a fraction is the end of its second: as such it is shown when a publication was closed.
+    """
     try:
-        at = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text) if _DATE.match(text) else None
     except ValueError:
         return None
+    if at is None:
+        return None
+    at = at if "." in text or "," in text else at.replace(microsecond=999_999)
     return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 

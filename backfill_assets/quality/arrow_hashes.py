@@ -174,11 +174,15 @@ def hash_of_nulls_in_lists(values: pa.Array, seeds: Words) -> Words:
     """Which items of each list are null, as a list is hashed; the seed where none is."""
     if not values.values.null_count:
         return seeds
-    is_null, places = pc.is_null(values.values), fixed_offsets(values)
-    nulls_before = np.concatenate([[0], np.cumsum(as_bools(is_null))])
-    has_nulls = (nulls_before[places[1:]] > nulls_before[places[:-1]]) & is_valid(values)
-    hashes = _hash_of_lists(type(values).from_arrays(values.offsets, is_null), seeds)
-    return np.where(has_nulls, hashes, seeds)
+    hashes = _hash_of_lists(type(values).from_arrays(values.offsets, pc.is_null(values.values)), seeds)
+    return np.where(as_bools(have_nulls(values)), hashes, seeds)
+
+
+def have_nulls(values: pa.Array) -> pa.Array:
+    """Whether an item of each list is null; null where there is no list."""
+    places = fixed_offsets(values)
+    nulls_before = np.concatenate([[0], np.cumsum(as_bools(pc.is_null(values.values)))])
+    return pa.array(nulls_before[places[1:]] > nulls_before[places[:-1]], mask=~is_valid(values))
 
 
 _HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, Words], Words]], ...] = (

@@ -27,6 +27,7 @@ from backfill_assets.quality.arrow_hashes import (
     hash_of_column,
     hash_of_nulls_in_lists,
     hash_of_row,
+    have_nulls,
     is_valid,
     unscaled,
 )
@@ -123,8 +124,10 @@ def _row_hash(rows: ArrowRows, asked: m.RowHash) -> pa.Array:
     hashes = hash_of_row(columns, len(rows))
     for name in asked.lists():
         hashes = hash_of_nulls_in_lists(rows.column(name), hashes)
-    for name in asked.lists_of_a_length():
+    for name in asked.several_lists():
         hashes = hash_of_column(pc.list_value_length(rows.column(name)), hashes)
+    for name in asked.several_lists():
+        hashes = hash_of_column(have_nulls(rows.column(name)), hashes)
     return _as_bigints(hashes)
 
 

@@ -207,3 +207,10 @@ def test_an_approval_that_was_written_down_keeps_its_fingerprint() -> None:
     sides: Sides = {TableDay("report", LATE): HELD_BACK, TableDay("fact", FIRST): ("1:10", "1:11")}
     assert fingerprint_of(sides) == "d36179b280a1746b42cb76f66ad06791"
     assert fingerprint_of({}) == "e3b0c44298fc1c149afbf4c8996fb924"
+
+
+def test_sums_of_many_digits_are_exact() -> None:
+    """Python rounds to 28 digits by itself; Spark's decimals have up to 38."""
+    one = Sums(before=Decimal("1234567890123456789012345678.12"), after=Decimal("1234567890123456789012345678.42"))
+    assert (one.change, one.differs) == (Decimal("0.30"), True)
+    assert (one + one).after == Decimal("2469135780246913578024691356.84")

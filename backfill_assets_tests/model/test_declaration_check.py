@@ -52,6 +52,12 @@ class RoundedTypes(BronzeColumns, SeaReading):
     celsius: T.DoubleType = Field()  # type: ignore[assignment]
 
 
+class WithDoubles(REPORT.contract):  # type: ignore[misc,name-defined]
+    """A number that is rounded as it is computed."""
+
+    mean_celsius: T.DoubleType = Field()
+
+
 def landed(
     source: Source = SOURCE,
     contract: type[Contract] = REFINEMENT.contract,
@@ -149,6 +155,10 @@ WRONG: Mapping[str, tuple[Callable[[], Dataset], str]] = {
     "a total of texts": (
         lambda: declared(report(totals=("readings", "sensor_id"))),
         "totals: 'sensor_id' is a string: only numbers add up",
+    ),
+    "a total of doubles": (
+        lambda: declared(report(contract=WithDoubles, totals=("mean_celsius",))),
+        "totals: 'mean_celsius' is a double: its sum is another one in another order of rows.*decimal",
     ),
     "a group": (lambda: declared(report(groups=("sensors",))), "groups: 'sensors' is no column of .*mean sensor_id"),
     "a column that is made of others": (

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Annotated
 
 import pytest
+from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.declaration import Table
 from backfill_assets.plan.expectations import Expectation, require_known
 
 FRIDAY = date(2017, 3, 3)
@@ -82,3 +86,45 @@ def test_an_expectation_of_what_is_not_there_is_refused_with_the_nearest() -> No
     ):
         with pytest.raises(InvalidRequest, match=hint.replace("?", "[?]")):
             require_known([Expectation.parse(text)], tables)
+
+
+class Sold(Contract):
+    """Columns whose values may be written in several ways."""
+
+    rate: Annotated[T.DecimalType, 18, 2] = Field()
+    online: T.BooleanType = Field()
+    pieces: T.LongType = Field()
+    bought: T.DateType = Field()
+    shop: T.StringType = Field()
+    day: T.DateType = Field()
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        ("rate=1.5", "rate=1.50"),
+        ("rate=1.50", None),
+        ("rate=1.505", "no decimal"),
+        ("rate=cheap", "no decimal"),
+        ("online=True", "online=true"),
+        ("online=false", None),
+        ("online=yes", "no boolean"),
+        ("pieces=007", "pieces=7"),
+        ("pieces=-7", None),
+        ("pieces=7.0", "no bigint"),
+        ("bought=2017-03-01", None),
+        ("bought=20170301", "bought=2017-03-01"),
+        ("shop=007", None),
+        ("shop=True", None),
+    ],
+)
+def test_a_value_is_written_as_its_group_is(written: str, right: str | None) -> None:
+    """A group that is not found would be one that does not differ."""
+    groups = ("rate", "online", "pieces", "bought", "shop")
+    table = Table("sold", "fact", "", Sold, key=("shop",), groups=groups)
+    asked = [Expectation.parse(f"{written} unchanged")]
+    if right is None:
+        require_known(asked, [table])
+    else:
+        with pytest.raises(InvalidRequest, match=right):
+            require_known(asked, [table])

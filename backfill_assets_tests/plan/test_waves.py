@@ -59,3 +59,10 @@ def test_a_week_is_taken_when_all_of_its_planned_days_are() -> None:
     assert days_of_wave(steps, pilot)["week"] == (date(2017, 3, 13),), "Monday 13 and Tuesday 14 are all there is of it"
     assert days_of_wave(steps, half)["week"] == (date(2017, 3, 13),), "8 to 14 March leave 6 and 7 March out"
     assert days_of_wave(steps, everything)["week"] == (date(2017, 2, 27), date(2017, 3, 6), date(2017, 3, 13))
+
+
+def test_months_of_a_plan_without_daily_tables_are_in_waves_themselves() -> None:
+    months = tuple(str(date(2015 + number // 12, number % 12 + 1, 1)) for number in range(24))
+    steps = [PlannedStep(tables=("report",), version="v2", cadence=Cadence.MONTHLY, rebuild={Why.CODE_CHANGED: months})]
+    found = [days_of_wave(steps, wave) for wave in waves(day for step in steps for day in step.days)]
+    assert [len(days["report"]) for days in found] == [1, 3, 12, 24]

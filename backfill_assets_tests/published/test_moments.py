@@ -47,6 +47,26 @@ def test_by_publication_by_version_and_by_time(lakehouse: SmallLakehouse) -> Non
         find_moment(lakehouse.storage, "three", FACTS)
 
 
+def test_a_time_as_history_prints_it_is_after_what_was_closed_in_its_second(tmp_path: Path) -> None:
+    """A fraction is not shown, and may be given."""
+    lake = Lake(tmp_path / "lakehouse")
+    for second, name in ((0.0, "before"), (0.4, "in the second")):
+        lake.clock = datetime(2026, 3, 4, 6, tzinfo=UTC) + timedelta(seconds=second)
+        lake.publish(f"at-{name.split()[0]}", {"t": {D1: [name]}})
+
+    def held(moment: str) -> object:
+        return lake.rows("t", find_moment(lake.storage, moment, "t").snapshot.versions["t"])[D1]
+
+    assert held("2026-03-04 06:00:00Z") == ["in the second"]
+    assert held("2026-03-04 06:00:00.399Z") == ["before"]
+
+
+@pytest.mark.parametrize("text", ["20260303t060000", "20260303T06", "2026-W10-2", "20260303", "2026"])
+def test_the_beginning_of_an_id_is_no_time(text: str) -> None:
+    """Ids begin with the time when they were made, and their publication was closed later."""
+    assert moments.parse_time(text) is None
+
+
 def test_just_before_a_publication(lakehouse: SmallLakehouse) -> None:
     found = moment_before(lakehouse.storage, "two")
     assert found.snapshot.versions == find_moment(lakehouse.storage, "one", FACTS).snapshot.versions

@@ -90,8 +90,18 @@ def test_a_list_without_nulls_is_hashed_as_its_values() -> None:
     assert rows(reasons=lists, code=codes).value(RowHash(OneList)).to_pylist() == whole
 
 
-def test_a_value_that_goes_to_the_next_list_changes_the_hash() -> None:
-    pairs = [(["a"], ["b"]), (["a", "b"], []), ([], ["a", "b"])]
+def test_a_value_or_a_null_that_goes_to_the_next_list_changes_the_hash() -> None:
+    pairs: list[tuple[list[str | None], list[str | None]]] = [
+        (["a"], ["b"]),
+        (["a", "b"], []),
+        ([], ["a", "b"]),
+        (["a", None], ["b"]),
+        (["a"], [None, "b"]),
+        (["a"], ["b", None]),
+        (["a", None], ["b", "c"]),
+        (["a", "b"], ["c", None]),
+        (["a", None], ["b", None]),
+    ]
     both = rows(reasons=[one for one, _ in pairs], doubts=[other for _, other in pairs])
     lists = {name: both.column(name).cast(pa.list_(pa.string())) for name in ("reasons", "doubts")}
     assert len(set(rows(**lists).value(RowHash(TwoLists)).to_pylist())) == len(pairs)

@@ -50,6 +50,14 @@ class Nested(Contract):
     day: T.DateType = Field()
 
 
+class TwoLists(Contract):
+    """Whose values and nulls they are is not known from all of them together."""
+
+    reasons: T.ArrayType(T.StringType()) = Field()  # type: ignore[valid-type]
+    doubts: T.ArrayType(T.StringType()) = Field()  # type: ignore[valid-type]
+    day: T.DateType = Field()
+
+
 def _measured(rows: DataFrame, table: str) -> dict[date, Metrics]:
     """In one query, as few rows are, and in several, as many are: it comes to the same."""
     declared = registry.table(table)
@@ -275,3 +283,6 @@ def test_rows_that_differ_in_their_shape_alone_have_different_hashes(spark: Spar
     ]
     held = spark.createDataFrame([(*row, DAY) for row in rows], struct_type(Nested))
     assert held.select(RowHash(Nested).column().alias("hash")).distinct().count() == len(rows)
+    pairs = [(["a", None], ["b", "c"]), (["a", "b"], ["c", None]), (["a", "b", "c"], [None]), (["a"], ["b", "c", None])]
+    held = spark.createDataFrame([(*pair, DAY) for pair in pairs], struct_type(TwoLists))
+    assert held.select(RowHash(TwoLists).column().alias("hash")).distinct().count() == len(pairs)
