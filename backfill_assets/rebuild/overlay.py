@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -152,6 +152,14 @@ class Overlay:
     def with_days(self, table: str, days: Iterable[tuple[date, OverlaidDay]]) -> Overlay:
         """This overlay with further days of ``table``, over those it has."""
         return replace(self, days={**self.days, table: {**self.days.get(table, {}), **dict(days)}})
+
+    def without_days(self, tables: Collection[str], days: Collection[date]) -> Overlay:
+        """This overlay without ``days`` of ``tables``: they are not staged."""
+        left = {
+            table: {day: held for day, held in staged.items() if table not in tables or day not in days}
+            for table, staged in self.days.items()
+        }
+        return replace(self, days=left)
 
     def putting_back(self, table: str, days: Iterable[tuple[date, DayBefore]]) -> Overlay:
         """This overlay with days of ``table`` that are put back."""

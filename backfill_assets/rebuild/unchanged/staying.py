@@ -20,8 +20,10 @@ from backfill_assets.rebuild.shadow import ShadowStep, StagedDays
 def with_days_that_stay(publisher: Publisher, steps: Sequence[ShadowStep], staged: StagedDays) -> StagedDays:
     """``staged`` with the days of ``steps``, which are in build order, that stay as they are, and why.
 
-    A day that reads one whose turn has not come waits as well: what it will read is not known yet.
+    A day that reads one whose turn has not come waits as well: what it will read is not known yet. What was staged of a
+    day that a cut-over leaves out does not count as staged: its other table failed, or what it reads is held back.
     """
+    overlay = staged.overlay
     unchanged: dict[str, frozenset[date]] = {}
     left_out: dict[str, frozenset[date]] = {}
     out: dict[str, frozenset[date]] = {}
@@ -29,18 +31,19 @@ def with_days_that_stay(publisher: Publisher, steps: Sequence[ShadowStep], stage
     for each in steps:
         names = [table.name for table in each.step.tables]
         failed = {day for name in names for day in staged.failed.get(name, ())}
-        absent = [day for day in each.days if day not in failed and not _is_staged(staged.overlay, names, day)]
-        blocked = decide.days_reading(each.step, each.version, absent, out)
+        blocked = decide.days_reading(each.step, each.version, each.days, out)
         held = failed | blocked
-        open_days = sorted({*absent} - blocked - decide.days_reading(each.step, each.version, absent, waiting))
-        same, incomplete = _decide(publisher, each, names, open_days, staged.overlay)
+        overlay = overlay.without_days(names, held)
+        absent = [day for day in each.days if day not in held and not _is_staged(overlay, names, day)]
+        open_days = sorted({*absent} - decide.days_reading(each.step, each.version, absent, waiting))
+        same, incomplete = _decide(publisher, each, names, open_days, overlay)
         held |= incomplete
         for name in names:
             unchanged[name] = frozenset(same)
             left_out[name] = frozenset(held - staged.failed.get(name, frozenset()))
             out[name] = frozenset(held)
             waiting[name] = frozenset(absent) - frozenset(same) - frozenset(held)
-    return replace(staged, unchanged=unchanged, left_out=left_out)
+    return replace(staged, overlay=overlay, unchanged=unchanged, left_out=left_out)
 
 
 def _decide(

@@ -104,3 +104,22 @@ def test_a_foreign_write_is_not_unchanged(small: SmallLakehouse) -> None:
     """Its content is unknown: it is staged, and until then it waits."""
     small.write_past_the_protocol(REVENUE, D2, [7])
     assert found(small, {FACT: {D1: 11, D2: 20, D3: 30}, REVENUE: {D1: 11}}).unchanged[REVENUE] == frozenset({D3})
+
+
+def test_what_was_staged_of_a_day_that_a_cut_over_leaves_out_does_not_count(small: SmallLakehouse) -> None:
+    """Revenue was staged when the facts of that day still passed their gates; now they are held back."""
+    done = found(small, {FACT: {D1: 11, D2: 20}, REVENUE: {D1: 11, D3: 31}}, failed={FACT: [D3]})
+    assert done.left_out == {FACT: NONE, REVENUE: frozenset({D3})}
+    assert {table: sorted(days) for table, days in done.overlay.days.items()} == {FACT: [D1, D2], REVENUE: [D1]}
+
+
+def test_a_day_whose_other_table_failed_is_left_out(small: SmallLakehouse) -> None:
+    """Tables of a step are published together: a quarantine that passed waits for its bronze."""
+    step = registry.step("bronze_sales")
+    bronze, quarantine = (table.name for table in step.tables)
+    content = OverlaidDay(None, DayContent(rows=1, checksum="1"))
+    overlay = Overlay().with_days(quarantine, [(D1, content), (D2, content)]).with_days(bronze, [(D2, content)])
+    held = StagedDays(overlay, {bronze: frozenset({D1}), quarantine: NONE})
+    done = with_days_that_stay(small.publisher, [ShadowStep(step, step.version(), (D1, D2))], held)
+    assert done.left_out == {bronze: NONE, quarantine: frozenset({D1})}
+    assert {table: sorted(days) for table, days in done.overlay.days.items()} == {bronze: [D2], quarantine: [D2]}
