@@ -59,7 +59,10 @@ class Move:
 
 
 def state_of(campaign: str, entries: Iterable[JournalEntry]) -> CampaignState:
-    """The state of the campaign, from its journal. Resuming ends a stop; a later attempt replaces an earlier one."""
+    """The state of the campaign, from its journal. A later attempt replaces an earlier one.
+
+    Resuming alone ends a stop: a step that was under way when people gave the campaign up is done, and changes nothing.
+    """
     found = CampaignState(campaign)
     for entry in entries:
         # A wave is done when it is judged.
@@ -82,7 +85,7 @@ def _after(now: CampaignState, entry: JournalEntry) -> CampaignState:
         case "wave":
             found = replace(now, waves_done=max(now.waves_done, entry.wave + 1))
         case "step":
-            found = replace(now, done={**now.done, CampaignStep(entry.step): entry}, stopped=None)
+            found = replace(now, done={**now.done, CampaignStep(entry.step): entry})
         case "stopped":
             found = replace(now, stopped=entry)
         case "approved" | "withdrawn":

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.campaign.approvers import approvers_hint, may_approve
 from backfill_assets.campaign.breaker import Exceeded, Limits, judge
 from backfill_assets.campaign.breaker_input import computed_seconds, held_back_lines, input_of, staged_contents
-from backfill_assets.campaign.course import CampaignState, Move, approved_by, next_move, require_beginning, state_of
+from backfill_assets.campaign.course import (
+    CampaignState,
+    Move,
+    approved_by,
+    is_published,
+    next_move,
+    require_beginning,
+    state_of,
+)
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, held_back_days
 from backfill_assets.datasets import registry
 from backfill_assets.days import Cadence
@@ -27,6 +35,7 @@ from backfill_assets.difference.text import difference_markdown
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent, campaign_of
+from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.lakehouse.records import DayContent
 from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.keep import planned_by
@@ -177,6 +186,9 @@ class CampaignRun:
             require_beginning(found, first)
         kind: journal.Kind = "resumed" if found.started else "started"
         self.write(JournalEntry(kind=kind, step=first.value if first else "", report=report, at=now()))
+        # A rollback and giving it up have closed its plan, which is opened where a campaign is announced.
+        if CampaignStep.ANNOUNCE in (taken_up := self.state).done and not is_published(taken_up):
+            open_plan(self.builder.lake.storage, self.plan.id)
 
     def approve(self, *, without_held_back: bool = False, seen: Difference | None = None) -> None:
         """Approve the difference ``seen``; by default the one that was reported when the campaign was validated.

@@ -16,7 +16,7 @@ from backfill_assets.campaign.undo_request import record_in_journal
 from backfill_assets.datasets import registry
 from backfill_assets.difference.metadata import changes
 from backfill_assets.errors import CampaignStopped, InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry
 from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.records import Notice, Publication
 from backfill_assets.lakehouse.timelines import timelines_of
@@ -25,7 +25,7 @@ from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, Scope, as_ranges, days_of
 from backfill_assets.plan.shadow_steps import shadow_steps
 from backfill_assets.plan.situation import PlanContext
-from backfill_assets.publication.outbox import Sender, announce, begins_key, deliver
+from backfill_assets.publication.outbox import Sender, announce, begins_key, deliver, withdraw
 from backfill_assets.published.boundaries import DaysBoundary, boundary_line
 from backfill_assets.published.history import history
 from backfill_assets.published.positions import publication_boundaries, read_boundaries
@@ -260,7 +260,10 @@ def abandon(at: CampaignRun) -> None:
         hint = f"backfill rollback {at.plan.id} undoes what is published."
         raise InvalidRequest(f"{at.campaign} has nothing to abandon: {at.next().reason}.", hint=hint)
     decommission(at)
-    at.write(JournalEntry(kind="stopped", at=now(), reason=f"{at.run.launched_by} abandoned it"))
+    withdraw(at.builder.lake.storage, begins_key(at.campaign))
+    at.write(
+        JournalEntry(kind="stopped", at=now(), reason=f"{at.run.launched_by} abandoned it", report={ABANDONED: True})
+    )
 
 
 # ------------------------------------------------------------------ what the steps look at

@@ -16,7 +16,7 @@ from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.specs import BEGIN
-from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaigns
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, campaigns
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.text import escape_markdown
@@ -107,9 +107,9 @@ def _in_order(datasets: Sequence[Dataset]) -> list[Dataset]:
 def _campaigns_that_wait(backfill: Backfill) -> Iterator[str]:
     for name in campaigns(backfill.storage):
         state = backfill.campaign(name, None, lambda _: None).state
-        if state.stopped:
+        if state.stopped and not state.stopped.report.get(ABANDONED):
             yield f"{_link(name)} was stopped: {escape_markdown(state.stopped.reason)}"
-        elif _waits_for_approval(state.done) and not state.approved and not state.rolled_back:
+        elif _waits_for_approval(state.done) and not (state.approved or state.rolled_back or state.stopped):
             yield f"{_link(name)} waits for approval: its page has the difference, and how to approve it"
 
 

@@ -121,6 +121,8 @@ def _path(campaign: str, number: int) -> str:
 
 HELD_BACK_DAYS = "held back days"
 """The key in the report of a wave or step: the ranges that are held back, by table."""
+ABANDONED = "abandoned"
+"""True in the report of a stop by people who gave the campaign up."""
 _PLAN, _CAMPAIGN = "plan-", "campaign-"
 
 

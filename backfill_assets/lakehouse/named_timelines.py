@@ -185,7 +185,7 @@ def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     """Write the first revision; raises :class:`InvalidRequest` if the name is taken."""
     if timeline.standby is None:
         require_timeline_name(timeline.name)
-    _claim_name(storage, timeline.name, timeline)
+    _claim_name(storage, timeline.name, timeline, timeline.changed_at)
     return _write(storage, timeline)
 
 
@@ -199,9 +199,12 @@ def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now:
 
 
 def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: datetime) -> NamedTimeline:
+    """Raises :class:`InvalidRequest` for a name that is taken, or is its own."""
     require_timeline_name(name)
+    if name == timeline.name:
+        raise InvalidRequest(f"The timeline is called {name!r} already.", hint="Choose another name.")
     renamed = timeline.model_copy(update={"name": name})
-    _claim_name(storage, name, renamed)
+    _claim_name(storage, name, renamed, now)
     found = change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
     storage.delete(f"{_NAMES}/{timeline.name}")
     return found
@@ -271,12 +274,12 @@ def require_free_name(storage: Storage, name: str, now: datetime) -> None:
         _refuse_taken(storage, name, now)
 
 
-def _claim_name(storage: Storage, name: str, timeline: NamedTimeline) -> None:
+def _claim_name(storage: Storage, name: str, timeline: NamedTimeline, now: datetime) -> None:
     """The name of a timeline whose age is reached, or whose process died before its first revision, is free again."""
     path, own = f"{_NAMES}/{name}", timeline.id.encode()
     if storage.put_if_absent(path, own):
         return
-    _refuse_taken(storage, name, timeline.changed_at, timeline.id)
+    _refuse_taken(storage, name, now, timeline.id)
     storage.replace_bytes(path, own)
 
 

@@ -63,7 +63,8 @@ def statistics(footer: pq.FileMetaData) -> str:
     """What Delta's log keeps of a file (``numRecords``, ``nullCount``, ``minValues``, ``maxValues``), as JSON.
 
     Either all columns have a least and a greatest value, or none: if a file has them for some columns only, delta-rs
-    skips it when filtering on the others. Lists and structures have none, as with any writer.
+    skips it when filtering on the others. Lists and structures have none, as with any writer. Nor has a file in which a
+    row group has values without ends, as Parquet has none of long texts: those of the other groups would hide its rows.
     """
     nulls: dict[str, int] = {}
     least: dict[str, str] = {}
@@ -78,8 +79,7 @@ def statistics(footer: pq.FileMetaData) -> str:
         nulls[name] = sum(part.null_count for part in parts)
         if nulls[name] == footer.num_rows:
             continue
-        ranges = [(part.min, part.max) for part in parts if part.has_min_max]
-        ends = _ends(ranges)
+        ends = _ends(parts) if _are_known(parts, footer) else None
         if ends is None:
             return _statistics_json(footer.num_rows)
         least[name], greatest[name] = ends
@@ -98,10 +98,15 @@ def _statistics_json(
     return f"{{{','.join(parts)}}}"
 
 
-def _ends(ranges: Sequence[tuple[Any, Any]]) -> tuple[str, str] | None:
-    """The ends of all ``ranges`` together, as JSON; None for bytes, and for floats, of which NaN is in no range."""
-    if not ranges:
-        return None
+def _are_known(parts: Sequence[Any], footer: pq.FileMetaData) -> bool:
+    """Whether each row group that has a value of the column says between which ends its values are."""
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    return all(part.has_min_max or part.null_count == group.num_rows for part, group in zip(parts, groups, strict=True))
+
+
+def _ends(parts: Sequence[Any]) -> tuple[str, str] | None:
+    """The ends of all ``parts`` together, as JSON; None for bytes, and for floats, of which NaN is in no range."""
+    ranges = [(part.min, part.max) for part in parts if part.has_min_max]
     low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
     first, last = _as_json(low, up=False), _as_json(high, up=True)
     return None if first is None or last is None else (first, last)

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
 from backfill_assets.publication.publisher import Publisher
-from backfill_assets.publication_log.log import LOG_TABLE
 
 MOST_QUIET = timedelta(days=8)
 """The longest normal pause: a lakehouse that is published to every week has none that is longer."""
@@ -21,13 +18,18 @@ def clock_doubt(publisher: Publisher) -> str:
     """Why the ages of files may be wrong, in words; empty if the log has entries without a long pause until now.
 
     A clock that is days ahead makes every file old enough to delete. It shows as a pause in the log: before now, or,
-    if the machine with that clock has published meanwhile, between two entries.
+    if the machine with that clock has published meanwhile, between two entries. The entry before the weeks that are
+    looked at counts: with a clock that is months ahead it is the newest one of the right clock.
     """
     now = publisher.now()
     since = now - timedelta(days=2 * publisher.retention_days)
-    chosen = pc.field("at") >= pa.scalar(since)
-    moments = arrow_dataset(publisher.storage, LOG_TABLE).to_table(columns=["at"], filter=chosen).column("at")
-    return doubt(sorted(set(moments.to_pylist())), now)
+    files = publisher.log.files()
+    moments = set(files.between("at", low=since).read(["at"]).column("at").to_pylist())
+    for rows in files.newest_first(["at"]) if moments else ():
+        before = pc.max(rows.filter(pc.less(rows.column("at"), since)).column("at")).as_py()
+        if before is not None:
+            return doubt([before, *sorted(moment for moment in moments if moment >= since)], now)
+    return doubt(sorted(moment for moment in moments if moment >= since), now)
 
 
 def doubt(entries: Sequence[datetime], now: datetime) -> str:

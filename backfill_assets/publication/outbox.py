@@ -71,6 +71,11 @@ def announce(storage: Storage, key: str, notice: Notice) -> bool:
     return storage.put_if_absent(f"{_DUE}/{key}.json", notice.model_dump_json().encode())
 
 
+def withdraw(storage: Storage, key: str) -> None:
+    """Send no notice of this ``key`` that was announced on its own, if it was not sent yet."""
+    storage.delete(f"{_DUE}/{key}.json")
+
+
 def due_notices(publisher: Publisher) -> list[DueNotice]:
     """What is due, announcements first; reads the head of the log and one file for each notice."""
     return [*_announcements(publisher.storage), *_notices_of_publications(publisher)]

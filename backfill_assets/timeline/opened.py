@@ -25,7 +25,7 @@ from backfill_assets.lakehouse.delta_log import AddedFile, oldest_version
 from backfill_assets.lakehouse.main_table import PARTITION_COLUMN, MainTable
 from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, opened_folder
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.lakehouse.timelines import TIMELINES, Timeline
+from backfill_assets.lakehouse.timelines import CAMPAIGN, TIMELINES, Timeline
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import held_days
 from backfill_assets.published.reading import PublishedTable
@@ -107,7 +107,7 @@ class OpenedTimeline:
         return AddAction(whole, file.size, {PARTITION_COLUMN: file.day}, file.modified_ms, True, file.stats)
 
     def schema(self, table: str) -> Schema:
-        """Main's columns, and those that only days of named timelines have."""
+        """Main's columns, and those that only staged days of the timeline have, or of the campaign that it is."""
         main = MainTable.open(self.storage, table)
         shapes = [] if main is None else [main.handle.schema().to_json()]
         shapes += [each.schema() for each in self._staged_on(table)]
@@ -121,7 +121,7 @@ class OpenedTimeline:
         paths = {file.path for held in self.timeline.days.get(table, ()) for file in held.files}
         staged = {path.split("/", 2)[1]: path for path in paths if path.startswith(f"{TIMELINES}/")}
         found = [Timeline.holding(self.storage, table, staged[name]) for name in sorted(staged)]
-        return [each for each in found if each.is_named and each.exists()]
+        return [each for each in found if (each.is_named or each.name.startswith(CAMPAIGN)) and each.exists()]
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ class Maintenance:
         log, now = self.publisher.log, self.publisher.now()
         if entries := foldable(log, now):
             yield Task(Chore.FOLD, LOG_TABLE, tuple(entries), why=f"{len(entries)} settled entries have a file each")
-        if behind := left_behind(log, now):
+        if (behind := left_behind(log, now)) and (self.clock_checked or not clock_doubt(self.publisher)):
             sizes = {file.path: file.size for file in log.storage.files(LOG_TABLE, recursive=True)}
             total = sum(sizes.get(path, 0) for path in behind)
             yield Task(

@@ -197,3 +197,11 @@ def test_the_one_who_started_it_last_is_known() -> None:
     assert not state_of("campaign-x", [started, entry("resumed")]).started_by
     by_name = [*until(CampaignStep.VALIDATE), JournalEntry(kind="approved", at=NOW, by="ana: backfill approve")]
     assert approved_by(state_of("campaign-x", by_name)) == "ana: backfill approve"
+
+
+def test_a_step_that_ends_after_the_campaign_was_given_up_changes_nothing() -> None:
+    """The daemon's run was at work on it. Only taking the campaign up again ends a stop."""
+    entries = [entry("started"), entry("step", CampaignStep.ANNOUNCE), entry("stopped")]
+    ended = [*entries, entry("step", CampaignStep.VERIFY_SOURCE)]
+    assert state_of("campaign-x", ended).stopped
+    assert not state_of("campaign-x", [*ended, entry("resumed")]).stopped

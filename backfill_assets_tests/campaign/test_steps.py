@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.campaign.steps import bring_into_main, pin_watermarks
+from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.campaign.steps import abandon, bring_into_main, do_step, pin_watermarks
+from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry
-from backfill_assets.lakehouse.plans import keep_plan
+from backfill_assets.lakehouse.plans import keep_plan, open_plan_ids
 from backfill_assets.plan.records import Pinned, Plan, PlannedStep, PlanRequest, Why
+from backfill_assets.publication.outbox import DueNotice, due_notices
 from backfill_assets.publication.publisher import Published
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
@@ -97,3 +99,21 @@ def test_the_command_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def _no_spark() -> SparkSession:
     raise AssertionError("Nothing is computed.")
+
+
+class _Down:
+    def send(self, due: DueNotice) -> None:
+        raise NotDelivered("the webhook is down")
+
+
+def test_a_campaign_that_is_given_up_sends_nothing_more_and_is_open_when_it_is_taken_up_again(tmp_path: Path) -> None:
+    """`backfill status` shows it on its tables again, repairs leave them to it, and maintenance keeps its timelines."""
+    lakehouse, at = streamed(tmp_path), campaign(tmp_path)
+    keep_plan(lakehouse.storage, PLAN.id, PLAN.to_json())
+    at.start(Options())
+    do_step(at, CampaignStep.ANNOUNCE, _Down(), None)  # type: ignore[arg-type]
+    assert open_plan_ids(lakehouse.storage) == [PLAN.id] and due_notices(lakehouse.publisher)
+    abandon(at)
+    assert not open_plan_ids(lakehouse.storage) and not due_notices(lakehouse.publisher)
+    at.start(Options())
+    assert open_plan_ids(lakehouse.storage) == [PLAN.id]

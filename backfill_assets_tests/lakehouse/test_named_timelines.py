@@ -60,6 +60,23 @@ def test_of_two_that_change_it_at_once_one_is_refused(storage: Storage) -> None:
     assert find_timeline(storage, "fx-again", NOW).change == "first"
 
 
+def test_a_timeline_that_gets_its_own_name_keeps_it(storage: Storage) -> None:
+    made = create_timeline(storage, timeline())
+    with pytest.raises(InvalidRequest, match="called 'fx-again' already"):
+        rename_timeline(storage, made, "fx-again", NOW)
+    with pytest.raises(InvalidRequest, match="'fx-again' already"):
+        create_timeline(storage, timeline())
+
+
+def test_the_name_of_a_timeline_whose_age_is_reached_is_free_for_another(storage: Storage) -> None:
+    """As of now, and not as of when the other one was changed last."""
+    create_timeline(storage, timeline().model_copy(update={"keep_until": NOW + timedelta(days=1)}))
+    other = create_timeline(storage, timeline().model_copy(update={"name": "other"}))
+    with pytest.raises(InvalidRequest, match="'fx-again' already"):
+        rename_timeline(storage, other, "fx-again", NOW)
+    assert rename_timeline(storage, other, "fx-again", NOW + timedelta(days=2)).name == "fx-again"
+
+
 def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) -> None:
     made = create_timeline(storage, timeline())
     with pytest.raises(InvalidRequest, match="'fx-again' already"):

@@ -54,6 +54,13 @@ def test_ends_and_nulls_are_those_of_all_row_groups() -> None:
     }
 
 
+def test_a_row_group_without_ends_leaves_none_to_the_file() -> None:
+    """Parquet has none of a long text: the ends of the other group alone would hide its row from a search."""
+    columns = {"id": pa.array([1, 2, 3]), "line": pa.array(["aaa", "bbb", "z" * 5000])}
+    assert told(columns, 2) == {"numRecords": 3}
+    assert told({**columns, "line": pa.array(["aaa", "bbb", None])}, 2)["maxValues"] == {"id": 3, "line": "bbb"}
+
+
 def test_days_are_recorded_and_moments_to_the_millisecond_around_them() -> None:
     """Delta's log has milliseconds; a greatest moment that is cut off would hide the row that has it."""
     moments = [datetime(2017, 3, 1, 10, 0, 0, 123_456, UTC), datetime(2017, 3, 1, 10, 0, 0, 999_100, UTC)]

@@ -117,6 +117,18 @@ def test_a_clock_that_is_weeks_ahead_deletes_no_before_image(lake: Lake, publish
 
 
 @pytest.mark.protocol
+def test_a_clock_that_is_months_ahead_is_seen_too(lake: Lake) -> None:
+    """Of the weeks before, the log has what the wrong clock published alone; the log is not trimmed by it either."""
+    publish_daily(lake, 3)
+    right = lake.clock
+    lake.clock += timedelta(days=170)
+    publish_daily(lake, 1)
+    found = unchecked(lake)
+    assert f"171 days lie between {right:%Y-%m-%d %H:%M}Z and the next entry" in found[Chore.CHECK_CLOCK]
+    assert Chore.RECLAIM not in found and Chore.TRIM not in found
+
+
+@pytest.mark.protocol
 def test_a_pause_within_a_week_is_no_doubt(lake: Lake) -> None:
     """And a lakehouse that is published to deletes by itself, as ever."""
     publish_daily(lake, 2)

@@ -11,8 +11,10 @@ import pytest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from backfill_assets.defs.location import table_partitions
+from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.sensors.partition_statuses import (
     REPORTED_BY,
+    _ends,
     partition_status_sensor,
     put_statuses_right,
     report_publication,
@@ -176,8 +178,20 @@ def test_days_that_get_a_partition_later_are_reported_then() -> None:
     ended = table_partitions([SMALL], {"small": date(2017, 5, 29)})
     assert settled_until(None, ended) == -1
     assert settled_until("7", ended) == 7
-    assert settled_until("7 2017-05-30", ended) == 7
-    assert settled_until("7 2017-05-30", PARTITIONS) == -1
+    cursor = f"7 {_ends(ended)}"
+    assert settled_until(cursor, ended) == 7
+    assert settled_until(cursor, PARTITIONS) == -1
+
+
+def test_partitions_that_grow_to_where_others_end_have_grown() -> None:
+    both = {"raw_sales": _until(11), "report_store_ranking": _until(12)}
+    cursor = f"7 {_ends(both)}"
+    assert settled_until(cursor, {**both, "raw_sales": _until(12)}) == -1
+    assert settled_until(cursor, dict(reversed(both.items()))) == 7
+
+
+def _until(day: int) -> Partitions:
+    return dg.DailyPartitionsDefinition(start_date=datetime(2017, 3, 1), end_date=datetime(2017, 3, day))  # noqa: DTZ001
 
 
 def test_days_that_a_switch_brought_are_reported_with_their_version(
