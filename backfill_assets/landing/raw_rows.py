@@ -16,6 +16,7 @@ from backfill_assets.model.canonical import all_well_written, parsed, raw_conten
 from backfill_assets.model.declaration import Source
 
 _NESTS, _WELL_WRITTEN = "may nest", "well written"
+_WITH_ONE_BEHIND = 2
 
 
 def raw_schema(source: Source) -> T.StructType:
@@ -78,23 +79,41 @@ def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     however files are packed into tasks, which the numbering of tasks would depend on.
     """
     text = spark.read.text([_literal_path(file) for file in files], lineSep="\n")
-    placed = text.select("value", _relative_path().alias("source_file"), F.monotonically_increasing_id().alias("id"))
+    placed = text.select(
+        readable_text(F.col("value")).alias("value"),
+        _relative_path().alias("source_file"),
+        F.monotonically_increasing_id().alias("id"),
+    )
     in_file = Window.partitionBy("source_file").orderBy("id")
     numbered = placed.withColumn("source_line", F.row_number().over(in_file).cast("long"))
     arrival = F.split_part("source_file", F.lit("/"), F.lit(2)).cast("date")
     return numbered.where(F.btrim("value", F.lit(" \t\r")) != "").withColumn("arrival_day", arrival)
 
 
+def readable_text(value: Column) -> Column:
+    """The text of a line; of one that is no UTF-8 its bytes, as base64, which is no JSON object and is kept whole."""
+    text = value.cast("string")
+    return F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("base64: "), F.base64(value.cast("binary"))))
+
+
 def _fields(lines: DataFrame) -> DataFrame:
     """``object``: the fields of a line, null if it is not one JSON object with distinct fields.
 
-    The brackets make the parser read the whole line: by itself it stops at the end of the first object.
+    The brackets make the parser read the whole line: by itself it stops at the end of the first object. A bracket of
+    the line's own would end it as well, so such a line is parsed once more with an object behind it, which is to be
+    found.
     """
-    bracketed = F.concat(F.lit("["), F.col("value"), F.lit("]"))
-    parsed_line = lines.withColumn("objects", F.from_json(bracketed, "array<map<string,string>>"))
+    parsed_line = lines.withColumn("objects", _objects(F.lit("]")))
     only = F.get("objects", F.lit(0))
     distinct = F.size(F.map_keys(only)) == F.size(F.array_distinct(F.map_keys(only)))
-    return parsed_line.withColumn("object", F.when((F.size("objects") == 1) & distinct, only)).drop("objects")
+    ends = F.when(F.contains("value", F.lit("]")), F.size(_objects(F.lit(",{}]"))) == _WITH_ONE_BEHIND).otherwise(
+        F.lit(True)
+    )
+    return parsed_line.withColumn("object", F.when((F.size("objects") == 1) & distinct & ends, only)).drop("objects")
+
+
+def _objects(end: Column) -> Column:
+    return F.from_json(F.concat(F.lit("["), F.col("value"), end), "array<map<string,string>>")
 
 
 def _landed_columns(source: Source) -> list[Column]:

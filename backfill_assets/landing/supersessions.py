@@ -103,12 +103,17 @@ def _already_marked() -> Column:
     return F.exists("standing", marks)
 
 
+def _as_landed(version: Column, kind: str) -> Column:
+    """The text that a version is parsed from; of everything but moments Spark's own is."""
+    return F.date_format(version, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'") if kind == "timestamp" else version.cast("string")
+
+
 def _marker(source: Source) -> list[Column]:
     """A marker has nothing in it that depends on where or when the newer version arrived."""
     newer = F.col("newer")
     values = {
         **{name: F.col(name) for name in source.key_columns},
-        source.version_field: F.date_format(newer.at, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"),
+        source.version_field: _as_landed(newer.at, source.type_of(source.version_field)),
         "record_kind": F.when(newer.marker, DELETION).otherwise("supersession"),
         "day_is_arrival": F.lit(False),
         "content_hash": newer.hash,

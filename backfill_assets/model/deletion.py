@@ -8,7 +8,9 @@ DELETED = "deleted"
 """The metric of raw that counts received rows that the source took back."""
 DELETED_HASHES = "deleted_hash_sum"
 """The metric of raw with the sum of their content hashes."""
-OF_DELETIONS = (DELETED, DELETED_HASHES)
+DELETED_MARKERS = "deleted_markers"
+"""The metric of raw that counts markers of newer versions that the source took back: they supersede nothing."""
+OF_DELETIONS = (DELETED, DELETED_HASHES, DELETED_MARKERS)
 """Only days with deletions have these metrics: a day without them is recorded as it was before there were any."""
 REFRESH = "source-side refresh"
 """How the reason of a publication that brings deletions begins, in the publication log."""

@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.model.declaration import OWN, Aggregates, DayFacts, DayRule, GateFinding, Severity, Source
-from backfill_assets.model.deletion import OF_DELETIONS
+from backfill_assets.model.deletion import DELETED, DELETED_HASHES
 from backfill_assets.model.measure import (
     ContentHash,
     CountIf,
@@ -154,7 +154,7 @@ def _accounting(facts: DayFacts, raw: str, **parts: tuple[str, str, str]) -> Gat
     """Whether ``parts`` add up to what was received. Each is a table, and its metrics of rows and of their hashes."""
     rows = {kind: facts.count(metric, table) for kind, (table, metric, _) in parts.items()}
     hashes = sum(facts.count(metric, table) for table, _, metric in parts.values())
-    deleted, deleted_hashes = (int(facts.of(raw).get(metric) or 0) for metric in OF_DELETIONS)
+    deleted, deleted_hashes = (int(facts.of(raw).get(metric) or 0) for metric in (DELETED, DELETED_HASHES))
     rows, hashes = rows | ({"deleted": deleted} if deleted else {}), hashes + deleted_hashes
     received, received_hashes = (facts.count(metric, raw) for metric in _RECEIVED)
     equation = " + ".join(f"{count} {kind}" for kind, count in rows.items())

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.model.contract_columns import first_violation
 from backfill_assets.model.declaration import EXAMPLE, Aggregates, Metric, Metrics, Source, Table
-from backfill_assets.model.deletion import DELETED, DELETED_HASHES, DELETION, OF_DELETIONS
+from backfill_assets.model.deletion import DELETED, DELETED_HASHES, DELETED_MARKERS, DELETION, OF_DELETIONS
 from backfill_assets.model.measure import (
     Both,
     CountIf,
@@ -20,6 +20,7 @@ from backfill_assets.model.measure import (
     FirstItem,
     Fulfils,
     HasValue,
+    IsNull,
     KeyHash,
     Least,
     NamesUnbelievedDay,
@@ -201,9 +202,14 @@ def _of_rules(table: Table) -> Aggregates:
 
 
 def _of_deletions() -> Aggregates:
-    """Of received rows: a deletion may also cancel a marker, which is no row that was received."""
-    deletes = Both(Fulfils("record_kind", "eq", DELETION), HasValue("source_file"))
-    return {DELETED: CountIf(deletes), DELETED_HASHES: SumOfHashes(Only(ValueOf("content_hash"), deletes))}
+    """A deletion may also cancel a marker, which is no row that was received and has no file."""
+    is_deletion = Fulfils("record_kind", "eq", DELETION)
+    deletes = Both(is_deletion, HasValue("source_file"))
+    return {
+        DELETED: CountIf(deletes),
+        DELETED_HASHES: SumOfHashes(Only(ValueOf("content_hash"), deletes)),
+        DELETED_MARKERS: CountIf(Both(is_deletion, IsNull("source_file"))),
+    }
 
 
 def _in_order(metrics: Metrics, table: Table) -> Metrics:
@@ -213,9 +219,9 @@ def _in_order(metrics: Metrics, table: Table) -> Metrics:
 
 def _without_deletions(metrics: Metrics) -> Metrics:
     """``metrics`` of a day without deletions as they were before there were any; of another day as they are."""
-    return (
-        metrics if metrics.get(DELETED) else {name: each for name, each in metrics.items() if name not in OF_DELETIONS}
-    )
+    if metrics.get(DELETED) or metrics.get(DELETED_MARKERS):
+        return metrics
+    return {name: each for name, each in metrics.items() if name not in OF_DELETIONS}
 
 
 def _of_arrival(source: Source) -> Aggregates:

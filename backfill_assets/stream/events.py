@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from backfill_assets.landing.raw_rows import rows_of_lines
+from backfill_assets.landing.raw_rows import readable_text, rows_of_lines
 from backfill_assets.model.declaration import Source
 from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.offsets import OffsetRange
@@ -70,6 +70,4 @@ def within(ranges: Sequence[OffsetRange]) -> Column:
 
 
 def _text(value: Column) -> Column:
-    text = value.cast("string")
-    readable = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("base64: "), F.base64(value)))
-    return F.when(text == "", F.lit('""')).otherwise(F.coalesce(readable, F.lit("null")))
+    return F.when(value.cast("string") == "", F.lit('""')).otherwise(F.coalesce(readable_text(value), F.lit("null")))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 import hmac
 import json
@@ -86,6 +88,12 @@ def test_empty_files_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
         '{"store_id":"330"}{"store_id":"331"}',
         '{"store_id":"330"},{"store_id":"331"}',
         '{"store_id":"330","store_id":"331"}',
+        '{"store_id":"330"}]',
+        '{"store_id":"330"}]{"store_id":"331"}',
+        '{"store_id":"330"}],{"store_id":"331"}',
+        '{"store_id":"330"}][{"store_id":"331"}]',
+        '{"store_id":"330"}] trailing',
+        '{"store_id":"330"},{}]',
     ],
 )
 def test_a_line_that_is_not_one_object_is_kept_whole(spark: SparkSession, tmp_path: Path, line: str) -> None:
@@ -100,6 +108,23 @@ def test_a_line_that_is_not_one_object_is_kept_whole(spark: SparkSession, tmp_pa
     assert row.unparsed_line == f"withheld: {len(line)} characters, HMAC-SHA-256 {_tokenised(line)}"
     assert (row.store_id, row.day, row.day_is_arrival) == (None, date(2017, 3, 2), True)
     assert (row.source_file, row.source_line) == ("sales/2017-03-02/one.jsonl.gz", 1)
+
+
+def test_brackets_within_an_object_are_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    line = '{"currency":"USD]","rate":"[1],{}]"}'
+    [row] = raw_rows(
+        spark, FX_RATES.source, [land(tmp_path, "fx_rates", "2017-03-02", "one", [line])], "no.key"
+    ).collect()
+    assert (row.unparsed_line, row.currency, row.rate) == (None, "USD]", "[1],{}]")
+
+
+def test_a_line_that_is_no_text_is_kept_as_its_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    """Of another encoding, say. It would be in no column of text, and would stop all of its file."""
+    file = Path(land(tmp_path, "fx_rates", "2017-03-02", "one", ['{"currency":"USD"}']))
+    file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()) + "Müller".encode("latin-1") + b"\n"))
+    found = {row.source_line: row for row in raw_rows(spark, FX_RATES.source, [str(file)], "no.key").collect()}
+    assert found[1].currency == "USD"
+    assert found[2].unparsed_line == f"base64: {base64.b64encode('Müller'.encode('latin-1')).decode()}"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +94,25 @@ def test_a_version_that_was_taken_back_supersedes_nothing(spark: SparkSession) -
 
     after = held.unionByName(gone).unionByName(as_deletions(written))
     assert [row.asDict() for row in supersessions(SALES.source, copy, after).collect()] == [marker.asDict()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "older", "newer"),
+    [
+        ("date", "2017-03-01", "2017-03-04"),
+        ("bigint", "7", "12"),
+        ("decimal(6,2)", "7.50", "12.25"),
+        ("string", "a", "b"),
+    ],
+)
+def test_a_version_may_be_of_any_type(spark: SparkSession, kind: str, older: str, newer: str) -> None:
+    """The marker's text is read as the version that it stands for."""
+    source = replace(SALES.source, types={**SALES.source.types, "updated_at": kind})
+    arrived, standing = (
+        raw_sales(spark, [_on(day, 1, updated_at=version)]) for day, version in ((4, newer), (1, older))
+    )
+    [marker] = supersessions(source, arrived, standing).collect()
+    assert (marker.updated_at, marker.day, marker.superseded_by_day) == (newer, date(2017, 3, 1), date(2017, 3, 4))
 
 
 def test_a_marker_is_written_once(spark: SparkSession) -> None:

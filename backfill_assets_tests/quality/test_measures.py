@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.datasets import registry
 from backfill_assets.datasets.sales.transactions import half_up_quotient
+from backfill_assets.landing.deletions import as_deletions
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import DayFacts, Metrics, Table
@@ -286,3 +287,12 @@ def test_rows_that_differ_in_their_shape_alone_have_different_hashes(spark: Spar
     pairs = [(["a", None], ["b", "c"]), (["a", "b"], ["c", None]), (["a", "b", "c"], [None]), (["a"], ["b", "c", None])]
     held = spark.createDataFrame([(*pair, DAY) for pair in pairs], struct_type(TwoLists))
     assert held.select(RowHash(TwoLists).column().alias("hash")).distinct().count() == len(pairs)
+
+
+def test_a_marker_that_was_taken_back_is_measured(spark: SparkSession) -> None:
+    """So that its day is read without it. A day without deletions is recorded as it was before there were any."""
+    markers = raw_sales(spark, [marker("2017-03-09T00:00:00.000000Z", 5, date(2017, 3, 4), basket_id="3")])
+    raw = markers.unionByName(as_deletions(markers)).unionByName(raw_sales(spark, [{"day": NEXT_DAY}]))
+    found = measure_days(raw, registry.table("raw_sales"), 1)
+    assert {name: found[DAY][name] for name in OF_DELETIONS} == dict(zip(OF_DELETIONS, (0, 0, 1), strict=True))
+    assert not found[NEXT_DAY].keys() & {*OF_DELETIONS}

@@ -29,6 +29,7 @@ from backfill_assets_tests.stories.corrected_source import (
     read_lines,
     write_lines,
 )
+from backfill_assets_tests.strategies.landed_sales import land, sale
 from backfill_assets_tests.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -193,3 +194,18 @@ def test_a_killed_refresh_has_published_all_or_nothing(sales: Workshop, say: Any
     assert say("refresh", "raw_sales", "--days", str(DAYS))["publication"] == "", "its entry was finished"
     assert sales.sessions == sessions
     assert sales.contents()["raw_sales"] != before
+
+
+def test_a_newer_version_that_its_source_took_back_lets_the_older_one_stand(workshop: Workshop) -> None:
+    """It belonged to another day: on the day of the older one, all that is deleted is the marker."""
+    landing = workshop.settings.landing
+    older = sale(sales_value="0.50", updated_at="2017-03-02T00:00:00Z")
+    newer = {**older, "transaction_timestamp": "2017-03-03T10:00:00Z", "updated_at": "2017-03-04T00:00:00Z"}
+    land(landing, "sales", str(SECOND), "a", [older])
+    taken_back = Path(land(landing, "sales", str(FOURTH), "b", [newer]))
+    workshop.build("raw_sales", [SECOND, FOURTH])
+    taken_back.unlink()
+    workshop.builder.refresh(registry.step("raw_sales"), [FOURTH], run=RunInfo("refresh"), progress=lambda _: None)
+    workshop.build("bronze_sales", [FIRST, THIRD])
+    bronze = workshop.read("bronze_sales", columns=["day", "sales_value", "superseded_by_day"])
+    assert bronze.astype(str).values.tolist() == [[str(FIRST), "0.50", "<NA>"]]
