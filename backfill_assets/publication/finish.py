@@ -20,7 +20,7 @@ from backfill_assets.lakehouse.retry import Retry
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import COMMITTED, FENCED, RESTORED, CrashPoint, Reached
 from backfill_assets.publication.mark import PASSED, Mark
-from backfill_assets.publication_log.log import Head, HeadState, PublicationLog, with_outcome
+from backfill_assets.publication_log.log import Head, HeadState, OpenEntry, PublicationLog, with_outcome
 from backfill_assets.publication_log.rows import Row, aborted_by_hand_row, aborting_rows, closed_rows
 
 
@@ -53,6 +53,15 @@ class Finish:
                 return outcome
             retry.lost("other writers commit to its tables or to the log")
 
+    def require_open(self, head: Head, publication: str) -> OpenEntry:
+        """Raises :class:`InvalidRequest` for a publication that is not open."""
+        if (entry := head.state.open.get(publication)) is None:
+            raise InvalidRequest(
+                f"{publication} is not open: it is {self._outcome(head, publication)}.",
+                hint=f"What is done is put back by: backfill rollback {publication}",
+            )
+        return entry
+
     def abort(self, publication: str, by: str, reason: str) -> dict[str, str]:
         """Give an open entry up, on the word of a person; the tables that could not be put back, and why.
 
@@ -63,12 +72,7 @@ class Finish:
         retry = Retry(f"Aborting {publication}")
         while True:
             head = self.log.head()
-            entry = head.state.open.get(publication)
-            if entry is None:
-                raise InvalidRequest(
-                    f"{publication} is not open: it is {self._outcome(head, publication)}.",
-                    hint=f"What is done is put back by: backfill rollback {publication}",
-                )
+            entry = self.require_open(head, publication)
             prepared = self.log.prepared(entry)
             if not entry.aborting:
                 self._decide_abort(head, prepared, said)

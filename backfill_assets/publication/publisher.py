@@ -88,6 +88,10 @@ class Publisher:
         """
         return self._finish().abort(publication, by, reason)
 
+    def require_open(self, publication: str) -> None:
+        """Raise :class:`InvalidRequest` for a publication that cannot be given up, because it is not open."""
+        self._finish().require_open(self.log.head(), publication)
+
     def recover(self, tables: Collection[str] = ()) -> dict[str, Outcome]:
         """Finish every open entry: what a new process does first, and all that recovery is.
 

@@ -45,6 +45,7 @@ def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
     known = publisher.log.find_prepared(publication) if anything_published(publisher.storage) else None
     if known is None:
         raise unknown_publication(publisher.storage, publication)
+    publisher.require_open(publication)
     if not as_json:
         _say_plan(known[0])
     if not yes:

@@ -22,7 +22,7 @@ from backfill_assets.text import format_first
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.undo import UndoPlan
-    from backfill_assets.lakehouse.records import InputRead, Prepared, TableChange
+    from backfill_assets.lakehouse.records import InputRead, Prepared, Provenance, TableChange
     from backfill_assets.publication.publisher import Published, Publisher
 
 _EPILOG = """
@@ -51,10 +51,20 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     """
     publisher = open_publisher(current_settings())
     prepared = _find(publisher, _publication(publisher, find_undoable(publisher.storage, what)))
-    if prepared.publication.provenance.campaign:
+    made_by = prepared.publication.provenance
+    if made_by.campaign:
+        _refuse_undone(publisher, made_by)
         _undo_campaign(prepared, dry_run=dry_run, yes=yes, as_json=as_json)
     else:
         _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _refuse_undone(publisher: Publisher, made_by: Provenance) -> None:
+    """Its cut-over may be named as well as its plan; the publication that undid it is there to bring it back."""
+    from backfill_assets.publication.rollback import newest_of
+
+    if not made_by.undoes:
+        newest_of(publisher, made_by.campaign)
 
 
 def _publication(publisher: Publisher, what: str) -> str:

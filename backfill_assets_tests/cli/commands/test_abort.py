@@ -48,4 +48,4 @@ def test_without_a_terminal_it_wants_yes(stuck: Backfill) -> None:
 def test_only_open_publications_are_given_up(stuck: Backfill) -> None:
     """A mistyped name gets the nearest one, what is done the command that puts it back."""
     assert "Did you mean dead?" in stuck("abort", "deda", "--yes", exit_code=1).stderr
-    assert "backfill rollback first" in stuck("abort", "first", "--yes", exit_code=1).stderr
+    assert "backfill rollback first" in stuck("abort", "first", exit_code=1).stderr, "before it asks"

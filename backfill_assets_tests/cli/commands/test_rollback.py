@@ -124,8 +124,11 @@ def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
     assert (undone["campaign"], undone["undoes"], undone["seconds"]) == (CAMPAIGN, "cut", 0)
     assert ids(campaign, "bronze_sales") == [2, 3, 4] and ids(campaign, "quarantine_sales") == [20]
     assert [json.loads(line)["key"] for line in told.read_text().splitlines()] == [undone["publication"]]
-    error = campaign("rollback", CAMPAIGN, "--yes", exit_code=1).stderr
-    assert f"To bring it back: backfill rollback {undone['publication']}" in error
+    for name in (CAMPAIGN, "cut"):
+        error = campaign("rollback", name, "--yes", exit_code=1).stderr
+        assert f"To bring it back: backfill rollback {undone['publication']}" in error
+    campaign("rollback", undone["publication"], "--yes")
+    assert ids(campaign, "bronze_sales") == [4, 7]
 
 
 def test_a_day_that_moved_and_cannot_be_staged_again_is_refused_before_asking(campaign: Backfill) -> None:
