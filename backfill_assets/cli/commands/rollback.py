@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -232,6 +233,15 @@ def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRea
 def _say_result(published: Published, publisher: Publisher) -> None:
     tables = ", ".join(f"{table} (version {version})" for table, version in sorted(published.versions.items()))
     say(Text.assemble(("Rolled back", "bold green"), f": {tables}." if tables else "."))
-    if tables:
-        say("What was computed from these days is stale now: backfill status")
+    if readers := _readers(published.versions):
+        say(f"What is computed from these days is stale now, in {', '.join(readers)}: backfill status")
     say(f"To undo: backfill rollback {short_ids(publisher.storage)(published.publication)}")
+
+
+def _readers(tables: Collection[str]) -> list[str]:
+    """The tables that are computed from ``tables``, and were not put back with them."""
+    from backfill_assets.datasets import registry
+
+    computed = [step for step in registry.steps() if step.versions]
+    reading = (step for step in computed if any(read.table in tables for read in step.version().reads))
+    return list(dict.fromkeys(name for step in reading for name in step.table_names if name not in tables))

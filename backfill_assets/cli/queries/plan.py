@@ -13,7 +13,7 @@ from rich.text import Text
 
 from backfill_assets.cli.completion import complete_days, complete_table_or_plan, complete_version
 from backfill_assets.cli.ids import find_plan, is_plan, plans, short_ids, typed_storage
-from backfill_assets.cli.output import say, say_json
+from backfill_assets.cli.output import say, say_json, screen
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.days import DayRange
@@ -131,6 +131,7 @@ def plan(
         click.echo(markdown(found, now, moved), nl=False)
     else:
         say_plan(found, now, moved)
+        say_next(found, moved)
     if found.stopped or moved:
         ctx.exit(1)
 
@@ -221,6 +222,12 @@ def say_plan(found: Plan, now: datetime, moved: PlanDrift | None = None) -> None
     if moved is not None:
         _say_moved(moved)
     say(scope_line(found), after_line(found), Text.assemble((short_ids(typed_storage(), plans)(found.id), "bold")))
+
+
+def say_next(found: Plan, moved: PlanDrift | None = None) -> None:
+    """What carries a plan out that was just made. The last line of a pipe is the plan's id, which a script takes."""
+    if screen() and moved is None and found.steps and not found.stopped:
+        say(f"Next: backfill run {short_ids(typed_storage(), plans)(found.id)}")
 
 
 def _say_steps(found: Plan) -> None:

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.output import say, say_json
-from backfill_assets.cli.queries.plan import say_plan
+from backfill_assets.cli.queries.plan import say_next, say_plan
 from backfill_assets.cli.wiring import current_settings
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def _say(found: CheckedPlanFile, *, check: bool) -> None:
 
     if found.plan is not None and found.planned_at is not None:
         say_plan(found.plan, found.planned_at)
+        say_next(found.plan)
     shown = {finding.message for finding in found.plan.findings} if found.plan else set()
     for each in (problem for problem in found.problems if problem.message not in shown):
         click.echo(each.shown(found.path), err=True)
