@@ -75,7 +75,7 @@ story-fx: setup ## the 90-day case on real data: plan, waves, difference, approv
 story-rewind: setup ## 60 real days, of which 41 go wrong: rewind, forward twice, compare, publish, undo; killed at every step
 	@$(BIN)/pytest -q -s backfill_assets_tests/stories/test_story_rewind.py backfill_assets_tests/stories/test_killed_rewind.py
 
-generated: setup setup-broker ## the generated tests with many more examples than `make test` draws: EXAMPLES=20 times as many
+generated: setup ## the generated tests with many more examples than `make test` draws: EXAMPLES=20 times as many
 	@EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/pytest $(IN_TWO) -m "hypothesis and not long"
 
 histories: setup ## what is done on main and on timelines, in any order and killed anywhere, beside a sequential model: HISTORIES=500
