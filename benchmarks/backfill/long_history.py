@@ -1,13 +1,14 @@
 """``python -m benchmarks.backfill.long_history write|status|plan|publish FOLDER DAYS``: four tables, without a JVM.
 
 A process of its own each, which imports no more than it needs: its greatest memory is looked at. ``write`` makes the
-logs that ``status`` and ``plan`` read; ``publish`` publishes all days at once, and rolls them back.
+logs that ``status`` and ``plan`` read, and stages what ``publish`` publishes, all days at once, and rolls back.
 """
 
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 
 from backfill_assets.datasets import registry
@@ -16,6 +17,9 @@ from backfill_assets.lakehouse.storage import Storage
 from benchmarks.generated_history import DAYS, four_tables, write_metadata
 
 COMMANDS = ("status", "plan", "publish")
+_PUBLISHED = "published"
+_PUBLICATION = "p"
+_TABLES = ("raw", "bronze", "fact", "report")
 _ROWS = range(100)
 
 
@@ -39,13 +43,29 @@ def _plan(folder: str, days: DayRange) -> None:
 
 
 def _publish(folder: str, days: DayRange) -> None:
+    from backfill_assets.lakehouse.timelines import Timeline
     from backfill_assets.publication.rollback import roll_back
     from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
-    lake = SmallLakehouse(Path(folder) / "published")
-    content = {table: dict.fromkeys(days, _ROWS) for table in ("raw", "bronze", "fact", "report")}
-    lake.publish("p", content)
-    roll_back(lake.publisher, "p", id="r")
+    class StagedBefore(SmallLakehouse):
+        """Its days were staged by another process."""
+
+        def stage(self, name: str, table: str, days: Mapping[date, Sequence[int]]) -> Timeline:
+            return Timeline(self.storage, table, name)
+
+    lake = StagedBefore(Path(folder) / _PUBLISHED)
+    lake.publish(_PUBLICATION, {table: dict.fromkeys(days, _ROWS) for table in _TABLES})
+    roll_back(lake.publisher, _PUBLICATION, id="r")
+
+
+def _stage(folder: str, days: DayRange) -> None:
+    from backfill_assets.lakehouse.timelines import StagedAs, Timeline
+    from backfill_assets_tests.small_lakehouse import staged_rows
+
+    for table in _TABLES:
+        timeline = Timeline(Storage(str(Path(folder) / _PUBLISHED)), table, f"run-{_PUBLICATION}")
+        files, schema = staged_rows(timeline, dict.fromkeys(days, _ROWS))
+        timeline.add(files, schema, {day: StagedAs(input_fingerprint="x") for day in days})
 
 
 def main() -> None:
@@ -53,6 +73,7 @@ def main() -> None:
     days = DayRange(DAYS.first, DAYS.first + timedelta(days=int(count) - 1))
     if what == "write":
         write_metadata(Storage(folder), four_tables(), days)
+        _stage(folder, days)
     else:
         dict(zip(COMMANDS, (_status, _plan, _publish), strict=True))[what](folder, days)
 
