@@ -105,10 +105,16 @@ def _are_known(parts: Sequence[Any], footer: pq.FileMetaData) -> bool:
 
 
 def _ends(parts: Sequence[Any]) -> tuple[str, str] | None:
-    """The ends of all ``parts`` together, as JSON; None for bytes, and for floats, of which NaN is in no range."""
-    ranges = [(part.min, part.max) for part in parts if part.has_min_max]
-    low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
-    first, last = _as_json(low, up=False), _as_json(high, up=True)
+    """The ends of all ``parts`` together, as JSON; None for bytes, and for floats, of which NaN is in no range.
+
+    None also where an end is not in the years 1 to 9999, which are those of Python.
+    """
+    try:
+        ranges = [(part.min, part.max) for part in parts if part.has_min_max]
+        low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+        first, last = _as_json(low, up=False), _as_json(high, up=True)
+    except OverflowError:
+        return None
     return None if first is None or last is None else (first, last)
 
 
@@ -129,10 +135,13 @@ def _as_json(value: object, *, up: bool) -> str | None:
 
 
 def _moment(value: datetime, *, up: bool) -> str:
-    """A moment in milliseconds, as the log has it: the least one rounded down, the greatest one up."""
+    """A moment in milliseconds, as the log has it: the least one rounded down, the greatest one up.
+
+    The year has four digits, which ``strftime`` does not write of an early one: readers would find no row at all.
+    """
     rest = timedelta(microseconds=value.microsecond % 1000)
     whole = value.astimezone(UTC) - rest + timedelta(milliseconds=1 if up and rest else 0)
-    return whole.strftime("%Y-%m-%dT%H:%M:%S.") + f"{whole.microsecond // 1000:03d}Z"
+    return whole.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def _cut(value: str, *, up: bool) -> str:

@@ -69,6 +69,39 @@ def test_days_are_recorded_and_moments_to_the_millisecond_around_them() -> None:
     assert found["maxValues"] == {"at": "2017-03-01T10:00:01.000Z", "on": "2017-03-01"}
 
 
+def at_micros(*micros: int) -> pa.Array:
+    return pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+def test_a_year_of_few_digits_is_written_with_four() -> None:
+    """``0001-01-01`` is what some sources send for no moment. Of a year of one digit, delta-rs finds no row at all."""
+    moments = [datetime(1, 1, 1, tzinfo=UTC), datetime(999, 12, 31, 23, 59, 59, 1, UTC)]
+    found = told({"at": pa.array(moments, pa.timestamp("us", "UTC"))})
+    assert found["minValues"] == {"at": "0001-01-01T00:00:00.000Z"}
+    assert found["maxValues"] == {"at": "0999-12-31T23:59:59.001Z"}
+
+
+YEAR_0, END_OF_9999, LAST_DAY = -62_167_219_200_000_000, 253_402_300_799_999_999, 2_932_896
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        at_micros(YEAR_0, 0),
+        at_micros(0, END_OF_9999),
+        at_micros(0, END_OF_9999 + 1),
+        at_micros(-(2**63), 2**63 - 1),
+        pa.array([-719_528, 0], pa.int32()).cast(pa.date32()),
+        pa.array([0, LAST_DAY + 1], pa.int32()).cast(pa.date32()),
+        pa.array([-(2**31), 2**31 - 1], pa.int32()).cast(pa.date32()),
+    ],
+    ids=["year 0", "end of 9999", "year 10000", "any moment", "day of year 0", "day of year 10000", "any day"],
+)
+def test_a_moment_out_of_the_years_of_python_leaves_no_ends_to_the_file(strange: pa.Array) -> None:
+    """Landed text may be such a moment: one row of it must not keep its day from being built."""
+    assert told({"id": pa.array([1, 2]), "strange": strange}) == {"numRecords": 2}
+
+
 def test_long_texts_are_cut_off_as_delta_does_it() -> None:
     found = told({"token": pa.array(["a" * 64, "f" * 64, "b"])})
     assert found["minValues"] == {"token": "a" * 32}
@@ -116,8 +149,10 @@ def _bytes(value: int | str) -> Any:
 
 
 MOMENT = datetime(2017, 3, 1, 10, 0, 0, 999_100, UTC)
+NO_MOMENT = datetime(1, 1, 1, tzinfo=UTC)
 COLUMNS: dict[str, tuple[str, pa.Array]] = {
     "at": ("timestamp", pa.array([MOMENT, MOMENT], pa.timestamp("us", "UTC"))),
+    "since": ("timestamp", pa.array([NO_MOMENT, MOMENT], pa.timestamp("us", "UTC"))),
     "token": ("string", pa.array(["a" * 64, "f" * 64])),
     "amount": ("decimal(18,2)", pa.array([Decimal("1.25"), Decimal("9999999999999999.99")], pa.decimal128(18, 2))),
     "flag": ("boolean", pa.array([True, False])),
