@@ -11,13 +11,14 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from backfill_assets.days import parse_day
+from backfill_assets.days import day_or_none
 from backfill_assets.errors import InvalidRequest, SourceUnreadable
 from backfill_assets.text import format_first
 
@@ -68,11 +69,14 @@ class LandingZone:
 
     def file(self, source: str, path: Path) -> LandedFile:
         """The landed file at ``path``, which is in the folder of one of the days of ``source``, hashed as it is now."""
-        folder = self._source_folder(source)
-        if folder is None or path.parent.parent.resolve() != folder.resolve():
+        folder, day = self._source_folder(source), day_or_none(path.parent.name)
+        if folder is None or day is None or path.parent.parent.resolve() != folder.resolve():
             raise SourceUnreadable(f"{path} is not in the folder of a day of {source}.")
-        place = self._inside(folder / path.parent.name / path.name)
-        return self._landed_file(source, parse_day(path.parent.name), place)
+        return self._landed_file(source, day, self._inside(folder / path.parent.name / path.name))
+
+    def ignores(self, path: Path) -> bool:
+        """Whether a file is unfinished or private, by its own name or that of its folder."""
+        return not (_is_visible(path.name) and _is_visible(path.parent.name))
 
     def strays(self, source: str, days: Iterable[date] | None = None) -> tuple[str, ...]:
         """What lies in the folder of ``source``, or in those of ``days``, and is no landed file; relative paths.
@@ -119,12 +123,12 @@ class LandingZone:
 
     def verify_unchanged(self, file: LandedFile) -> None:
         """Raise if ``file`` no longer has the content it was listed with."""
-        if _sha256(self.locate(file)) != file.content_hash:
+        if _size_and_sha256(self.locate(file))[1] != file.content_hash:
             raise changed_file(file)
 
     def verify_readable(self, file: LandedFile) -> None:
         """Raise, with the byte offset, if ``file`` is not whole gzip to its last byte; no bytes at all is zero rows."""
-        with self.locate(file).open("rb") as stream:
+        with _open(self.locate(file)) as stream:
             problem = _first_gzip_problem(stream)
         if problem:
             raise SourceUnreadable(
@@ -151,7 +155,7 @@ class LandingZone:
         return [self._require_inside(entry) for entry in _visible(folder) if _is_data(entry)]
 
     def _landed_file(self, source: str, day: date, path: Path) -> LandedFile:
-        return LandedFile(source, day, self._relative(path), path.stat().st_size, _sha256(path))
+        return LandedFile(source, day, self._relative(path), *_size_and_sha256(path))
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
@@ -200,31 +204,35 @@ def first_paths(paths: Sequence[str]) -> str:
 
 def _visible(folder: Path) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
-        seen = [
-            entry
-            for entry in entries
-            if not entry.name.startswith((".", "_")) and not entry.name.endswith((".tmp", ".part"))
-        ]
+        seen = [entry for entry in entries if _is_visible(entry.name)]
     return sorted(seen, key=lambda entry: entry.name)
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith((".", "_")) and not name.endswith((".tmp", ".part"))
 
 
 def _day_of(entry: os.DirEntry[str]) -> date | None:
     """The day whose folder ``entry`` is; a link counts, and is followed when it is checked."""
-    try:
-        day = parse_day(entry.name)
-    except InvalidRequest:
-        return None
-    return day if entry.is_dir() or entry.is_symlink() else None
+    day = day_or_none(entry.name)
+    return day if day is not None and (entry.is_dir() or entry.is_symlink()) else None
 
 
 def _is_data(entry: os.DirEntry[str]) -> bool:
     return entry.name.endswith(SUFFIX) and (entry.is_file() or entry.is_symlink())
 
 
-def _sha256(path: Path) -> str:
+def _size_and_sha256(path: Path) -> tuple[int, str]:
+    with _open(path) as stream:
+        return os.fstat(stream.fileno()).st_size, hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    """Reads a file that may be gone since it was listed."""
     try:
         with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+            yield stream
     except OSError as error:
         raise SourceUnreadable(f"{path} cannot be read: {error.strerror}.") from error
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _MOST_ATTEMPTS = 10
 HOLD_SECONDS = 5.0
 """A stream waits no longer than this for others that hold its days."""
+FileStamp = tuple[int, int] | None
+"""When a file was written (ns) and its size; None for one that is not there."""
 
 
 def stream_name(raw: str) -> str:
@@ -195,14 +197,17 @@ class LandedBatches(RawAppender):
 
     appended_files: list[Path] = field(default_factory=list)
     """Of the last batch that was published, relative to the landing zone."""
+    left_out: dict[Path, FileStamp] = field(default_factory=dict)
+    """Files that could not be read, as they were then."""
 
     def publish(self, paths: Sequence[Path]) -> AppendedBatch | None:
         """Publish the rows of those files that raw has not read; None if it has read them all.
 
-        A damaged or changed file is reported and left out: it is read when it has landed again.
+        A damaged or changed file is reported and left out: it is read with the next batch after it has landed again.
         """
+        wanted = self.with_landed_again(paths)
         for _ in range(_MOST_ATTEMPTS):
-            files = self.new_files(paths)
+            files = self.new_files(wanted)
             if not files:
                 return None
             build = ArrivalBuild(self.lake, self.step, self.run, self.progress, *self.as_stream)
@@ -223,10 +228,17 @@ class LandedBatches(RawAppender):
         read = [id for id, content in main.transactions().items() if id.startswith(prefix) and content] if main else []
         return Counter(Path(id.removeprefix(prefix)).parent.name for id in read)
 
+    def with_landed_again(self, paths: Sequence[Path]) -> list[Path]:
+        """``paths``, and files that were left out and have changed since: Spark names a file once."""
+        again = [path for path, stamp in self.left_out.items() if _stamp(path) not in (None, stamp)]
+        return list(dict.fromkeys((*again, *paths)))
+
     def new_files(self, paths: Sequence[Path]) -> list[LandedFile]:
+        """Those of ``paths`` that raw has not read; what is wrong with another one is reported."""
         main = MainTable.open(self.lake.storage, self.step.name)
         found = []
-        for path in paths:
+        for path in (each for each in paths if not self.lake.landing.ignores(each)):
+            stamp = _stamp(path)
             try:
                 file = self.lake.landing.file(self.source.name, path)
                 position, content = file.position
@@ -236,6 +248,16 @@ class LandedBatches(RawAppender):
                 if not ingested:
                     self.lake.landing.verify_readable(file)
                     found.append(file)
+                self.left_out.pop(path, None)
             except SourceUnreadable as problem:
+                self.left_out[path] = stamp
                 self.progress(f"Warning: {problem.message} It is left out")
         return found
+
+
+def _stamp(path: Path) -> FileStamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

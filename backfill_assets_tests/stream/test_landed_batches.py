@@ -1,0 +1,95 @@
+"""Which landed files of a batch are read: what is wrong with one is reported, and ends no stream."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from backfill_assets.datasets import registry
+from backfill_assets.landing.zone import LandingZone
+from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.stream.batches import LandedBatches
+from backfill_assets_tests.small_lakehouse import SmallLakehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WHOLE = gzip.compress(b"{}\n" * 1000)
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("Which files are new is known without Spark.")
+
+
+class Landed:
+    """A stream from the landing folder below ``home``, and what it has reported."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder, self.reports = home / "landing" / "sales", list[str]()
+        small = SmallLakehouse(home / "lakehouse")
+        lake = Lake(small.storage, small.publisher, LandingZone(home / "landing"), no_spark, "")
+        self.batches = LandedBatches(lake, registry.step("raw_sales"), RunInfo("", "", ""), self.reports.append)
+
+    def land(self, name: str, content: bytes = WHOLE) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def new(self, *paths: Path) -> list[str]:
+        return [file.path for file in self.batches.new_files(self.batches.with_landed_again(paths))]
+
+
+@pytest.fixture
+def landed(tmp_path: Path) -> Landed:
+    found = Landed(tmp_path)
+    found.land("2017-03-01/good.jsonl.gz")
+    return found
+
+
+GOOD = "sales/2017-03-01/good.jsonl.gz"
+
+
+@pytest.mark.parametrize("folder", ["latest", "20170301", "2017-02-30"])
+def test_a_file_in_a_folder_of_no_day_is_left_out_and_reported(landed: Landed, folder: str) -> None:
+    """Spark finds it as it finds all others. A nightly ingest leaves it out, too."""
+    astray, good = landed.land(f"{folder}/a.jsonl.gz"), landed.folder / "2017-03-01" / "good.jsonl.gz"
+    assert landed.new(astray, good) == [GOOD]
+    (report,) = landed.reports
+    assert f"{folder}/a.jsonl.gz is not in the folder of a day of sales. It is left out" in report
+
+
+@pytest.mark.parametrize("name", ["_archive/a.jsonl.gz", ".new/a.jsonl.gz", "2017-03-01.tmp/a.jsonl.gz"])
+def test_what_is_unfinished_or_private_is_ignored(landed: Landed, name: str) -> None:
+    assert landed.new(landed.land(name), landed.folder / "2017-03-01" / "good.jsonl.gz") == [GOOD]
+    assert landed.reports == []
+
+
+def test_a_file_that_was_moved_away_is_left_out_and_reported(landed: Landed) -> None:
+    """Spark lists files long before their batch when there are many, and a damaged one is to be moved out."""
+    gone, good = landed.folder / "2017-03-01" / "gone.jsonl.gz", landed.folder / "2017-03-01" / "good.jsonl.gz"
+    assert landed.new(gone, good) == [GOOD]
+    (report,) = landed.reports
+    assert "gone.jsonl.gz cannot be read: No such file or directory. It is left out" in report
+
+
+def test_a_file_that_was_left_out_is_read_when_it_has_landed_again(landed: Landed) -> None:
+    """Spark names a file once. One that was still being copied then would be missing until the stream starts again."""
+    half = landed.land("2017-03-01/half.jsonl.gz", WHOLE[:20])
+    assert landed.new(half) == []
+    assert landed.new() == []
+    assert len(landed.reports) == 1
+    landed.land("2017-03-01/half.jsonl.gz")
+    assert landed.new(landed.folder / "2017-03-01" / "good.jsonl.gz") == ["sales/2017-03-01/half.jsonl.gz", GOOD]
+    assert landed.new() == [] and len(landed.reports) == 1 and landed.batches.left_out == {}
+
+
+def test_a_file_that_was_gone_is_read_when_it_is_back(landed: Landed) -> None:
+    gone = landed.folder / "2017-03-01" / "gone.jsonl.gz"
+    assert landed.new(gone) == []
+    landed.land("2017-03-01/gone.jsonl.gz")
+    assert landed.new() == ["sales/2017-03-01/gone.jsonl.gz"]
