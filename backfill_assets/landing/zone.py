@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -228,7 +229,7 @@ def _size_and_sha256(path: Path) -> tuple[int, str]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
+def _open(path: Path) -> Iterator[BufferedReader]:
     """Reads a file that may be gone since it was listed."""
     try:
         with path.open("rb") as stream:
