@@ -17,6 +17,7 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.stream.offsets import Offsets
 
 _OWNER = "stream.json"
+_UNFINISHED = f"{_OWNER}.tmp"
 _SPARK = "spark"
 
 
@@ -33,18 +34,32 @@ class Checkpoint:
 
     def renew(self, table: str, source: str) -> None:
         """Empty it for a query that starts where raw ends. Raises :class:`InvalidRequest` if it is another stream's."""
-        owner, ours = self.folder / _OWNER, {"table": table, "source": source}
-        if self.folder.exists():
-            theirs = json.loads(owner.read_text()) if owner.is_file() else {}
-            if theirs != ours:
-                whose = f"of {theirs['source']} into {theirs['table']}" if theirs else "not a stream's"
-                raise InvalidRequest(
-                    f"The checkpoint folder {self.folder} is {whose}.",
-                    hint=f"Name another with --checkpoint, or remove it: {source} is read from where {table} ends.",
-                )
+        owner, ours = self._owner(), {"table": table, "source": source}
+        if owner not in (None, ours):
+            whose = f"of {owner['source']} into {owner['table']}" if owner else "not a stream's"
+            raise InvalidRequest(
+                f"The checkpoint folder {self.folder} is {whose}.",
+                hint=f"Name another with --checkpoint, or remove it: {source} is read from where {table} ends.",
+            )
         shutil.rmtree(self.spark, ignore_errors=True)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        owner.write_text(json.dumps(ours))
+        if owner is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            unfinished = self.folder / _UNFINISHED
+            unfinished.write_text(json.dumps(ours))
+            unfinished.replace(self.folder / _OWNER)
+
+    def _owner(self) -> dict[str, str] | None:
+        """Whose the folder is: None if it is free, nothing at all if it is no stream's."""
+        entries = self.folder.iterdir() if self.folder.is_dir() else ()
+        if not self.folder.is_file() and {each.name for each in entries} <= {_UNFINISHED}:
+            return None
+        owner = self.folder / _OWNER
+        try:
+            found = json.loads(owner.read_text()) if owner.is_file() else {}
+        except ValueError:
+            return None  # A full disk kept a part of it, when it was written anew at each start.
+        is_owner = isinstance(found, dict) and found.keys() == {"table", "source"}
+        return found if is_owner else {}
 
     def topic_offsets(self, batch: int, topic: str) -> Offsets:
         """By partition, the offset after the last event of ``batch``."""

@@ -52,6 +52,50 @@ def test_a_folder_of_other_files_is_left_alone(checkpoint: Checkpoint) -> None:
     with pytest.raises(InvalidRequest, match="is not a stream's"):
         checkpoint.renew("raw_sales", "landing")
     assert (checkpoint.folder / "thesis.txt").exists()
+    with pytest.raises(InvalidRequest, match="is not a stream's"):
+        Checkpoint(checkpoint.folder / "thesis.txt").renew("raw_sales", "landing")
+
+
+def test_an_empty_folder_is_anybodys(checkpoint: Checkpoint) -> None:
+    """A volume that is mounted is there before the stream; and a process may be killed after it made the folder."""
+    checkpoint.folder.mkdir()
+    checkpoint.renew("raw_sales", "landing")
+    with pytest.raises(InvalidRequest, match="is of landing into raw_sales"):
+        checkpoint.renew("raw_fx_rates", "landing")
+
+
+@pytest.mark.parametrize("text", ["", '{"table": "raw_sa'])
+def test_a_disk_that_was_full_leaves_no_stream_that_cannot_start(checkpoint: Checkpoint, text: str) -> None:
+    """Earlier versions wrote the file anew at each start, and left the beginning of it where there was no room."""
+    checkpoint.renew("raw_sales", "landing")
+    (checkpoint.folder / "stream.json").write_text(text)
+    checkpoint.renew("raw_sales", "landing")
+    checkpoint.renew("raw_sales", "landing")
+
+
+def test_whose_it_is_is_written_once_and_whole(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> int:
+        path.open("w").close()
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space"):
+            checkpoint.renew("raw_sales", "landing")
+    checkpoint.renew("raw_sales", "landing")
+    monkeypatch.setattr(Path, "write_text", full)
+    checkpoint.renew("raw_sales", "landing")
+    with pytest.raises(InvalidRequest, match="is of landing into raw_sales"):
+        checkpoint.renew("raw_sales", "kafka://one:9092/sales")
+
+
+@pytest.mark.parametrize("theirs", [{"chapters": 7}, ["a"], {"table": "raw_sales"}])
+def test_a_file_of_that_name_that_is_no_streams_is_left_alone(checkpoint: Checkpoint, theirs: object) -> None:
+    checkpoint.folder.mkdir()
+    (checkpoint.folder / "stream.json").write_text(json.dumps(theirs))
+    with pytest.raises(InvalidRequest, match="is not a stream's"):
+        checkpoint.renew("raw_sales", "landing")
+    assert json.loads((checkpoint.folder / "stream.json").read_text()) == theirs
 
 
 def test_what_a_topic_had_last_is_by_partition() -> None:
