@@ -135,6 +135,9 @@ class PlanFileLimits(BaseModel):
     @field_validator("*")
     @classmethod
     def _read(cls, text: str, field: ValidationInfo) -> str:
+        """Behind a comma there would be another limit, which its own line does not show."""
+        if "," in text:
+            raise refusal(f"{text!r} is more than one limit.", "Write each limit on a line of its own.")
         _checked(lambda each: Limits.parse(f"{field.field_name}={each}"))(text)
         return text
 

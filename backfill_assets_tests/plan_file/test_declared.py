@@ -123,6 +123,7 @@ def test_all_problems_are_found_at_once(tmp_path: Path) -> None:
         ("waves: [5%, 50%]", "waves: The waves '5%,50%' do not ascend to 100%."),
         ("waves: [5]", "waves: The wave '5' is no share of the days."),
         ("limits: {deviation: 2}", "limits deviation: The limit deviation is '2'."),
+        ("limits: {errors: '5%,gates=100%'}", "limits errors: '5%,gates=100%' is more than one limit."),
         ("limits: {seconds: 5%}", "limits seconds: The limit seconds is '5%'."),
         ("limits: 2%", "limits takes lines of `name: value`."),
         ("limits: {deviation: [2%]}", "limits deviation takes one value."),
