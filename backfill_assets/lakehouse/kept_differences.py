@@ -7,7 +7,7 @@ from backfill_assets.lakehouse.storage import Storage
 
 def keep_difference(storage: Storage, plan: str, text: str) -> None:
     """Keep the newest difference of ``plan``; what was kept before is replaced."""
-    storage.write_bytes(_path(plan), text.encode())
+    storage.replace_bytes(_path(plan), text.encode())
 
 
 def kept_difference(storage: Storage, plan: str) -> bytes | None:
@@ -17,7 +17,7 @@ def kept_difference(storage: Storage, plan: str) -> bytes | None:
 
 def keep_page(storage: Storage, plan: str, html: str) -> str:
     """Keep the page of the newest difference of ``plan``; returns where it is."""
-    storage.write_bytes(_page(plan), html.encode())
+    storage.replace_bytes(_page(plan), html.encode())
     return page_uri(storage, plan)
 
 
