@@ -60,7 +60,7 @@ def require_no_tokens(storage: Storage, key_file: Path, tables: Iterable[str]) -
 def require_same_key(storage: Storage, key_file: Path) -> None:
     """Raise :class:`LakehouseUnusable` if the lakehouse knows a key, and it is not the one in ``key_file``."""
     known = recorded_check(storage)
-    if known and not hmac.compare_digest(known, check_value(read_token_key(key_file))):
+    if known and known not in _check_values(read_token_key(key_file)):
         raise LakehouseUnusable(
             f"{key_file} is another token key than the one that rows were taken in with in {storage.root}.",
             hint=_BRING_IT,
@@ -74,21 +74,26 @@ def recorded_check(storage: Storage) -> str:
     return str(json.loads(storage.read_bytes(CHECK_FILE))["hmac_sha256"])
 
 
-def check_value(key: str) -> str:
+def check_value(key: bytes) -> str:
     """The check value of ``key``: an HMAC of a fixed text, as 64 hexadecimal digits."""
-    return hmac.new(key.encode(), _CHECKED, hashlib.sha256).hexdigest()
+    return hmac.new(key, _CHECKED, hashlib.sha256).hexdigest()
 
 
-def read_token_key(key_file: Path) -> str:
-    """The key in ``key_file``; no error message has the key in it."""
+def _check_values(key: bytes) -> tuple[str, str]:
+    """That of ``key``, and the one of earlier versions, which took bytes that are no UTF-8 for one character."""
+    return check_value(key), check_value(key.decode(errors="replace").encode())
+
+
+def read_token_key(key_file: Path) -> bytes:
+    """The key in ``key_file``, which may be any bytes; no error message has the key in it."""
     try:
-        key = key_file.read_bytes().decode(errors="replace").strip(" \t\r\n")
+        key = key_file.read_bytes().strip(b" \t\r\n")
     except OSError as error:
         raise LakehouseUnusable(
             f"The token key {key_file} cannot be read: {error.strerror}.",
             hint="Point BACKFILL_TOKEN_KEY_FILE at the key that the rows were taken in with.",
         ) from error
-    if len(key) < SHORTEST_KEY:
+    if len(key.decode(errors="replace")) < SHORTEST_KEY:
         raise LakehouseUnusable(f"The token key {key_file} has fewer than {SHORTEST_KEY} characters.")
     return key
 
@@ -114,7 +119,7 @@ def _make(key_file: Path) -> bool:
     return True
 
 
-def _record(key: str) -> bytes:
+def _record(key: bytes) -> bytes:
     return json.dumps({"hmac_sha256": check_value(key)}).encode()
 
 

@@ -23,7 +23,7 @@ _INNER, _OUTER = "token_inner_pad", "token_outer_pad"
 def with_token_pads(rows: DataFrame, spark: SparkSession, key_file: str) -> DataFrame:
     """``rows`` with the two pads that :func:`token` needs; drop them by selecting what you keep.
 
-    The key is the text of ``key_file`` without white space around it, in UTF-8.
+    The key is all bytes of ``key_file`` without white space around them.
     """
     key = F.btrim(F.col("value"), F.lit(" \t\r\n"))
     checked = F.when(F.length(key) >= SHORTEST_KEY, key).otherwise(
@@ -49,7 +49,7 @@ def token_of(value: str, key_file: Path) -> str:
     if not value:
         raise InvalidRequest("An empty personal value has no token.", hint="Give the value as it was landed.")
     key = read_token_key(key_file)
-    return hmac.new(key.encode(), value.encode(), hashlib.sha256).hexdigest()
+    return hmac.new(key, value.encode(), hashlib.sha256).hexdigest()
 
 
 def _block(key: Column) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -11,7 +12,7 @@ import pytest
 
 from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.token_key import CHECK_FILE, require_same_key, require_token_key
+from backfill_assets.landing.token_key import CHECK_FILE, check_value, require_same_key, require_token_key
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.protocol
@@ -55,6 +56,33 @@ def test_another_key_is_refused_and_a_copy_is_not(storage: Storage, tmp_path: Pa
     assert "long enough" not in str(refused.value)
     with pytest.raises(LakehouseUnusable, match="another token key"):
         require_same_key(storage, two)
+
+
+NO_UTF_8 = b"the \xfcber-secret key of one"
+"""As an editor in Latin-1 saves it, or random bytes."""
+
+
+def test_keys_that_differ_only_in_bytes_that_are_no_utf_8_are_two_keys(storage: Storage, tmp_path: Path) -> None:
+    """Spark makes the tokens of all bytes of a key."""
+    one, two = tmp_path / "one.key", tmp_path / "two.key"
+    one.write_bytes(NO_UTF_8 + b"\r\n")
+    two.write_bytes(NO_UTF_8.replace(b"\xfc", b"\xf6"))
+    require_token_key(storage, one, [])
+    require_token_key(storage, one, [])
+    with pytest.raises(LakehouseUnusable, match="another token key"):
+        require_token_key(storage, two, [])
+
+
+def test_a_check_value_of_earlier_versions_is_still_that_of_its_key(storage: Storage, tmp_path: Path) -> None:
+    """They took all bytes that are no UTF-8 for one character."""
+    key = tmp_path / "one.key"
+    key.write_bytes(NO_UTF_8)
+    recorded = check_value(NO_UTF_8.decode(errors="replace").encode())
+    storage.write_bytes(CHECK_FILE, json.dumps({"hmac_sha256": recorded}).encode())
+    require_token_key(storage, key, [])
+    key.write_bytes(NO_UTF_8 + b"!")
+    with pytest.raises(LakehouseUnusable, match="another token key"):
+        require_same_key(storage, key)
 
 
 def test_no_key_is_made_for_a_lakehouse_that_has_rows_and_no_check_value(tmp_path: Path) -> None:

@@ -30,6 +30,16 @@ def test_a_token_is_the_hmac_of_the_standard_library(spark: SparkSession, tmp_pa
     }
 
 
+def test_a_key_may_be_any_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    """Random bytes are a good key. A token that is looked for was made by Spark, of the bytes as they are."""
+    path, key = tmp_path / "token.key", bytes([0x80, 0xFF, 0xFE, 0x41, 0xC3, 0x28]) * 6
+    path.write_bytes(key)
+    rows = spark.createDataFrame([("900",)], "household string")
+    keyed = with_token_pads(rows, spark, str(path))
+    found = [row.token for row in keyed.select(token(keyed.household).alias("token")).collect()]
+    assert found == [token_of("900", path)] == [hmac.new(key, b"900", hashlib.sha256).hexdigest()]
+
+
 def test_no_plan_shows_the_key_or_what_is_derived_from_it(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
