@@ -14,7 +14,7 @@ from backfill_assets.rebuild.extension.extend import ExtendResult, extend, follo
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
-from backfill_assets.stream.behind import days_behind
+from backfill_assets.stream.behind import find_days_behind
 from backfill_assets.stream.reference import ReferenceData
 from backfill_assets.text import format_ranges
 
@@ -43,9 +43,7 @@ class Follower:
         """Bring up to date what a stream that was killed has left behind."""
         steps = self.steps
         if steps:
-            log = self.lake.publisher.log
-            states = log.day_states(log.head(), {self.raw.name, *steps[0].table_names})
-            self.follow(days_behind(self.raw.name, steps[0], states))
+            self.follow(find_days_behind(self.lake.publisher.log, self.raw.name, steps[0]))
 
     def follow(self, days: Collection[date]) -> None:
         """Extend ``days``, and those that are pending. What keeps a day from it is reported, once for each reason."""

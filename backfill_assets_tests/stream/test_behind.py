@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,11 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.lakehouse.records import DayContent, DayState
 from backfill_assets.landing.zone import LandingZone
+from backfill_assets.publication.compact import compact
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.stream.batches import stream_name
-from backfill_assets.stream.behind import days_behind
+from backfill_assets.stream.behind import days_behind, find_days_behind
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
@@ -64,3 +65,23 @@ def test_a_day_that_was_built_from_other_rows_is_behind(publication: str) -> Non
     raw = state(RAW, publication, 3)
     assert days_behind(RAW, BRONZE, raw | state(BRONZE.name, "built", 3, inputs_of(raw))) == set()
     assert days_behind(RAW, BRONZE, raw | state(BRONZE.name, "built", 3, inputs_of(state(RAW, "earlier", 2)))) == {DAY}
+
+
+def test_a_compaction_does_not_hide_who_has_brought_the_rows(tmp_path: Path) -> None:
+    """The stream was killed, or followed nothing, and maintenance has put the files of its day together since."""
+    small, history = SmallLakehouse(tmp_path / "lakehouse"), DAY + timedelta(days=1)
+    lake = Lake(small.storage, small.publisher, LandingZone(tmp_path / "landing"), no_spark, "")
+    for number in range(2):
+        small.publish(lake.new_id(stream_name(RAW)), {RAW: {DAY: [number]}}, mode="append")
+        small.publish(lake.new_id(RAW), {RAW: {history: [number]}}, mode="append")
+    log = small.publisher.log
+    assert find_days_behind(log, RAW, BRONZE) == {DAY}
+    assert compact(small.publisher, RAW, [DAY, history], id="20260303t000000-compact-raw-sales-1a2b3c4d")
+    assert find_days_behind(log, RAW, BRONZE) == {DAY}
+    small.publish(lake.new_id("bronze"), {BRONZE.name: {DAY: [0, 1]}}, inputs={DAY: inputs_of_now(small)})
+    assert find_days_behind(log, RAW, BRONZE) == set()
+
+
+def inputs_of_now(small: SmallLakehouse) -> str:
+    log = small.publisher.log
+    return inputs_of(dict(log.day_states(log.head(), {RAW})))
