@@ -246,6 +246,7 @@ class LandedBatches(RawAppender):
                 if ingested not in (0, content):
                     raise changed_file(file)
                 if not ingested:
+                    _require_bytes(file)
                     self.lake.landing.verify_readable(file)
                     found.append(file)
                 self.left_out.pop(path, None)
@@ -253,6 +254,12 @@ class LandedBatches(RawAppender):
                 self.left_out[path] = stamp
                 self.progress(f"Warning: {problem.message} It is left out")
         return found
+
+
+def _require_bytes(file: LandedFile) -> None:
+    """A copy begins with no bytes, which would count as the whole file. One that stays so is for the nightly run."""
+    if not file.size:
+        raise SourceUnreadable(f"{file.path} has no bytes yet.")
 
 
 def _stamp(path: Path) -> FileStamp:

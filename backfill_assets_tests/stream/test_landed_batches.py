@@ -88,6 +88,16 @@ def test_a_file_that_was_left_out_is_read_when_it_has_landed_again(landed: Lande
     assert landed.new() == [] and len(landed.reports) == 1 and landed.batches.left_out == {}
 
 
+def test_a_file_of_no_bytes_is_not_taken_for_read(landed: Landed) -> None:
+    """A copy begins with no bytes. Read then, the file would count as read, and its rows would never come."""
+    copied = landed.land("2017-03-01/copied.jsonl.gz", b"")
+    assert landed.new(copied) == []
+    (report,) = landed.reports
+    assert "sales/2017-03-01/copied.jsonl.gz has no bytes yet. It is left out" in report
+    landed.land("2017-03-01/copied.jsonl.gz")
+    assert landed.new() == ["sales/2017-03-01/copied.jsonl.gz"]
+
+
 def test_a_file_that_was_gone_is_read_when_it_is_back(landed: Landed) -> None:
     gone = landed.folder / "2017-03-01" / "gone.jsonl.gz"
     assert landed.new(gone) == []
