@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -15,10 +16,10 @@ from backfill_assets.model.declaration import Source
 
 
 def landed_line(landing: LandingZone, source: Source, raw: Mapping[str, Any]) -> str | None:
-    """The line that the raw row ``raw`` came from, tokens in the place of personal values; None if its file is gone.
+    """The line that the raw row ``raw`` came from, tokens in the place of personal values.
 
-    Of a line that is no JSON object, what raw keeps of it. An event is written anew from its raw row: fields that it
-    sent as null are left out, as raw has them, and its topic is not read again.
+    None if its file is gone or damaged. Of a line that is no JSON object, what raw keeps of it. An event is written
+    anew from its raw row: fields that it sent as null are left out, as raw has them, and its topic is not read again.
     """
     if event_place(raw["source_file"], raw["source_line"]) is not None:
         return _event(source, raw)
@@ -46,8 +47,12 @@ def _kept(source: Source, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _line(path: Path, number: int) -> bytes:
-    with gzip.open(path) as lines:
-        return next(islice(lines, number - 1, None), b"")
+    """No bytes where the line cannot be read any more: the file may have changed since."""
+    try:
+        with gzip.open(path) as lines:
+            return next(islice(lines, number - 1, None), b"")
+    except (OSError, EOFError, zlib.error):
+        return b""
 
 
 def _mask(line: bytes, source: Source, raw: Mapping[str, Any]) -> str | None:

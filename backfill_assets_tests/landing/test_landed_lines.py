@@ -9,6 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from backfill_assets.datasets import registry
 from backfill_assets.landing.landed_lines import landed_line
 from backfill_assets.landing.zone import LandingZone
@@ -64,3 +66,16 @@ def test_a_line_is_read_from_its_file(tmp_path: Path) -> None:
         file.write('{"quantity": 1}\n{"quantity": 2}\n')
     assert landed_line(LandingZone(tmp_path), _sales(), received(path, 2, quantity="2")) == '{"quantity": "2"}'
     assert landed_line(LandingZone(tmp_path), _sales(), received(f"sales/{DAY}/b.jsonl.gz", 2)) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"plain text", gzip.compress(b"{}\n")[:12], gzip.compress(b"{}\n")[:10] + b"\xff" * 20],
+    ids=["plain", "cut off", "damaged"],
+)
+def test_a_file_that_was_damaged_since_gives_no_line(tmp_path: Path, content: bytes) -> None:
+    """What raw has of the row is shown all the same."""
+    path = f"sales/{DAY}/a.jsonl.gz"
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_bytes(content)
+    assert landed_line(LandingZone(tmp_path), _sales(), received(path, 1, quantity="2")) is None

@@ -190,7 +190,7 @@ def _say(facts: _TrailFacts, show: Show) -> None:
     for fate in facts.fates:
         say(f"{format_place(fate.file, fate.line)}  {fate.outcome}: {fate.why}")
         as_in_raw = " (as raw has it)" if event_place(fate.file, fate.line) else ""
-        say(f"  {facts.lines[fate.file, fate.line] or 'the file is no longer in the landing zone'}{as_in_raw}")
+        say(f"  {facts.lines[fate.file, fate.line] or 'the line is no longer in the landing zone'}{as_in_raw}")
     rows = new_table("table", "day", "status", "row", "publication", "when", "code", "run", "git", drop=_LEFT_OUT_FIRST)
     for found in facts.trail.rows:
         rows.add_row(
