@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from backfill_assets.errors import InvalidRequest
 
+_ADDRESS = re.compile(r"(?i:kafka)://(?P<servers>[^/]*)(?:/(?P<topic>.*))?", re.DOTALL)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):\d{1,5}")
 LANDING = "landing"
@@ -44,19 +44,19 @@ StreamSource = KafkaTopic | LandingFolder
 def parse_source(text: str) -> StreamSource:
     """``landing`` or ``kafka://host:port[,host:port]/topic``; anything else raises :class:`InvalidRequest`.
 
-    A user or a password is refused: they belong into the file that ``BACKFILL_KAFKA_PROPERTIES`` names.
+    A user, a password or options are refused: they belong into the file that ``BACKFILL_KAFKA_PROPERTIES`` names.
     """
     if text == LANDING:
         return LandingFolder()
-    address = urlsplit(text)
-    if address.scheme != "kafka":
-        raise InvalidRequest(f"{text!r} is no source of a stream.", hint=_EXAMPLE)
-    if "@" in address.netloc:
+    if "@" in text or "?" in text:
         raise InvalidRequest(
-            "The address of a broker holds no user and no password.",
+            "The address of a broker holds no user, no password and no options.",
             hint="Put them into a file of Kafka client properties, and name it in BACKFILL_KAFKA_PROPERTIES.",
         )
-    servers, topic = address.netloc.split(","), address.path.removeprefix("/")
-    if not all(_SERVER.fullmatch(server) for server in servers) or not _TOPIC.fullmatch(topic):
+    address = _ADDRESS.fullmatch(text)
+    if address is None:
+        raise InvalidRequest(f"{text!r} is no source of a stream.", hint=_EXAMPLE)
+    servers, topic = address["servers"], address["topic"] or ""
+    if not all(map(_SERVER.fullmatch, servers.split(","))) or not _TOPIC.fullmatch(topic):
         raise InvalidRequest(f"{text!r} names no brokers with their ports and one topic.", hint=_EXAMPLE)
-    return KafkaTopic(address.netloc, topic)
+    return KafkaTopic(servers, topic)
