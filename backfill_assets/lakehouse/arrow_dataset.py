@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, Schema
 
@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.main_table import PARTITION_COLUMN
 from backfill_assets.lakehouse.storage import Storage
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
 
@@ -52,3 +53,20 @@ def dataset_of_files(storage: Storage, path: str, files: Sequence[AddedFile], sc
         for file in files
     ]
     return ds.FileSystemDataset(fragments, columns, parquet, filesystem)
+
+
+def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """``rows`` as Python has them. A day or a moment out of its years, 1 to 9999, is its text."""
+    try:
+        values: list[dict[str, Any]] = rows.to_pylist()
+    except OverflowError:
+        columns = {name: [_python_value(each) for each in rows.column(name)] for name in rows.column_names}
+        values = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return values
+
+
+def _python_value(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except OverflowError:
+        return value.cast("string").as_py()

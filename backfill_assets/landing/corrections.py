@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from backfill_assets.days import DayRange
+from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.landing.landed_values import comparable
 from backfill_assets.model.declaration import Source
 from backfill_assets.published.snapshot import Snapshot
@@ -44,7 +45,7 @@ def _accepted_rows(snapshot: Snapshot, source: Source, table: str, rejected: Seq
         list(dict.fromkeys((*source.key_columns, source.version_field, "arrival_day", "day"))),
     )
     by_key: dict[Key, list[Row]] = {}
-    for row in near.to_pylist() if near is not None else ():
+    for row in python_rows(near) if near is not None else ():
         if (key := _key(source, row)) is not None:
             by_key.setdefault(key, []).append(row)
     return by_key

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
+from backfill_assets.lakehouse.arrow_dataset import python_rows
 from backfill_assets.landing.quarantine import Rejects, all_rejects
 from backfill_assets.landing.trace_keys import landed_keys, occurrence_in, places, typed_key
 from backfill_assets.landing.trace_outcomes import RECEIVED, Place, deleted_rows
@@ -185,7 +186,8 @@ def _matching(snapshot: Snapshot, table: Table, chosen: pc.Expression | None, da
         )
     cadence = registry.step(table.name).cadence
     order = [(name, "ascending") for name in ("day", "source_file", "source_line") if name in rows.column_names]
-    return [Found(table.name, table.layer, row, cadence.period(row["day"])) for row in rows.sort_by(order).to_pylist()]
+    found = python_rows(rows.sort_by(order))
+    return [Found(table.name, table.layer, row, cadence.period(row["day"])) for row in found]
 
 
 def _with_counted(snapshot: Snapshot, trail: Trail) -> Trail:
@@ -231,7 +233,7 @@ def _with_reference_data(snapshot: Snapshot, table: Table, found: Found, others:
         if any(name not in values for name in table.key) and key and all(name in values for name in key):
             days = DayRange(found.day + timedelta(days=other.first), found.day + timedelta(days=other.last))
             rows = snapshot.rows(other.table, days, _equal(values, key))
-            entries = rows.sort_by("day").to_pylist() if rows is not None else []
+            entries = python_rows(rows.sort_by("day")) if rows is not None else []
             values = {**(entries[-1] if entries else {}), **values}
     unknown = {rule.column: rule.unknown for rule in table.rules if isinstance(rule, FewUnknown)}
     return {**unknown, **values}

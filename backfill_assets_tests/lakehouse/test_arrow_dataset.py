@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+import pyarrow as pa
 from pyarrow import fs
 
 import backfill_assets
-from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
+from backfill_assets.lakehouse.arrow_dataset import arrow_dataset, python_rows
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 DAY = date(2017, 3, 1)
@@ -31,3 +32,20 @@ def test_no_other_module_lets_delta_rs_choose_the_file_system() -> None:
     """By itself it would hand Arrow one that is written in Python."""
     found = {path.name for path in SOURCES.rglob("*.py") if "to_pyarrow" in path.read_text()}
     assert found == {"arrow_dataset.py"}
+
+
+def test_a_moment_that_python_has_no_value_for_is_shown_as_text() -> None:
+    """One such row must not keep the other rows of its day from being shown."""
+    moments = pa.array([-62_167_219_200_000_000, 253_402_300_800_000_000, 0, None], pa.int64())
+    days = pa.array([-719_528, 2_932_897, 0, None], pa.int32())
+    rows = pa.table(
+        {"at": moments.cast(pa.timestamp("us", "UTC")), "on": days.cast(pa.date32()), "id": range(4)},
+    )
+    assert python_rows(rows) == [
+        {"at": "0000-01-01 00:00:00.000000Z", "on": "0000-01-01", "id": 0},
+        {"at": "10000-01-01 00:00:00.000000Z", "on": "10000-01-01", "id": 1},
+        {"at": datetime(1970, 1, 1, tzinfo=UTC), "on": date(1970, 1, 1), "id": 2},
+        {"at": None, "on": None, "id": 3},
+    ]
+    assert python_rows(rows.slice(2)) == rows.slice(2).to_pylist()
+    assert python_rows(rows.slice(4)) == []

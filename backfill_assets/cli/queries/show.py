@@ -156,6 +156,7 @@ def _written_since(storage: Storage, table: str, day: date) -> _WrittenSince | N
 def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name: str) -> _Day:
     import pyarrow.compute as pc
 
+    from backfill_assets.lakehouse.arrow_dataset import python_rows
     from backfill_assets.lakehouse.records import DayState
     from backfill_assets.published.damage import gone_files
     from backfill_assets.timeline.opened import open_timeline
@@ -170,7 +171,7 @@ def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name:
     )
     gone = tuple(gone_files(storage, table, held.files))
     readable = held.files and not gone
-    rows = opened.dataset(table).head(limit, filter=pc.field("day") == day).to_pylist() if readable else []
+    rows = python_rows(opened.dataset(table).head(limit, filter=pc.field("day") == day)) if readable else []
     return _Day(
         version=None if own else opened.timeline.base.versions.get(table),
         status=f"a day of {name}" if own else f"read through to the base of {name}",
@@ -193,11 +194,11 @@ def _status(storage: Storage, table: str, day: date) -> str:
 def _rows(storage: Storage, table: str, day: date, limit: int, publication: str | None) -> list[dict[str, Any]]:
     import pyarrow.compute as pc
 
+    from backfill_assets.lakehouse.arrow_dataset import python_rows
     from backfill_assets.published.reading import read_published
 
     dataset = read_published(storage, table, publication).dataset()
-    rows: list[dict[str, Any]] = dataset.head(limit, filter=pc.field("day") == day).to_pylist()
-    return rows
+    return python_rows(dataset.head(limit, filter=pc.field("day") == day))
 
 
 def _say_facts(table: str, day: date, found: _Day) -> None:
