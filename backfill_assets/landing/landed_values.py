@@ -35,4 +35,7 @@ def _read(text: str, spark_type: str) -> object:
     if spark_type == "timestamp":
         moment = datetime.fromisoformat(text)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return Decimal(text)
+    number = Decimal(text)
+    if not number.is_finite():  # NaN is not compared with a number, and one kind of it is no key of a dictionary.
+        raise InvalidOperation
+    return number

@@ -60,6 +60,9 @@ def test_every_quarantine_table_knows_its_source() -> None:
         ("many", "bigint", "many"),
         ("abc", "decimal(18,2)", "abc"),
         ("soon", "timestamp", "soon"),
+        ("NaN", "decimal(18,2)", "NaN"),
+        ("sNaN", "decimal(18,2)", "sNaN"),
+        ("Infinity", "decimal(18,2)", "Infinity"),
     ],
 )
 def test_landed_text_and_typed_value_compare_as_equal(text: str, kind: str, value: object) -> None:
