@@ -42,3 +42,19 @@ def explain_failure(what: str) -> Iterator[None]:
             if pattern.search(str(error)):
                 raise LakehouseUnusable(f"{what}: {reason}. {error}", hint=hint) from error
         raise
+
+
+def full_disk(what: str, error: Exception) -> LakehouseUnusable | None:
+    """A full disk, or a folder without permission, as Spark reports it: in an error of its own, of hundreds of lines.
+
+    None for any other error. ``what`` begins the explanation.
+    """
+    for line in str(error).splitlines():
+        try:
+            with explain_failure(what):
+                raise OSError(line.strip().removeprefix("Caused by: "))
+        except LakehouseUnusable as explained:
+            return explained
+        except OSError:
+            continue
+    return None

@@ -165,7 +165,7 @@ def shadow_step(
         lake, wanted.step, wanted.version, run, force=False, progress=progress, overlay=overlay, campaign=campaign
     )
     todo = [day for day in wanted.days if day not in blocked]
-    broken = isolate_failing_days(build.stage, todo, _is_about_days, progress)
+    broken = isolate_failing_days(build.stage, todo, is_day_failure, progress)
     failed = {day: held for day, held in build.staged.items() if not all(staged.passed for staged in held)}
     for day in (*failed, *broken):
         build.staged.pop(day, None)
@@ -184,7 +184,7 @@ def shadow_step(
 _SERVER_GONE = {"SparkConnectGrpcException", "RetriesExceeded"}
 
 
-def _is_about_days(error: Exception) -> bool:
+def is_day_failure(error: Exception) -> bool:
     """True if a computation failed. A server that is gone, a refused request or a full disk is no failure of days."""
     return isinstance(error, PySparkException | Py4JJavaError) and type(error).__name__ not in _SERVER_GONE
 

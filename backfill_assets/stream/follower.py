@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from backfill_assets.datasets import registry
 from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
 from backfill_assets.rebuild.extension.extend import ExtendResult, extend, followed_steps
 from backfill_assets.rebuild.lake import Lake, Progress
+from backfill_assets.rebuild.narrow import isolate_failing_days
 from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.shadow import is_day_failure
 from backfill_assets.stream.batches import HOLD_SECONDS, stream_name
 from backfill_assets.stream.behind import find_days_behind
 from backfill_assets.stream.reference import ReferenceData
 from backfill_assets.text import format_ranges
+
+_PAUSE = timedelta(seconds=60)
+"""A day that cannot be computed is tried again after it."""
+_LONGEST_ERROR = 200
+
+
+@dataclass(frozen=True)
+class _Extended:
+    """Days that were extended together, and what came of it."""
+
+    days: Sequence[date]
+    result: ExtendResult
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """Until when a day is not tried again, and why."""
+
+    until: datetime
+    why: str
 
 
 @dataclass
@@ -32,6 +55,8 @@ class Follower:
     memory: InputMemory = field(default_factory=InputMemory)
     batches: int = 0
     """How many were published."""
+    _broken: dict[date, _Broken] = field(default_factory=dict)
+    """Days that cannot be computed."""
     _reported: dict[date, str] = field(default_factory=dict)
     _supplied: dict[date, int] = field(default_factory=dict)
 
@@ -46,35 +71,54 @@ class Follower:
             self.follow(find_days_behind(self.lake.publisher.log, self.raw.name, steps[0]))
 
     def follow(self, days: Collection[date]) -> None:
-        """Extend ``days``, and those that are pending. What keeps a day from it is reported, once for each reason."""
+        """Extend ``days``, and those that are pending. What keeps a day from it is reported, once for each reason.
+
+        A day that cannot be computed keeps no other day back, and is not tried with every batch.
+        """
         self.pending |= set(days)
-        steps = self.steps
-        if not steps or not self.pending:
+        steps, now = self.steps, self.lake.publisher.now()
+        due = sorted(day for day in self.pending if day not in self._broken or self._broken[day].until <= now)
+        if not steps or not due:
             return
-        name = f"stream-{steps[-1].name}"
-        today = self.lake.publisher.now().date()
+        extended: list[_Extended] = []
         try:
-            self._bring_reference_data(steps, today)
+            broken = self._extend(steps, due, now.date(), extended)
+        except BackfillError as error:
+            self._report(dict.fromkeys(self.pending, error.message))
+            return
+        self._settle(extended, broken, now)
+
+    def _extend(
+        self, steps: Sequence[Step], due: Sequence[date], today: date, extended: list[_Extended]
+    ) -> Mapping[date, Exception]:
+        """Extend the days that are ``due``, and note what came of them; gives those that cannot be computed."""
+
+        def attempt(part: Sequence[date]) -> None:
             result = extend(
-                *(self.lake, steps, self.pending, self.run, self.progress),
+                *(self.lake, steps, part, self.run, self.progress),
                 memory=self.memory,
-                name=name,
+                name=f"stream-{steps[-1].name}",
                 open_days=(today - timedelta(days=1), today),
                 transaction=stream_name(self.raw.name),
                 hold_seconds=HOLD_SECONDS,
             )
-        except BackfillError as error:
-            self._report(dict.fromkeys(self.pending, error.message))
-            return
-        self._settle(result)
+            extended.append(_Extended(part, result))
+
+        try:
+            self._bring_reference_data(steps, due, today)
+            return isolate_failing_days(attempt, due, _is_about_days, self.progress)
+        except Exception as error:
+            if not _is_about_days(error):
+                raise
+            return dict.fromkeys(set(due).difference(*(each.days for each in extended)), error)
 
     def forget(self) -> None:
         """Raw has other files now: what its days were extended from is looked up in the log again."""
         self.memory = InputMemory()
 
-    def _bring_reference_data(self, steps: Sequence[Step], today: date) -> None:
-        """Once for each pending day, and for a day that is still open whenever something may have landed: each hour."""
-        new = {day for day in self.pending if self._supplied.get(day, 0) < self._hour(day, today)}
+    def _bring_reference_data(self, steps: Sequence[Step], due: Sequence[date], today: date) -> None:
+        """Once for each day, and for a day that is still open whenever something may have landed: each hour."""
+        new = {day for day in due if self._supplied.get(day, 0) < self._hour(day, today)}
         if new:
             ReferenceData(self.lake, tuple(steps), self.run, self.progress).build(new)
             self._supplied |= {day: self._hour(day, today) for day in new}
@@ -83,10 +127,17 @@ class Follower:
         """A number that grows each hour for a day that is still open."""
         return int(self.lake.publisher.now().timestamp()) // 3600 if (today - day).days <= 1 else 1
 
-    def _settle(self, result: ExtendResult) -> None:
-        held = {each.day: f"{each.table} is held back: {each.why}" for each in result.held_back}
-        self.pending = set(result.left)
-        self._report({**result.left, **held})
+    def _settle(self, extended: Sequence[_Extended], broken: Mapping[date, Exception], now: datetime) -> None:
+        held = {each.day: f"{each.table} is held back: {each.why}" for one in extended for each in one.result.held_back}
+        left = {day: why for one in extended for day, why in one.result.left.items()}
+        for day in (day for one in extended for day in one.days):
+            self._broken.pop(day, None)
+        self._broken |= {day: _Broken(now + _PAUSE, _in_a_line(error)) for day, error in broken.items()}
+        if broken:
+            self.forget()
+        left |= {day: each.why for day, each in self._broken.items()}
+        self.pending = set(left)
+        self._report({**left, **held})
 
     def _report(self, reasons: dict[date, str]) -> None:
         news: dict[str, list[date]] = {}
@@ -96,3 +147,13 @@ class Follower:
         self._reported = reasons
         for reason, days in news.items():
             self.report(f"{format_ranges(days)} will follow later: {reason}")
+
+
+def _is_about_days(error: Exception) -> bool:
+    """True if a computation failed; a full disk ends the stream."""
+    return is_day_failure(error) and full_disk("", error) is None
+
+
+def _in_a_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"it cannot be computed: {lines[0][:_LONGEST_ERROR]}"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from backfill_assets.errors import BackfillError, LakehouseUnusable
-from backfill_assets.lakehouse.disk import explain_failure
+from backfill_assets.errors import BackfillError
+from backfill_assets.lakehouse.disk import full_disk
 from backfill_assets.stream.broker import BrokerAway
 from backfill_assets.stream.checkpoint import latest_offsets
 from backfill_assets.stream.offsets import Offsets
@@ -186,7 +186,12 @@ class LiveStream:
     def _explained(self, error: Exception) -> BaseException:
         if isinstance(self._failure, BackfillError):
             return self._failure
-        return self.reading.explain(error) or _full_disk(error) or self._failure or error
+        return (
+            self.reading.explain(error)
+            or full_disk("The stream stopped in the middle of a batch", error)
+            or self._failure
+            or error
+        )
 
     @contextmanager
     def _stopped(self, query: StreamingQuery) -> Iterator[None]:
@@ -211,16 +216,3 @@ class LiveStream:
 def _latest(progress: StreamingQueryProgress | None) -> Offsets:
     """By partition, what the topic had when Spark last looked; empty before the first look, and for files."""
     return latest_offsets(progress.sources[0].latestOffset if progress and progress.sources else None)
-
-
-def _full_disk(error: Exception) -> LakehouseUnusable | None:
-    """Spark reports a full disk, or a folder without permission, in an error of its own, of hundreds of lines."""
-    for line in str(error).splitlines():
-        try:
-            with explain_failure("The stream stopped in the middle of a batch"):
-                raise OSError(line.strip().removeprefix("Caused by: "))
-        except LakehouseUnusable as explained:
-            return explained
-        except OSError:
-            continue
-    return None
