@@ -186,7 +186,13 @@ def create_timeline(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:
     if timeline.standby is None:
         require_timeline_name(timeline.name)
     _claim_name(storage, timeline.name, timeline, timeline.changed_at)
-    return _write(storage, timeline)
+    made = _write(storage, timeline)
+    if not _has_name(storage, made.name, made.id):
+        change_timeline(
+            storage, made.model_copy(update={"deleted": True}), "another one took its name", made.changed_at
+        )
+        raise _taken(made.name)
+    return made
 
 
 def change_timeline(storage: Storage, timeline: NamedTimeline, change: str, now: datetime) -> NamedTimeline:
@@ -206,7 +212,7 @@ def rename_timeline(storage: Storage, timeline: NamedTimeline, name: str, now: d
     renamed = timeline.model_copy(update={"name": name})
     _claim_name(storage, name, renamed, now)
     found = change_timeline(storage, renamed, f"renamed from {timeline.name}", now)
-    storage.delete(f"{_NAMES}/{timeline.name}")
+    _give_name_back(storage, timeline.name, timeline.id)
     return found
 
 
@@ -223,7 +229,7 @@ def delete_timeline(storage: Storage, timeline: NamedTimeline, now: datetime) ->
         storage.delete(file.path)
     storage.delete_empty_folder(opened_folder(timeline))
     change_timeline(storage, timeline.model_copy(update={"deleted": True}), "deleted", now)
-    storage.delete(f"{_NAMES}/{timeline.name}")
+    _give_name_back(storage, timeline.name, timeline.id)
 
 
 def opened_folder(timeline: NamedTimeline) -> str:
@@ -275,21 +281,45 @@ def require_free_name(storage: Storage, name: str, now: datetime) -> None:
 
 
 def _claim_name(storage: Storage, name: str, timeline: NamedTimeline, now: datetime) -> None:
-    """The name of a timeline whose age is reached, or whose process died before its first revision, is free again."""
+    """The name of a timeline whose age is reached, or whose process died before its first revision, is free again.
+
+    That process may be slow, and not dead: it looks for its claim after it has written, and this one for its timeline
+    after it has claimed. So one of the two finds the other.
+    """
     path, own = f"{_NAMES}/{name}", timeline.id.encode()
     if storage.put_if_absent(path, own):
         return
     _refuse_taken(storage, name, now, timeline.id)
     storage.replace_bytes(path, own)
+    for other in kept_timelines(storage, now):
+        if other.name == name and other.id != timeline.id:
+            storage.replace_bytes(path, other.id.encode())
+            raise _taken(name)
+
+
+def _has_name(storage: Storage, name: str, id: str) -> bool:
+    try:
+        return storage.read_bytes(f"{_NAMES}/{name}") == id.encode()
+    except FileNotFoundError:
+        return False
+
+
+def _give_name_back(storage: Storage, name: str, id: str) -> None:
+    if _has_name(storage, name, id):
+        storage.delete(f"{_NAMES}/{name}")
 
 
 def _refuse_taken(storage: Storage, name: str, now: datetime, own_id: str = "") -> None:
     holder = _newest(storage, storage.read_bytes(f"{_NAMES}/{name}").decode())
     if holder is not None and holder.name == name and holder.is_kept(now) and holder.id != own_id:
-        raise InvalidRequest(
-            f"There is a timeline {name!r} already.",
-            hint=f"Choose another name, or forget that one: backfill timeline delete {name}",
-        )
+        raise _taken(name)
+
+
+def _taken(name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"There is a timeline {name!r} already.",
+        hint=f"Choose another name, or forget that one: backfill timeline delete {name}",
+    )
 
 
 def _path(id: str, revision: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.lakehouse import named_timelines
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.named_timelines import (
     HeldDay,
@@ -75,6 +76,64 @@ def test_the_name_of_a_timeline_whose_age_is_reached_is_free_for_another(storage
     with pytest.raises(InvalidRequest, match="'fx-again' already"):
         rename_timeline(storage, other, "fx-again", NOW)
     assert rename_timeline(storage, other, "fx-again", NOW + timedelta(days=2)).name == "fx-again"
+
+
+@pytest.mark.parametrize("at", ["claimed", "decided"])
+def test_of_two_that_take_a_name_at_once_one_is_refused(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """A claim without a timeline is that of a process that died, or of one that is just a moment slower."""
+    first, second = timeline(), timeline()
+    refused = list[str]()
+
+    def create(made: NamedTimeline) -> None:
+        try:
+            create_timeline(storage, made)
+        except InvalidRequest as error:
+            refused.append(error.message)
+
+    write, replace = named_timelines._write, Storage.replace_bytes
+
+    def write_late(target: Storage, made: NamedTimeline) -> NamedTimeline:
+        if at == "claimed" and made.id == first.id and not made.revision:
+            create(second)
+        return write(target, made)
+
+    def replace_late(self: Storage, path: str, data: bytes) -> None:
+        if at == "decided" and path.endswith("/fx-again") and data == second.id.encode():
+            monkeypatch.setattr(Storage, "replace_bytes", replace)
+            create(first)
+        replace(self, path, data)
+
+    monkeypatch.setattr(named_timelines, "_write", write_late)
+    monkeypatch.setattr(Storage, "replace_bytes", replace_late)
+    if at == "decided":
+        storage.write_bytes("_named_timelines/_names/fx-again", b"timeline-of-a-process-that-died")
+    create(first if at == "claimed" else second)
+    (kept,) = kept_timelines(storage, NOW)
+    assert refused == ["There is a timeline 'fx-again' already."]
+    assert storage.read_bytes("_named_timelines/_names/fx-again").decode() == kept.id
+    with pytest.raises(InvalidRequest, match="'fx-again' already"):
+        create_timeline(storage, timeline())
+
+
+def test_a_name_that_was_taken_over_meanwhile_is_left_to_its_new_holder(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A renamed timeline gives its old name back, which may be in use by then; a deleted one as well."""
+    change, new = named_timelines.change_timeline, timeline()
+
+    def change_and_wait(target: Storage, made: NamedTimeline, what: str, now: datetime) -> NamedTimeline:
+        done = change(target, made, what, now)
+        create_timeline(storage, new)
+        return done
+
+    made = create_timeline(storage, timeline())
+    monkeypatch.setattr(named_timelines, "change_timeline", change_and_wait)
+    rename_timeline(storage, made, "other", NOW)
+    with pytest.raises(InvalidRequest, match="'fx-again' already"):
+        create_timeline(storage, timeline())
+    assert [each.name for each in kept_timelines(storage, NOW)] == ["fx-again", "other"]
 
 
 def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) -> None:
