@@ -46,8 +46,8 @@ from backfill_assets.cli.demo.dev import DagsterCommands, main
 sys.exit(main(sys.argv[2:], DagsterCommands(module=sys.argv[1], location=sys.argv[1])))
 """
 _PATIENCE = 240.0
-_PARTS = 3
-"""Code server, daemon and UI: Spark is the one that all tests share."""
+_PARTS = ("letters", "code-server", "fast_daemon", "dagster_webserver")
+"""Words of their command lines; Spark is the one that all tests share."""
 
 
 class DagsterDied(AssertionError):
@@ -210,7 +210,7 @@ class MakeDev(RealDagster):
         """Once more, when it has ended."""
         place = ["--host", LOOPBACK, "--port", str(self._ui_port)]
         self._start("dev", ["-c", _DEV, self.module, *place])
-        self.wait_for(lambda: len(self._sessions()) == _PARTS, "the parts of make dev")
+        self.wait_for(self._has_all_parts, "the parts of make dev")
         self._started |= set(self._sessions())
         self.wait_for(lambda: answers(self._ui_port), "the UI")
 
@@ -222,7 +222,7 @@ class MakeDev(RealDagster):
         """With -9, the one process with ``command`` in its command line; it is back afterwards."""
         killed = self.part(command)
         os.kill(killed, signal.SIGKILL)
-        self.wait_for(lambda: len(self._sessions()) == _PARTS and self.part(command) != killed, f"{command} again")
+        self.wait_for(lambda: self._has_all_parts() and self.part(command) != killed, f"{command} again")
         self._started |= set(self._sessions())
 
     def part(self, command: str) -> int:
@@ -230,13 +230,19 @@ class MakeDev(RealDagster):
         return next((pid for pid in self._sessions() if command in command_line(pid)), 0)
 
     def kill_everything(self) -> None:
-        super().kill_everything()
+        for process in self._running.values():
+            # Nothing is started again, and no part is asked to end.
+            process.send_signal(signal.SIGSTOP)
         for session in self._started:
             with suppress(ProcessLookupError):
                 os.killpg(session, signal.SIGKILL)
+        super().kill_everything()
+
+    def _has_all_parts(self) -> bool:
+        return all(self.part(command) for command in _PARTS)
 
     def _sessions(self) -> list[int]:
-        """Each part leads one of its own."""
+        """Each part leads one of its own, and so does what ends them if this command is killed."""
         parents = [process.pid for process in self._running.values()]
         children = [child.pid for parent in parents for child in psutil.Process(parent).children()]
         return [pid for pid in children if command_line(pid) and _leads_a_session(pid)]

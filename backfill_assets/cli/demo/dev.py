@@ -8,19 +8,22 @@ started, and leaves it running; otherwise it starts one, which ends with it, how
 
 from __future__ import annotations
 
+import math
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 
 from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.cli.demo.dev_parts import DevPart, DevParts
 from backfill_assets.cli.demo.sessions import start_process
-from backfill_assets.cli.foreground import interrupt
 from backfill_assets.cli.running_dev import noted_dev, ui_of_arguments
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
@@ -33,6 +36,8 @@ _LETTERS_PORT = 3001
 _PYTHON = (sys.executable, "-m")
 _INSTANCE = "backfill_assets.defs.instance"
 """Dagster's own commands, with shorter waits."""
+_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_TOGETHER_SECONDS = 1.0
 _WORKSPACE = "load_from:\n  - grpc_server: {{host: {host}, port: {port}, location_name: {location}}}\n"
 
 
@@ -48,9 +53,9 @@ class DagsterCommands:
 
 
 def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> int:
-    """Runs until Ctrl-C; then everything that it started is stopped, the runs before their Spark."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
+    """Runs until Ctrl-C or its terminal is closed; then all that it started is stopped, the runs before their Spark."""
+    _handle_signals(_InterruptOnce())
+    make_lives = _is_make_alive()
     try:
         settings = Settings.from_environment()
         home = dagster_home(settings)
@@ -61,7 +66,7 @@ def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> i
             letters = _letters(variables, letters_port(arguments))
             dagster = _dagster(commands or DagsterCommands(), Path(folder) / "workspace.yaml", arguments, variables)
             with noted_dev(settings, ui, spark.variables["SPARK_REMOTE"]):
-                _run_until_interrupted([*spark.parts, letters, *dagster])
+                _run_until_interrupted([*spark.parts, letters, *dagster], make_lives)
     except BackfillError as error:
         print(error, file=sys.stderr)
         return 1
@@ -94,6 +99,7 @@ def _one_spark(settings: Settings) -> Iterator[_Spark]:
             {"SPARK_REMOTE": server.url, KEPT_BY: _COMMAND}, (DevPart("Spark server", own.start, has_owner=True),)
         )
     finally:
+        _handle_signals(signal.SIG_IGN)
         own.server.stop()
 
 
@@ -144,19 +150,54 @@ def _letters(variables: dict[str, str], port: int) -> DevPart:
     return DevPart("letters", lambda: start_process(command, REPOSITORY, variables, lambda: answers(port)))
 
 
-def _run_until_interrupted(parts: Sequence[DevPart]) -> None:
+def _run_until_interrupted(parts: Sequence[DevPart], goes_on: Callable[[], bool]) -> None:
     running = DevParts(parts, _say)
     try:
         running.start()
-        running.watch()
+        running.watch(goes_on)
     finally:
-        # A second Ctrl-C would leave half of it running.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # A second signal would leave half of it running.
+        _handle_signals(signal.SIG_IGN)
         running.stop()
 
 
+@dataclass
+class _InterruptOnce:
+    """Raises KeyboardInterrupt, once for signals that come together.
+
+    A closed terminal sends two within a millisecond: its shell hangs up its jobs, and the kernel those of a shell that
+    ends. The second one would interrupt the clean-up, before it has stopped anything.
+    """
+
+    last: float = -math.inf
+
+    def __call__(self, _: int, __: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self.last > _TOGETHER_SECONDS:
+            self.last = now
+            raise KeyboardInterrupt
+
+
+def _is_make_alive() -> Callable[[], bool]:
+    """Asks whether the ``make`` that has started this command is there; without one, it always is.
+
+    One that was killed has given its terminal back: Ctrl-C would come here no more.
+    """
+    make = os.getppid()
+    return lambda: "MAKELEVEL" not in os.environ or os.getppid() == make
+
+
+def _handle_signals(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+    """Let ``handler`` have what ends this command. What its starter had ignored, as nohup has, stays ignored."""
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def _say(message: str) -> None:
-    print(message, flush=True)
+    # The terminal may be gone.
+    with suppress(OSError):
+        print(message, flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from backfill_assets.cli.demo.sessions import session_exists, stop_sessions
+from backfill_assets.cli.demo.sessions import living_sessions, stop_sessions
 from backfill_assets.errors import BackfillError
 from backfill_assets.spark.service import command_line
 
@@ -65,15 +65,15 @@ class DevParts:
         for part in self.parts:
             self._start(part)
 
-    def watch(self) -> None:
-        """Until an exception: :class:`DevPartEnded` for a part that ends :data:`MOST_EARLY_ENDS` times in a row."""
-        while True:
+    def watch(self, goes_on: Callable[[], bool] = lambda: True) -> None:
+        """While ``goes_on``; :class:`DevPartEnded` for a part that ends :data:`MOST_EARLY_ENDS` times in a row."""
+        while goes_on():
             self.restart_ended()
             time.sleep(LOOK_EVERY_SECONDS)
 
     def restart_ended(self) -> bool:
         """Check every part once. True if one had to be started again."""
-        self._sessions = [each for each in self._sessions if session_exists(each)]
+        self._sessions = living_sessions(self._sessions)
         ended = [(part, how) for part in self.parts if (how := part.ending())]
         for part, how in ended:
             self._restart(part, how)
