@@ -24,6 +24,7 @@ from types import FrameType
 from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.cli.demo.dev_parts import DevPart, DevParts
 from backfill_assets.cli.demo.sessions import start_process
+from backfill_assets.cli.demo.taken_port import port_of, require_free_port, require_place
 from backfill_assets.cli.running_dev import noted_dev, ui_of_arguments
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
@@ -58,15 +59,18 @@ def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> i
     make_lives = _is_make_alive()
     try:
         settings = Settings.from_environment()
+        ui = ui_of_arguments(arguments)
+        require_place(settings, ui)
         home = dagster_home(settings)
         with TemporaryDirectory() as folder, _one_spark(settings) as spark:
-            ui = ui_of_arguments(arguments)
             variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
             variables["BACKFILL_UI"] = settings.ui or ui
             letters = _letters(variables, letters_port(arguments))
-            dagster = _dagster(commands or DagsterCommands(), Path(folder) / "workspace.yaml", arguments, variables)
+            chosen, workspace = commands or DagsterCommands(), Path(folder) / "workspace.yaml"
+            dagster = _dagster(chosen, workspace, variables)
+            serving = _ui((*chosen.ui, "-w", str(workspace), *arguments), variables, settings, ui)
             with noted_dev(settings, ui, spark.variables["SPARK_REMOTE"]):
-                _run_until_interrupted([*spark.parts, letters, *dagster], make_lives)
+                _run_until_interrupted([*spark.parts, letters, *dagster, serving], make_lives)
     except BackfillError as error:
         print(error, file=sys.stderr)
         return 1
@@ -118,10 +122,8 @@ class _OwnSpark:
         return self.server.process
 
 
-def _dagster(
-    commands: DagsterCommands, workspace: Path, arguments: Sequence[str], variables: Mapping[str, str]
-) -> list[DevPart]:
-    """Code server, daemon and UI. The code server keeps its port, so that the others find it again."""
+def _dagster(commands: DagsterCommands, workspace: Path, variables: Mapping[str, str]) -> list[DevPart]:
+    """Code server and daemon. The code server keeps its port, so that daemon and UI find it again."""
     port = free_port()
     workspace.write_text(_WORKSPACE.format(host=LOOPBACK, port=port, location=commands.location))
     place = ("-h", LOOPBACK, "-p", str(port), "-m", commands.module, "--location-name", commands.location)
@@ -132,8 +134,17 @@ def _dagster(
     return [
         DevPart("code server", process(*commands.code, *place, is_ready=lambda: answers(port)), has_worker=True),
         DevPart("daemon", process(*commands.daemon, "-w", str(workspace))),
-        DevPart("UI", process(*commands.ui, "-w", str(workspace), *arguments)),
     ]
+
+
+def _ui(command: Sequence[str], variables: Mapping[str, str], settings: Settings, address: str) -> DevPart:
+    """The webserver; it is back after a restart when it answers itself, not the program that has taken its port."""
+
+    def start() -> subprocess.Popen[bytes]:
+        require_free_port(settings, address)
+        return start_process(command, REPOSITORY, variables)
+
+    return DevPart("UI", start, is_ready=lambda: answers(port_of(address)))
 
 
 def letters_port(arguments: Sequence[str]) -> int:

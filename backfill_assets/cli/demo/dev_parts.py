@@ -29,16 +29,20 @@ class DevPart:
     """One process: ``start`` starts it in a session of its own, and returns when it can be used.
 
     With ``has_worker``, a child of the process does the work: the process counts as ended when it has no child left.
-    With ``has_owner``, it is restarted here and stopped by its owner.
+    With ``has_owner``, it is restarted here and stopped by its owner. A part whose ``start`` does not wait until it can
+    be used says by ``is_ready`` when that is.
     """
 
     name: str
     start: Callable[[], subprocess.Popen[bytes]]
     has_worker: bool = False
     has_owner: bool = False
+    is_ready: Callable[[], bool] = lambda: True
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     early_ends: int = 0
+    is_awaited: bool = False
+    """It was started again, and was not ready so far."""
 
     def ending(self) -> str:
         """How it ended; empty while it works."""
@@ -77,6 +81,8 @@ class DevParts:
         ended = [(part, how) for part in self.parts if (how := part.ending())]
         for part, how in ended:
             self._restart(part, how)
+        for part in self.parts:
+            self._report_back(part)
         return bool(ended)
 
     def stop(self) -> None:
@@ -100,6 +106,11 @@ class DevParts:
             part.started = time.monotonic()
             self.say(str(error))
         else:
+            part.is_awaited = True
+
+    def _report_back(self, part: DevPart) -> None:
+        if part.is_awaited and not part.ending() and part.is_ready():
+            part.is_awaited = False
             self.say(f"The {part.name} is back.")
 
     def _start(self, part: DevPart) -> None:

@@ -129,6 +129,26 @@ def test_a_start_that_fails_is_tried_again(said: list[str], tmp_path: Path) -> N
     parts.stop()
 
 
+def test_a_part_is_back_when_it_can_be_used(said: list[str], tmp_path: Path) -> None:
+    """The UI answers some seconds after its start, and never if it ends before."""
+    answers: list[bool] = []
+    starts = iter([("false",), ("false",), SLEEP])
+    part = DevPart("UI", lambda: start_process(next(starts), tmp_path, {}), is_ready=lambda: bool(answers))
+    parts = DevParts([part], said.append)
+    parts.start()
+    while part.early_ends < 2:
+        parts.restart_ended()
+    parts.restart_ended()
+    again = "The UI ended with exit code 1. Starting it again ..."
+    assert said == [again, again]
+    answers.append(True)
+    parts.restart_ended()
+    assert said == [again, again, "The UI is back."]
+    parts.restart_ended()
+    assert len(said) == 3
+    parts.stop()
+
+
 def _children(pid: int) -> list[int]:
     return [child.pid for child in psutil.Process(pid).children()]
 
