@@ -1,10 +1,12 @@
-"""The demo's backfill: launched and followed in this process, carried out by a daemon that ends with it."""
+"""The demo's backfill: launched and followed in this process, carried out by a daemon that ends with it.
+
+Where ``make dev`` runs, its daemon carries it out: an instance of Dagster has only one.
+"""
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,12 +17,21 @@ import dagster as dg
 from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.cli.demo.sessions import start_process, stop_sessions
 from backfill_assets.cli.output import say
+from backfill_assets.cli.running_dev import RunningDev, running_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.demo.progress import BackfillProgressView, Phases, shown
-from backfill_assets.defs.instance.launch import BackfillProgress, cancel_backfill, launch_backfill, progress, watch
+from backfill_assets.defs.instance.launch import (
+    BackfillProgress,
+    ask_to_cancel,
+    cancel_backfill,
+    launch_backfill,
+    progress,
+    watch,
+)
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
+from backfill_assets.ui_addresses import backfill_page
 
 _LAST_LINES = 15
 _GRACE_SECONDS = 30.0
@@ -43,6 +54,13 @@ def launch_demo(
 
     ``version`` is that of the steps that have it; empty for the current ones.
     """
+    dev = running_dev(settings)
+    if dev is not None and dev.lakehouse != str(settings.lakehouse):
+        raise DemoFailed(
+            f"`make dev` of {settings.home} runs on the lakehouse {dev.lakehouse}, and the demo is for "
+            f"{settings.lakehouse}.",
+            hint=f"End it first: Ctrl-C where it runs, or kill {dev.pid}. Or give the demo a BACKFILL_HOME of its own.",
+        )
     instance = dg.DagsterInstance.from_config(str(dagster_home(settings)))
     backfill_id = launch_backfill(
         instance,
@@ -51,12 +69,12 @@ def launch_demo(
         title=f"Demo: {days}" + (f", {version} of the fact" if version else ""),
         tags={"user": "backfill demo"} | ({VERSION_TAG: version} if version else {}),
     )
-    return DemoBackfill(settings, instance, backfill_id)
+    return DemoBackfill(settings, instance, backfill_id, dev=dev)
 
 
 @dataclass(frozen=True)
 class DemoBackfill:
-    """A backfill that was launched, and the command of the daemon that carries it out.
+    """A backfill that was launched, and the command of the daemon that carries it out, or the ``make dev`` that does.
 
     The daemon is started after the launch, because its first check for backfills comes soonest.
     """
@@ -65,6 +83,7 @@ class DemoBackfill:
     instance: dg.DagsterInstance
     backfill_id: str
     daemon: tuple[str, ...] = _DAEMON
+    dev: RunningDev | None = None
 
     @property
     def daemon_log(self) -> Path:
@@ -74,32 +93,52 @@ class DemoBackfill:
         """Follow it to its end; raises :class:`DemoFailed` if that is not success."""
         view = BackfillProgressView(steps, progress(self.instance, self.backfill_id))
         try:
-            with self._running_daemon() as daemon, phases("Backfilling"), shown(view) as show:
-                for now in watch(self.instance, self.backfill_id, goes_on=lambda: daemon.poll() is None):
+            with self._running_daemon() as lives, phases("Backfilling"), shown(view) as show:
+                for now in watch(self.instance, self.backfill_id, goes_on=lives):
                     show(now)
         except KeyboardInterrupt:
-            say(f"Interrupted: cancelling the backfill {self.backfill_id} ...")
-            cancel_backfill(self.instance, self.backfill_id)
-            say("Nothing is left running. What was published stays; what was staged is used by the next run.")
+            self._cancel()
             raise
         if not view.now.ended:
             cancel_backfill(self.instance, self.backfill_id)
-        require_success(view.now, self.daemon_log)
+        require_success(view.now, self.daemon_log, self.dev)
         return view.now
 
+    def _cancel(self) -> None:
+        kept = "What was published stays; what was staged is used by the next run."
+        say(f"Interrupted: cancelling the backfill {self.backfill_id} ...")
+        if self._dev_lives():
+            ask_to_cancel(self.instance, self.backfill_id)
+            say(f"`make dev` stops its runs. {kept}")
+        else:
+            cancel_backfill(self.instance, self.backfill_id)
+            say(f"Nothing is left running. {kept}")
+
+    def _dev_lives(self) -> bool:
+        return self.dev is not None and running_dev(self.settings) == self.dev
+
     @contextmanager
-    def _running_daemon(self) -> Iterator[subprocess.Popen[bytes]]:
-        """In a session of its own, so that nothing it starts outlives it."""
+    def _running_daemon(self) -> Iterator[Callable[[], bool]]:
+        """Whether it lives. One of the demo's own has a session of its own, so that nothing it starts outlives it."""
+        if self.dev is not None:
+            say(f"  The daemon of `make dev` carries it out: {self.dev.ui}{backfill_page(self.backfill_id)}")
+            yield self._dev_lives
+            return
         with self.daemon_log.open("w") as log:
             process = start_process(self.daemon, REPOSITORY, _variables(self.settings), output=log)
         try:
-            yield process
+            yield lambda: process.poll() is None
         finally:
             stop_sessions([process], _GRACE_SECONDS)
 
 
-def require_success(last: BackfillProgress, daemon_log: Path) -> None:
+def require_success(last: BackfillProgress, daemon_log: Path, dev: RunningDev | None = None) -> None:
     """Raise :class:`DemoFailed`, with the reason and what to do, if the backfill did not end in success."""
+    if not last.ended and dev is not None:
+        raise DemoFailed(
+            f"`make dev` ended while its daemon carried out the backfill {last.backfill_id}.",
+            hint="Run the demo again: what was staged is used.",
+        )
     if not last.ended:
         said = "\n".join(daemon_log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
         raise DemoFailed(
@@ -109,10 +148,12 @@ def require_success(last: BackfillProgress, daemon_log: Path) -> None:
     if not last.succeeded:
         failed = ", ".join(step for step, ended in last.steps.items() if ended == "FAILURE")
         reason = last.failure or last.error or (f"failed: {failed}" if failed else "no step failed")
+        page = f"`make dev` opens the UI: Runs > Backfills > {last.backfill_id}"
+        if dev is not None:
+            page = f"{dev.ui}{backfill_page(last.backfill_id)}"
         raise DemoFailed(
             f"The backfill {last.backfill_id} ended as {last.status}: {reason}",
-            hint=f"`make dev` opens the UI: Runs > Backfills > {last.backfill_id} has the run's log. "
-            "Then run the demo again.",
+            hint=f"{page} has the run's log. Then run the demo again.",
         )
 
 

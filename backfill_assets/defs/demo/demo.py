@@ -12,6 +12,7 @@ import click
 from backfill_assets.cli.foreground import interrupt
 from backfill_assets.cli.output import say
 from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.running_dev import running_dev, running_ui, shared_spark
 from backfill_assets.cli.wiring import current_settings, open_publisher, open_storage
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.defs.demo.one_spark import OneSpark
@@ -46,10 +47,11 @@ Examples:
 def demo(days_text: str, *, with_the_bug: bool) -> None:
     """Land real data, then build its days in every table with a native Dagster backfill.
 
-    Starts the Dagster daemon that it needs, and stops it at the end. A second run finds every day unchanged.
+    Uses the daemon and the Spark of a running `make dev`, or starts both and stops them at the end. A second run finds
+    every day unchanged.
     """
     days = DayRange.parse(days_text)
-    settings = current_settings()
+    settings, _ = shared_spark(current_settings())
     version = BUG if with_the_bug else ""
     phases = Phases()
     # A demo that gets SIGTERM, for example from a timeout, stops what it started, as after Ctrl-C.
@@ -67,7 +69,9 @@ def demo(days_text: str, *, with_the_bug: bool) -> None:
     with phases("Adding up"):
         _say_accounts(days, settings, step_seconds, before)
     _say_phases(phases)
-    say(f"Published to {settings.lakehouse}.", *what_next(days, backfill_id, with_the_bug=with_the_bug))
+    dev = running_dev(settings)
+    next_lines = what_next(days, backfill_id, dev.ui if dev else running_ui(settings), with_the_bug=with_the_bug)
+    say(f"Published to {settings.lakehouse}.", *next_lines)
 
 
 def _build(spark: OneSpark, days: DayRange, version: str, phases: Phases) -> tuple[str, Mapping[str, float]]:

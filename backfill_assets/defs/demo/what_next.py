@@ -1,25 +1,26 @@
-"""The last lines of the demo: the command to type next, and pages that open once it runs. Pure."""
+"""The last lines of the demo: pages of the UI, and the command that opens it where none runs. Pure."""
 
 from __future__ import annotations
 
+from backfill_assets.cli.running_dev import DEFAULT_UI
 from backfill_assets.days import DayRange
 from backfill_assets.ui_addresses import asset_page, backfill_page, lineage_page
 
 FACT = "fact_sales_transactions"
 SELECTION = f'key:"{FACT}"+'
 """The fact and all that is made of it: the first range that a person launches."""
-_UI = "http://127.0.0.1:3000"
 
 
-def what_next(days: DayRange, backfill_id: str, *, with_the_bug: bool = False) -> list[str]:
-    """Each line stands by itself, so that a link or a command can be copied."""
+def what_next(days: DayRange, backfill_id: str, ui: str = "", *, with_the_bug: bool = False) -> list[str]:
+    """Each line stands by itself, so that a link or a command can be copied. ``ui`` is the address of one that runs."""
     pages = [
         ("where to begin", asset_page("start_here")),
         *([("this backfill", backfill_page(backfill_id))] if backfill_id else []),
         ("a range of your own", lineage_page(SELECTION)),
     ]
-    links = [f"  {_UI}{path}  {what}" for what, path in pages]
-    return [*(_with_the_bug(days) if with_the_bug else []), "Next: make dev", "It opens the UI:", *links]
+    links = [f"  {ui or DEFAULT_UI}{path}  {what}" for what, path in pages]
+    before = ["Next, in the UI that runs:"] if ui else ["Next: make dev", "It opens the UI:"]
+    return [*(_with_the_bug(days) if with_the_bug else []), *before, *links]
 
 
 def _with_the_bug(days: DayRange) -> list[str]:

@@ -133,7 +133,7 @@ def progress(instance: dg.DagsterInstance, backfill_id: str) -> BackfillProgress
 def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
     """End a backfill whose daemon and runs are dead: no run is shown as running then, and no daemon resumes it.
 
-    While a daemon lives, cancel in the UI instead: it stops the runs themselves.
+    While a daemon lives, use :func:`ask_to_cancel`: it stops the runs themselves.
     """
     backfill = _existing_backfill(instance, backfill_id)
     for run in instance.get_runs(filters=dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id})):
@@ -142,6 +142,13 @@ def cancel_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
     if backfill.status not in BULK_ACTION_TERMINAL_STATUSES:
         ended = backfill._replace(status=BulkActionStatus.CANCELED, backfill_end_timestamp=time.time())
         instance.update_backfill(ended)
+
+
+def ask_to_cancel(instance: dg.DagsterInstance, backfill_id: str) -> None:
+    """Let the daemon that carries out a backfill stop its runs and end it, as the UI's button does."""
+    backfill = _existing_backfill(instance, backfill_id)
+    if backfill.status not in BULK_ACTION_TERMINAL_STATUSES:
+        instance.update_backfill(backfill._replace(status=BulkActionStatus.CANCELING))
 
 
 def _existing_backfill(instance: dg.DagsterInstance, backfill_id: str) -> PartitionBackfill:

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +17,14 @@ import dagster as dg
 import pytest
 
 from backfill_assets.cli.demo.dagster_home import dagster_home
+from backfill_assets.cli.running_dev import noted_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.demo.backfill import DemoBackfill, DemoFailed, launch_demo, require_success
 from backfill_assets.defs.demo.progress import Phases
 from backfill_assets.defs.instance.launch import BackfillProgress
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.settings import Settings
+from backfill_assets.settings import Settings, lakehouse_path
 from backfill_assets.spark.service import command_line
 from backfill_assets_tests.defs import fake_location
 from backfill_assets_tests.defs.small_dataset import TABLES
@@ -131,6 +133,66 @@ def test_what_the_daemon_started_ends_with_it(demo: Demo, tmp_path: Path) -> Non
     assert last.succeeded
     assert list(phases.seconds) == ["Backfilling"]
     _assert_gone(tmp_path / "pid")
+
+
+UI = "http://127.0.0.1:3105"
+_SECOND_DAEMON = "raise SystemExit('this instance has a daemon')"
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[ExitStack]:
+    """This process is noted as the ``make dev`` of the home; closed, it has ended."""
+    with ExitStack() as stack:
+        stack.enter_context(noted_dev(Settings.at(tmp_path), UI, "sc://127.0.0.1:1"))
+        yield stack
+
+
+def test_the_daemon_of_make_dev_carries_it_out(
+    demo: Demo, dev: ExitStack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two daemons on one instance complain about each other."""
+    backfill = demo(_SECOND_DAEMON)
+    program = "import time\n" + textwrap.dedent(_ENDING.format(status="COMPLETED_SUCCESS"))
+    variables = os.environ | {"DAGSTER_HOME": str(tmp_path / "dagster")}
+    with subprocess.Popen([sys.executable, "-c", program], env=variables) as its_daemon:
+        last = backfill.carry_out(STEPS, Phases())
+        its_daemon.kill()
+    assert last.succeeded
+    assert not backfill.daemon_log.exists()
+    assert f"{UI}/runs/b/{backfill.backfill_id}" in capsys.readouterr().out
+
+
+def test_interrupted_it_lets_make_dev_stop_the_runs(
+    demo: Demo, dev: ExitStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They live: Dagster may not be given to understand that they have ended."""
+    backfill = demo(_SECOND_DAEMON)
+    monkeypatch.setattr("backfill_assets.defs.demo.backfill.watch", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        backfill.carry_out(STEPS, Phases())
+    assert _status(backfill) == "CANCELING"
+    assert "`make dev` stops its runs." in capsys.readouterr().out
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_make_dev_that_ends_ends_the_demo(demo: Demo, dev: ExitStack) -> None:
+    """No other daemon takes up the backfill."""
+    backfill = demo(_SECOND_DAEMON)
+    dev.close()
+    with pytest.raises(DemoFailed, match="`make dev` ended while its daemon carried out the backfill"):
+        backfill.carry_out(STEPS, Phases())
+    assert _status(backfill) == "CANCELED"
+
+
+def test_make_dev_on_another_lakehouse_is_no_daemon_for_it(tmp_path: Path, dev: ExitStack) -> None:
+    """It would build there what was landed here."""
+    settings = replace(Settings.at(tmp_path), lakehouse=lakehouse_path(str(tmp_path / "elsewhere")))
+    with pytest.raises(DemoFailed, match=f"the demo is for {tmp_path}/elsewhere") as error:
+        launch_demo(settings, DAYS, TABLES, fake_location.__name__)
+    assert f"kill {os.getpid()}" in str(error.value.hint)
 
 
 _INTERRUPTED = """

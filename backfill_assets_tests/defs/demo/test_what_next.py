@@ -28,6 +28,14 @@ def test_it_names_the_command_and_the_pages_that_it_opens() -> None:
     ]
 
 
+def test_where_a_ui_runs_its_pages_are_what_is_next() -> None:
+    """No second `make dev`."""
+    lines = what_next(DAYS, "abcdefgh", "http://127.0.0.1:3105")
+    assert lines[0] == "Next, in the UI that runs:"
+    assert not [line for line in lines if "make dev" in line]
+    assert {link.split("/")[2] for link in _links(lines)} == {"127.0.0.1:3105"}
+
+
 def test_a_demo_that_launched_nothing_has_no_backfill_to_show() -> None:
     """A second one computes nothing."""
     assert not [link for link in _links(what_next(DAYS, "")) if "/runs/b/" in link]
