@@ -95,11 +95,11 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    """With as many parts as are started; the code server takes ``request.param`` seconds to answer."""
+    """With what is typed, the seconds that the code server takes to answer, and the parts that are there then."""
     program = tmp_path / "dev.py"
     program.write_text(_DEV.format(part=_PART))
     (tmp_path / "Makefile").write_text(f"dev:\n\t@exec {sys.executable} {program}\n")
-    seconds, parts = getattr(request, "param", (0, _PARTS))
+    typed, seconds, parts = getattr(request, "param", ("make dev", 0, _PARTS))
     variables = {"BACKFILL_HOME": str(tmp_path), "SPARK_REMOTE": "sc://127.0.0.1:1", "PYTHONPATH": str(ROOT)}
     screen, line = pty.openpty()
     shell = subprocess.Popen(
@@ -114,7 +114,7 @@ def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Termina
     os.close(line)
     found = Terminal(tmp_path, shell.pid, screen)
     try:
-        os.write(screen, b"make dev\n")
+        os.write(screen, f"{typed}\n".encode())
         own = parts - 1
         assert found.wait_for(lambda: len(list(tmp_path.glob("*.part"))) == own, 60), found.processes()
         yield found
@@ -126,7 +126,8 @@ def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Termina
         shell.wait()
 
 
-STARTING = pytest.mark.parametrize("terminal", [(600, 2)], indirect=True)
+STARTING = pytest.mark.parametrize("terminal", [("make dev", 600, 2)], indirect=True)
+WITH_NOHUP = pytest.mark.parametrize("terminal", [("nohup make dev &", 0, _PARTS)], indirect=True)
 
 
 def _close(terminal: Terminal) -> None:
@@ -158,3 +159,12 @@ def test_nothing_is_left_of_one_that_starts(terminal: Terminal) -> None:
     """The code server does not answer yet."""
     terminal.close()
     assert terminal.wait_for(lambda: set(terminal.processes()) <= {terminal.shell}, 30), terminal.processes()
+
+
+@WITH_NOHUP
+def test_nohup_keeps_it(terminal: Terminal) -> None:
+    """Who types that wants it to go on."""
+    terminal.close()
+    terminal.wait_for(lambda: terminal.shell not in terminal.processes(), 10)
+    time.sleep(1)
+    assert len(terminal.processes()) >= 1 + _PARTS
