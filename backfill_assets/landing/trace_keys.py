@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +10,11 @@ import pyarrow.compute as pc
 
 from backfill_assets.datasets import registry
 from backfill_assets.landing.quarantine import Rejects
+from backfill_assets.model.joined_key import parts_of_key
 from backfill_assets.model.landed import OCCURRENCE
 from backfill_assets.published.snapshot import Snapshot
 
 BETWEEN = "/"
-_DERIVED = "-"
-"""Separates the fields that a derived key is made of."""
 
 
 def typed_key(snapshot: Snapshot, table: str, key: str) -> pc.Expression | None:
@@ -31,7 +29,7 @@ def typed_key(snapshot: Snapshot, table: str, key: str) -> pc.Expression | None:
 
 
 def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
-    """Landed rows with this key: of a key that is made of fields with dashes between, every way to cut it."""
+    """Landed rows with this key, or with the parts that it was joined of."""
     names, texts = registry.table(origin.typed).key, key.split(BETWEEN)
     if OCCURRENCE in names and len(texts) == len(names):
         texts = [text for name, text in zip(names, texts, strict=True) if name != OCCURRENCE]
@@ -40,7 +38,8 @@ def landed_keys(origin: Rejects, key: str) -> pc.Expression | None:
     if set(names) <= landed:
         return _all(dict(zip(names, texts, strict=True))) if len(texts) == len(names) else None
     fields = origin.source.key_columns
-    return _any([_all(dict(zip(fields, parts, strict=True))) for parts in _cuts(key, len(fields))])
+    parts = parts_of_key(key, len(fields))
+    return _all(dict(zip(fields, parts, strict=True))) if parts else None
 
 
 def occurrence_in(origin: Rejects, key: str) -> int | None:
@@ -55,13 +54,6 @@ def occurrence_in(origin: Rejects, key: str) -> int | None:
 def places(rows: Sequence[Mapping[str, Any]]) -> pc.Expression | None:
     """Rows from the same files and lines as ``rows``: a typed key may have been landed as another text."""
     return _any([_all({name: row[name] for name in ("source_file", "source_line")}) for row in rows])
-
-
-def _cuts(key: str, parts: int) -> Iterator[list[str]]:
-    pieces = key.split(_DERIVED)
-    for at in combinations(range(1, len(pieces)), parts - 1):
-        bounds = (0, *at, len(pieces))
-        yield [_DERIVED.join(pieces[first:last]) for first, last in pairwise(bounds)]
 
 
 def _as_type(text: str, kind: pa.DataType) -> Any:

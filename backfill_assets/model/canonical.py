@@ -55,6 +55,28 @@ def canonical(value: Column, spark_type: str) -> Column:
     return (F.unix_micros(value) if spark_type == "timestamp" else value).cast("string")
 
 
+def landed_text(value: Column, spark_type: str) -> Column:
+    """A text that ``value`` is parsed from, the same for equal values: moments in microseconds."""
+    return (
+        F.date_format(value, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'") if spark_type == "timestamp" else value.cast("string")
+    )
+
+
+def key_value(source: Source, name: str) -> Column:
+    """The one text of the value that a landed key column has, however it was written; null if it has none.
+
+    It is a text that the value is parsed from, and that of most sources: moments have no zeros at their end.
+    """
+    spark_type = source.type_of(name)
+    text = landed_text(parsed(F.col(name), spark_type), spark_type)
+    return F.regexp_replace(text, "[.]?0*Z$", "Z") if spark_type == "timestamp" else text
+
+
+def key_text(source: Source, name: str) -> Column:
+    """:func:`key_value`; text that is no value counts as it stands."""
+    return F.col(name) if source.type_of(name) == "string" else F.coalesce(key_value(source, name), F.col(name))
+
+
 def content_hash_of_text(source: Source, well_written: Column | None = None) -> Column:
     """The content hash of a raw row (bigint); text that is no value counts as it stands."""
     looked_at = dict.fromkeys(source.parsed_columns, well_written)

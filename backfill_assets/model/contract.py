@@ -66,7 +66,7 @@ def Field(  # noqa: N802
 
     Of a landed row, ``event_day`` marks the field that says the day it belongs to, and ``version`` the one of which the
     greater wins. ``personal`` is the landed field whose token the column keeps. A column that is ``joined`` is not
-    landed: it has the texts of other columns with a dash between, such as a key of two fields.
+    landed: it joins the values of other columns with a dash, such as a key of two fields.
     A field that is ``rescued`` is also read from what raw kept of it before it was declared.
     """
     origins = (made_of,) if isinstance(made_of, str) else made_of

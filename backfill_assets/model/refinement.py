@@ -10,8 +10,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.model.canonical import all_well_written, high_half, low_half, parsed, whole_hash
-from backfill_assets.model.contract_columns import all_of, as_declared, sound, struct_type, violations
+from backfill_assets.model.contract_columns import as_declared, sound, struct_type, violations
 from backfill_assets.model.declaration import Source
+from backfill_assets.model.joined_key import joined_key
 from backfill_assets.model.landed import OCCURRENCE, quarantine_contract
 from backfill_assets.model.placement import IMPLAUSIBLE
 
@@ -37,7 +38,7 @@ class Refinement:
     contract: type[Contract]
     key: tuple[str, ...]
     derived: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    """Text columns made of others with a dash between, such as a key of two fields; null if one of them is."""
+    """Text columns joined of others, such as a key of two fields: see :func:`joined_key`."""
 
     def __post_init__(self) -> None:
         from backfill_assets.model.declaration_check import require_sound_refinement
@@ -136,7 +137,7 @@ def _judged(raw: DataFrame, refinement: Refinement) -> DataFrame:
     landed = _with_rescued(raw, source) if source.rescued_fields else raw
     values = {
         **{name: parsed(F.col(name), source.type_of(name), F.col(_WELL_WRITTEN)) for name in source.parsed_columns},
-        **{name: F.when(_none_empty(parts), F.concat_ws("-", *parts)) for name, parts in refinement.derived.items()},
+        **{name: joined_key(source, parts) for name, parts in refinement.derived.items()},
     }
     looked_at = landed.withColumn(_WELL_WRITTEN, all_well_written(source))
     typed = looked_at.select("*", *(column.alias(_beside(name)) for name, column in values.items()))
@@ -157,10 +158,6 @@ def _with_rescued(raw: DataFrame, source: Source) -> DataFrame:
 def _beside(name: str) -> str:
     """The column of a value beside the landed text. No landed field has a space in its name."""
     return f"{name} typed"
-
-
-def _none_empty(columns: tuple[str, ...]) -> Column:
-    return all_of(F.length(name) > 0 for name in columns)
 
 
 def _sound(refinement: Refinement) -> Column:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.datasets.sales.landed import SALES
 from backfill_assets.model.contract_columns import struct_type
+from backfill_assets.model.joined_key import joined_key, parts_of_key
 from backfill_assets.model.landed import quarantine_contract
 from backfill_assets.model.refinement import (
     ACCEPTED_PART,
@@ -25,7 +27,7 @@ from backfill_assets.model.refinement import (
 )
 from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import versions
-from backfill_assets_tests.strategies.raw_sales import DAY, marker, raw_sales
+from backfill_assets_tests.strategies.raw_sales import DAY, SOURCE, marker, raw_sales
 
 REFINEMENT = SALES.refinement()
 
@@ -222,3 +224,49 @@ def test_the_winner_does_not_depend_on_the_order_of_rows(
     [winner] = accepted(raw_sales(spark, shuffled).repartition(3), REFINEMENT).collect()
     assert (winner.content_hash, winner.source_line) == (expected.content_hash, expected.source_line)
     assert winner.deduplicated_rows == len(rows) - 1
+
+
+def test_different_parts_never_join_to_one_key(spark: SparkSession) -> None:
+    r"""Of ``10-1`` and ``2``, and of ``10`` and ``1-2``, the dash between is not the one within; nor is a backslash."""
+    keys = [
+        ("10-1", "2"),
+        ("10", "1-2"),
+        ("10\\", "1-2"),
+        ("10\\-1", "2"),
+        ("10\\\\", "1-2"),
+        ("10", "\\1-2"),
+        ("1", "2"),
+    ]
+    rows = [{"basket_id": basket, "product_id": product} for basket, product in keys]
+    winners = accepted(raw_sales(spark, rows), REFINEMENT).collect()
+    texts = {(row.basket_id, row.product_id): row.transaction_id for row in winners}
+    assert sorted(texts) == sorted(keys) and len(set(texts.values())) == len(keys)
+    assert {key: parts_of_key(text, 2) for key, text in texts.items()} == {key: list(key) for key in keys}
+    assert (texts["10", "1-2"], texts["1", "2"]) == ("10-1-2", "1-2"), "they are what they were"
+    assert texts["10-1", "2"] == "10\\-1-2"
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "key"),
+    [
+        ("bigint", ["7", "07", "+7"], "7-1095275"),
+        ("decimal(9,2)", ["7.00", "7", "07.0"], "7.00-1095275"),
+        ("date", ["2017-03-01"], "2017\\-03\\-01-1095275"),
+        ("timestamp", ["2017-03-01T10:00:00Z", "2017-03-01T10:00:00.0Z"], "2017\\-03\\-01T10:00:00Z-1095275"),
+        ("timestamp", ["2017-03-01T10:00:00.5Z", "2017-03-01T10:00:00.500Z"], "2017\\-03\\-01T10:00:00.5Z-1095275"),
+    ],
+)
+def test_a_part_of_a_key_counts_as_its_value(spark: SparkSession, kind: str, texts: list[str], key: str) -> None:
+    """The key is what the typed columns say, and its text is that which most sources write."""
+    source = replace(SOURCE, types={**SOURCE.types, "basket_id": kind})
+    raw = raw_sales(spark, [{"basket_id": text} for text in texts])
+    keys = raw.select(joined_key(source, ("basket_id", "product_id")).alias("key")).distinct().collect()
+    assert [row.key for row in keys] == [key]
+
+
+def test_a_part_that_is_no_value_is_joined_as_it_stands(spark: SparkSession) -> None:
+    """What is wrong with the row is said of the part; a part that is missing leaves no key."""
+    source = replace(SOURCE, types={**SOURCE.types, "basket_id": "bigint"})
+    raw = raw_sales(spark, [{"basket_id": text, "product_id": "1"} for text in ("x", "", None)])
+    keys = raw.select(joined_key(source, ("basket_id", "product_id")).alias("key")).collect()
+    assert [row.key for row in keys] == ["x-1", None, None]

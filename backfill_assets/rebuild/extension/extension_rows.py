@@ -16,8 +16,9 @@ from backfill_assets.lakehouse.rows import FILE, path_in, rows_and_files
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import parsed
-from backfill_assets.model.contract_columns import all_of, struct_type
+from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Metrics, Table
+from backfill_assets.model.joined_key import joined_key
 from backfill_assets.model.refinement import Refinement
 from backfill_assets.quality.measures import PART, measure_parts
 
@@ -68,8 +69,7 @@ def key_of_landed(refinement: Refinement) -> tuple[Column, ...]:
 
 def _typed(refinement: Refinement, name: str) -> Column:
     if name in refinement.derived:
-        parts = refinement.derived[name]
-        return F.when(all_of(F.length(part) > 0 for part in parts), F.concat_ws("-", *parts))
+        return joined_key(refinement.source, refinement.derived[name])
     return parsed(F.col(name), refinement.source.type_of(name))
 
 

@@ -1,0 +1,93 @@
+"""A key that is joined of two fields: different fields are different keys, and equal values are one key."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import types as T
+
+from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.model.contract import Contract, Field
+from backfill_assets.model.landed_dataset import LandedDataset
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.strategies.landed_sales import land
+from backfill_assets_tests.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAYS = DayRange.parse("2020-05-01..2020-05-02")
+FIRST, SECOND = DAYS
+CRATES = LandedDataset(
+    name="crates",
+    description="Crates in depots.",
+    owners=("team:depots",),
+    first_day=FIRST,
+    rows="crates",
+    most_rows=1_000,
+    tolerated_rejects=0,
+    supersession_window_days=7,
+)
+
+
+@CRATES.row("v1", "Newest of each crate.")
+class Crate(Contract):
+    """A sound crate, one per depot and number."""
+
+    crate_id: T.StringType = Field(key=True, joined=("depot", "number"), description="Depot and number.")
+    depot: T.StringType = Field(str_length={"min_value": 1}, description="Where it is.")
+    number: T.LongType = Field(description="Of the crate.")
+    counted_at: T.TimestampType = Field(event_day=True, description="When it was counted, in UTC.")
+    pieces: T.LongType = Field(ge=0, description="In it.")
+    sent_at: T.TimestampType = Field(version=True, description="When it was sent.")
+
+
+def crate(depot: str, number: str, day: date, pieces: int) -> dict[str, str]:
+    moment = f"{day}T08:00:0{pieces}Z"
+    return {"depot": depot, "number": number, "counted_at": moment, "pieces": str(pieces), "sent_at": moment}
+
+
+def declare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_DATASETS", (*registry.datasets(), CRATES.dataset()))
+
+
+@pytest.fixture(scope="module")
+def crates_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """On the first day two crates whose fields would join to one text; on the second day one is written otherwise."""
+    home = tmp_path_factory.mktemp("crates") / "home"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        declare(monkeypatch)
+        workshop = Workshop(home, lambda: spark)
+        first = [crate("10", "-7", FIRST, 1), crate("10-", "7", FIRST, 2), crate("n", "7", FIRST, 3)]
+        land(workshop.settings.landing, "crates", str(FIRST), "a", first)
+        land(workshop.settings.landing, "crates", str(SECOND), "b", [crate("n", "07", SECOND, 4)])
+        for table in ("raw_crates", "bronze_crates"):
+            workshop.build(table, DAYS)
+    return home
+
+
+@pytest.fixture
+def workshop(crates_home: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    declare(monkeypatch)
+    return Workshop(shutil.copytree(crates_home, tmp_path / "home"), lambda: spark)
+
+
+def test_neither_of_two_keys_supersedes_the_other(workshop: Workshop) -> None:
+    """With ``10--7`` for both, one of them was lost, and no gate saw it."""
+    bronze = workshop.read("bronze_crates")
+    pieces = bronze[bronze["day"] == FIRST].set_index("crate_id")["pieces"].to_dict()
+    assert pieces == {"10--7": 1, "10\\--7": 2, "n-7": 3}
+    assert set(bronze["deduplicated_rows"]) == {0}
+
+
+def test_each_is_traced_by_its_own_key(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    backfill = Backfill(workshop.settings.home, monkeypatch)
+    for key, depot in (("10--7", "10"), ("10\\--7", "10-")):
+        (trail,) = backfill.json("trace", key)["trails"]
+        assert [each["outcome"] for each in trail["landed"]] == ["published"]
+        assert {row["row"]["depot"] for row in trail["rows"]} == {depot}
