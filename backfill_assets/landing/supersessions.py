@@ -6,10 +6,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.landing.raw_rows import raw_schema
-from backfill_assets.model.canonical import parsed
+from backfill_assets.model.canonical import key_value, landed_text, parsed
 from backfill_assets.model.contract_columns import all_of, as_declared
 from backfill_assets.model.declaration import Source
 from backfill_assets.model.deletion import DELETION
+
+_WRITTEN = "key as written"
+"""No landed field has a space in its name."""
 
 
 def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> DataFrame:
@@ -17,16 +20,18 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
 
     A day needs a marker for every version of a key on another day, within the source's window, that is greater by
     (version, content hash) than a row of its own. The set of markers is the same however arrivals are cut and
-    ordered; ``existing`` must cover the days of ``arrived`` widened by the window. Rows whose day, key or version
-    cannot be read take no part: they are quarantined where they are. A version that its source took back supersedes
-    nothing: with its deletion among ``arrived``, its markers are deleted.
+    ordered; ``existing`` must cover the days of ``arrived`` widened by the window. Keys are equal if their values are,
+    as they are in bronze. Rows whose day, key or version cannot be read take no part: they are quarantined where they
+    are. A version that its source took back supersedes nothing: with its deletion among ``arrived``, its markers are
+    deleted.
     """
     if source.supersession_window_days == 0:
         return arrived.where(F.lit(False)).select(*raw_schema(source).names)
     keys = list(source.key_columns)
     # What is there is far more than what arrived, and hardly any of it has a key that arrived again.
-    new = _versions(source, arrived).where(F.col("version.at").isNotNull())
-    seen = new.unionByName(_versions(source, existing.join(new.select(*keys), keys, "left_semi")))
+    new = _versions(source, _with_key_values(source, arrived)).where(F.col("version.at").isNotNull())
+    again = _with_key_values(source, existing).join(new.select(*keys), keys, "left_semi")
+    seen = new.unionByName(_versions(source, again))
     by_key = seen.groupBy(*keys).agg(F.collect_list("version").alias("versions")).where(F.size("versions") > 1)
     # No condition on what is there: Spark would parse the version of all of it, before it knows which keys it needs.
     readable = by_key.withColumn("versions", F.filter("versions", lambda v: v.at.isNotNull()))
@@ -36,6 +41,13 @@ def supersessions(source: Source, arrived: DataFrame, existing: DataFrame) -> Da
     losing_days = F.when(F.col("newer.marker"), F.array("newer.day")).otherwise(_days_that_lose(source))
     losing = found.withColumn("losing_day", F.explode(losing_days))
     return losing.where(F.col("newer.marker") | ~_already_marked()).select(*_marker(source))
+
+
+def _with_key_values(source: Source, rows: DataFrame) -> DataFrame:
+    """``rows`` with one text for each value of a key, as ``07`` is ``7``; markers also keep theirs as it was."""
+    written = F.when(F.col("source_file").isNull(), F.struct(*source.key_columns))
+    typed = {name: key_value(source, name) for name in source.key_columns if source.type_of(name) != "string"}
+    return rows.withColumns({_WRITTEN: written, **typed})
 
 
 def _standing() -> Column:
@@ -50,7 +62,7 @@ def _standing() -> Column:
 
 def _same_row(one: Column, other: Column) -> Column:
     same = (one.marker == other.marker) & (one.day == other.day) & (one.belongs_to == other.belongs_to)
-    return same & (one.at == other.at) & (one.hash == other.hash)
+    return same & (one.at == other.at) & (one.hash == other.hash) & one.written.eqNullSafe(other.written)
 
 
 def _obsolete() -> Column:
@@ -78,6 +90,7 @@ def _versions(source: Source, rows: DataFrame) -> DataFrame:
         F.col("day"),
         F.col("source_file").isNull().alias("marker"),
         (F.col("record_kind") == DELETION).alias("deleted"),
+        F.col(_WRITTEN).alias("written"),
     )
     return rows.where(all_of(readable)).select(*source.key_columns, facts.alias("version"))
 
@@ -103,17 +116,12 @@ def _already_marked() -> Column:
     return F.exists("standing", marks)
 
 
-def _as_landed(version: Column, kind: str) -> Column:
-    """The text that a version is parsed from; of everything but moments Spark's own is."""
-    return F.date_format(version, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'") if kind == "timestamp" else version.cast("string")
-
-
 def _marker(source: Source) -> list[Column]:
     """A marker has nothing in it that depends on where or when the newer version arrived."""
     newer = F.col("newer")
     values = {
-        **{name: F.col(name) for name in source.key_columns},
-        source.version_field: _as_landed(newer.at, source.type_of(source.version_field)),
+        **{name: F.when(newer.marker, newer.written[name]).otherwise(F.col(name)) for name in source.key_columns},
+        source.version_field: landed_text(newer.at, source.type_of(source.version_field)),
         "record_kind": F.when(newer.marker, DELETION).otherwise("supersession"),
         "day_is_arrival": F.lit(False),
         "content_hash": newer.hash,

@@ -55,6 +55,13 @@ def canonical(value: Column, spark_type: str) -> Column:
     return (F.unix_micros(value) if spark_type == "timestamp" else value).cast("string")
 
 
+def canonical_text(text: Column, spark_type: str, well_written: Column | None = None) -> Column:
+    """The one text of a landed one; text that is no value counts as it stands."""
+    if spark_type == "string":
+        return text
+    return F.coalesce(canonical(parsed(text, spark_type, well_written), spark_type), text)
+
+
 def landed_text(value: Column, spark_type: str) -> Column:
     """A text that ``value`` is parsed from, the same for equal values: moments in microseconds."""
     return (
@@ -63,9 +70,9 @@ def landed_text(value: Column, spark_type: str) -> Column:
 
 
 def key_value(source: Source, name: str) -> Column:
-    """The one text of the value that a landed key column has, however it was written; null if it has none.
+    """The value that a landed key column has, however it was written, as one text; null if it has none.
 
-    It is a text that the value is parsed from, and that of most sources: moments have no zeros at their end.
+    The value is parsed from this text, which is as most sources write it: moments have no zeros at their end.
     """
     spark_type = source.type_of(name)
     text = landed_text(parsed(F.col(name), spark_type), spark_type)
@@ -80,7 +87,7 @@ def key_text(source: Source, name: str) -> Column:
 def content_hash_of_text(source: Source, well_written: Column | None = None) -> Column:
     """The content hash of a raw row (bigint); text that is no value counts as it stands."""
     looked_at = dict.fromkeys(source.parsed_columns, well_written)
-    return _content_hash(source, lambda name: _canonical_text(F.col(name), source.type_of(name), looked_at.get(name)))
+    return _content_hash(source, lambda name: canonical_text(F.col(name), source.type_of(name), looked_at.get(name)))
 
 
 def content_hash_of_values(source: Source, column: Callable[[str], Column] = F.col) -> Column:
@@ -128,12 +135,6 @@ def require_landed_type(spark_type: str) -> None:
 def landed_pattern(spark_type: str) -> str:
     """How a landed text is written that may be a value of ``spark_type``; not every such text is one."""
     return _pattern(spark_type)
-
-
-def _canonical_text(text: Column, spark_type: str, well_written: Column | None) -> Column:
-    if spark_type == "string":
-        return text
-    return F.coalesce(canonical(parsed(text, spark_type, well_written), spark_type), text)
 
 
 def _content_hash(source: Source, text: Callable[[str], Column]) -> Column:

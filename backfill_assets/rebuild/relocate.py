@@ -34,6 +34,7 @@ from backfill_assets.lakehouse.timelines import Timeline
 from backfill_assets.landing.deletions import deleted_arrival
 from backfill_assets.landing.raw_rows import event_day, raw_schema
 from backfill_assets.landing.supersessions import supersessions
+from backfill_assets.model.canonical import key_text
 from backfill_assets.model.declaration import DayFacts, Source, Step, Table
 from backfill_assets.publication.pin import files_at
 from backfill_assets.publication.publisher import Conflict, Pin, Published
@@ -160,10 +161,11 @@ class _Attempt:
         """The newer versions that have moved to another day, and the other days that have markers of them."""
         if not self.source.supersession_window_days:
             return None, set()
-        keys = [*self.source.key_columns, "content_hash"]
-        obsolete = gone.select(*keys, F.col("day before").alias("superseded_by_day"))
+        moved = gone.withColumn("superseded_by_day", F.col("day before"))
+        keys = _marker_keys(self.source)
+        obsolete = _with_key_texts(moved, self.source).select(*keys)
         around = self.rows(self.window(self.asked) - set(self.asked))
-        marked = around.where(~_is_received()).join(obsolete, [*keys, "superseded_by_day"], "left_semi")
+        marked = _with_key_texts(around.where(~_is_received()), self.source).join(obsolete, keys, "left_semi")
         return obsolete, {row["day"] for row in marked.select("day").distinct().collect()}
 
     def stage_supersessions(self, rewritten: Collection[date]) -> None:
@@ -301,9 +303,24 @@ def _without(rows: DataFrame, obsolete: DataFrame | None, source: Source) -> Dat
     """``rows`` without the markers of versions that are ``obsolete`` where they point to."""
     if obsolete is None:
         return rows
-    keys = [*source.key_columns, "content_hash", "superseded_by_day"]
-    markers = rows.where(~_is_received()).join(obsolete, keys, "left_anti")
+    others = _with_key_texts(rows.where(~_is_received()), source)
+    markers = others.join(obsolete, _marker_keys(source), "left_anti").select(*rows.columns)
     return rows.where(_is_received()).unionByName(markers)
+
+
+def _with_key_texts(rows: DataFrame, source: Source) -> DataFrame:
+    """A marker has the value of a key, and the row that it is about may have it written otherwise."""
+    return rows.withColumns({_key_text(name): key_text(source, name) for name in source.key_columns})
+
+
+def _marker_keys(source: Source) -> list[str]:
+    """The columns by which a marker and the version that it is about are found."""
+    return [*map(_key_text, source.key_columns), "content_hash", "superseded_by_day"]
+
+
+def _key_text(name: str) -> str:
+    """No landed field has a space in its name."""
+    return f"{name} of the key"
 
 
 def _sums(contents: Iterable[DayContent]) -> dict[str, int]:

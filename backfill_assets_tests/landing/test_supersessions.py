@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from backfill_assets.datasets.fx_rates import FX_RATES
 from backfill_assets.datasets.sales.landed import SALES
@@ -113,6 +114,43 @@ def test_a_version_may_be_of_any_type(spark: SparkSession, kind: str, older: str
     )
     [marker] = supersessions(source, arrived, standing).collect()
     assert (marker.updated_at, marker.day, marker.superseded_by_day) == (newer, date(2017, 3, 1), date(2017, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "key"),
+    [
+        ("bigint", ("7", "07"), "7"),
+        ("bigint", ("+7", "007"), "7"),
+        ("decimal(9,2)", ("7", "7.0"), "7.00"),
+        ("timestamp", ("2017-03-01T10:00:00Z", "2017-03-01T10:00:00.000Z"), "2017-03-01T10:00:00Z"),
+    ],
+)
+def test_keys_of_equal_values_are_one(spark: SparkSession, kind: str, texts: tuple[str, str], key: str) -> None:
+    """As in bronze, however they were written; the marker has one text of it, whichever of both is newer."""
+    source = replace(SALES.source, types={**SALES.source.types, "basket_id": kind})
+    for older, newer in (texts, texts[::-1]):
+        arrived, there = (raw_sales(spark, [_on(day, day, basket_id=text)]) for day, text in ((4, newer), (1, older)))
+        written = supersessions(source, arrived, there)
+        [marker] = written.collect()
+        assert (marker.basket_id, marker.day, marker.superseded_by_day) == (key, date(2017, 3, 1), date(2017, 3, 4))
+        assert supersessions(source, arrived, there.unionByName(written)).collect() == []
+
+
+def test_a_key_that_is_no_value_takes_no_part(spark: SparkSession) -> None:
+    """Its row is quarantined, so that it supersedes no other one."""
+    source = replace(SALES.source, types={**SALES.source.types, "basket_id": "bigint"})
+    arrived, there = (raw_sales(spark, [_on(day, day, basket_id="x")]) for day in (4, 1))
+    assert supersessions(source, arrived, there).collect() == []
+
+
+def test_the_deletion_of_a_marker_is_written_as_the_marker_is(spark: SparkSession) -> None:
+    """It cancels an equal row, and an older marker has the key as the newer version had it."""
+    source = replace(SALES.source, types={**SALES.source.types, "basket_id": "bigint"})
+    older, newer = raw_sales(spark, [_on(1, 1, basket_id="7")]), raw_sales(spark, [_on(4, 2, basket_id="07")])
+    before = supersessions(source, newer, older).withColumn("basket_id", F.lit("07"))
+    [deletion] = supersessions(source, as_deletions(newer), older.unionByName(newer).unionByName(before)).collect()
+    [marker] = before.collect()
+    assert deletion.asDict() == {**marker.asDict(), "record_kind": "deletion"}
 
 
 def test_a_marker_is_written_once(spark: SparkSession) -> None:

@@ -91,3 +91,12 @@ def test_each_is_traced_by_its_own_key(workshop: Workshop, monkeypatch: pytest.M
         (trail,) = backfill.json("trace", key)["trails"]
         assert [each["outcome"] for each in trail["landed"]] == ["published"]
         assert {row["row"]["depot"] for row in trail["rows"]} == {depot}
+
+
+def test_a_key_that_is_written_otherwise_on_another_day_is_one_key(workshop: Workshop) -> None:
+    """With a marker for each text, both days had the crate as their current one."""
+    bronze = workshop.read("bronze_crates")
+    found = bronze[bronze["depot"] == "n"].set_index("day")
+    assert found["crate_id"].to_dict() == {FIRST: "n-7", SECOND: "n-7"}
+    assert found.loc[FIRST, "superseded_by_day"] == SECOND
+    assert found["superseded_by_day"].isna().to_dict() == {FIRST: False, SECOND: True}

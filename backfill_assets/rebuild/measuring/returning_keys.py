@@ -16,8 +16,10 @@ from pyspark.sql import functions as F
 
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.canonical import canonical_text
 from backfill_assets.model.declaration import Source
-from backfill_assets.quality.arrow_hashes import as_bools, hash_of_row
+from backfill_assets.quality.arrow_hashes import NotRendered, as_bools, hash_of_row
+from backfill_assets.quality.arrow_texts import text_of_landed
 from backfill_assets.quality.compilation import compile_for
 from backfill_assets.quality.xxh64 import Words
 from backfill_assets.rebuild.measuring.measure_files import MOST_BYTES_FROM_A_BUCKET
@@ -52,7 +54,8 @@ class ReturningKeys:
         """Those of ``rows`` that have such a key; of very many keys, all rows."""
         if len(self.hashes) > MOST_NAMED:
             return rows
-        return rows.where(F.xxhash64(*source.key_columns).isin(list(self.hashes)))
+        key = (canonical_text(F.col(name), source.type_of(name)) for name in source.key_columns)
+        return rows.where(F.xxhash64(*key).isin(list(self.hashes)))
 
 
 Files = Mapping[date, Sequence[AddedFile]]
@@ -74,12 +77,20 @@ class KeyFiles:
 def returning_keys(storage: Storage, source: Source, arrived: KeyFiles, existing: KeyFiles) -> ReturningKeys | None:
     """The keys of ``arrived`` rows that are on another day as well, of arrived or of ``existing`` rows.
 
-    Rows whose day or key cannot be read have none. None if there is too much to look at in this process.
+    Keys of equal values are one, however they were written. Rows whose day or key cannot be read have none. None if
+    there is too much to look at in this process, or if only Spark reads the values.
     """
     size = sum(file.size for file in (*arrived.files(), *existing.files()))
     if size > (MOST_BYTES if storage.is_folder else MOST_BYTES_FROM_A_BUCKET):
         return None
     compile_for(size // _BYTES_OF_A_ROW // _KEYS_AS_A_MEASURED_ROW)
+    try:
+        return _found(storage, source, arrived, existing)
+    except NotRendered:
+        return None
+
+
+def _found(storage: Storage, source: Source, arrived: KeyFiles, existing: KeyFiles) -> ReturningKeys:
     new = _Arrived.of(_keys(storage, source, arrived))
     again, met = [new.on_several_days], []
     for day, keys in _keys(storage, source, existing):
@@ -131,7 +142,8 @@ def _keys(storage: Storage, source: Source, files: KeyFiles) -> Iterator[tuple[i
             path = f"{files.folder}/{file.path}"
             for batch in storage.parquet_batches(path, _ROWS_AT_ONCE, (*names, _ON_ARRIVAL_DAY)):
                 columns = [batch.column(name) for name in names]
-                hashes = hash_of_row(columns, batch.num_rows)
+                texts = (text_of_landed(column, source, name) for column, name in zip(columns, names, strict=True))
+                hashes = hash_of_row(texts, batch.num_rows)
                 yield day.toordinal(), hashes[_have_keys(batch, columns)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -98,6 +99,35 @@ def test_a_file_without_the_column_has_its_rows_on_their_days(tmp_path: Path) ->
     arrived = write(tmp_path, "new", [(DAYS[1], [("a", "1", False)])])
     found = returning_keys(Storage(str(tmp_path)), SOURCE, arrived, there)
     assert found is not None and found.days == {DAYS[0]} and len(found.hashes) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        ("bigint", ("7", "07")),
+        ("decimal(9,2)", ("7", "7.0")),
+        ("date", ("2017-03-01", "2017-03-01")),
+        ("timestamp", ("2017-03-01T10:00:00Z", "2017-03-01T10:00:00.0Z")),
+    ],
+)
+def test_keys_of_equal_values_are_one_here_and_in_spark(
+    spark: SparkSession, tmp_path: Path, kind: str, texts: tuple[str, str]
+) -> None:
+    """Both renderings find the rows of a key that is written otherwise on each day; what is no value stands as is."""
+    source = replace(SOURCE, types={"receipt": kind})
+    arrived = write(tmp_path, "new", [(DAYS[0], [("a", texts[0], False), ("a", "x", False), ("b", texts[0], False)])])
+    there = write(tmp_path, "raw", [(DAYS[1], [("a", texts[1], False), ("c", texts[1], False)])])
+    found = returning_keys(Storage(str(tmp_path)), source, arrived, there)
+    assert found is not None and found.days == {DAYS[1]} and len(found.hashes) == 1
+    chosen = [found.rows(spark.read.parquet(str(tmp_path / name)), source).collect() for name in ("new", "raw")]
+    assert [[(row["till"], row["receipt"]) for row in rows] for rows in chosen] == [[("a", text)] for text in texts]
+
+
+def test_a_value_that_only_spark_reads_is_left_to_it(tmp_path: Path) -> None:
+    """Of a decimal with many places, Spark and Arrow write small values in different ways."""
+    files = write(tmp_path, "new", [(DAYS[0], [("a", "7", False)])])
+    source = replace(SOURCE, types={"receipt": "decimal(18,9)"})
+    assert returning_keys(Storage(str(tmp_path)), source, files, KeyFiles("raw", {})) is None
 
 
 def test_spark_chooses_the_rows_of_the_keys_that_were_found(
