@@ -65,6 +65,11 @@ def _by_day(zone: LandingZone, storage: Storage, source: str, table: str) -> dic
 
 def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:
     """The landed files of ``source`` that ``table`` has taken in, relative to the landing zone."""
+    return frozenset(path for path, content in file_positions(storage, source, table).items() if content)
+
+
+def file_positions(storage: Storage, source: str, table: str) -> dict[str, int]:
+    """The content of each file that ``table`` has ever taken in; 0 for one that a rollback has given back."""
     main, prefix = MainTable.open(storage, table), position_id(source, "")
     taken = main.transactions() if main else {}
-    return frozenset(id.removeprefix(prefix) for id, content in taken.items() if content and id.startswith(prefix))
+    return {id.removeprefix(prefix): content for id, content in taken.items() if id.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Landed files that no schedule ingests: a new dataset's first days, and files that landed late. Pure."""
+"""Landed files that no schedule ingests: a new dataset's first days, and files and days that landed late. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class Landed:
     dataset: Dataset
     files: Mapping[date, Sequence[str]] = field(default_factory=dict)
     taken_in: Collection[str] = ()
-    """Those of the files that raw has taken in."""
+    """The files that raw has taken in, also those that are no longer there."""
+    given_back: Collection[str] = ()
+    """Files that raw had taken in until a rollback: ingesting them again is for a person to ask for."""
     published: bool = False
     targeted: bool = False
     """A backfill or run was asked for its raw table, with any outcome."""
@@ -58,7 +60,8 @@ def arrivals_due(chains: Iterable[Sequence[Landed]], busy: Mapping[str, str], la
     waiting: list[str] = []
     for chain in chains:
         begun, reasons = _first_days(chain)
-        for arrival in [*begun, *(late for landed in chain if (late := _late(landed)))]:
+        pending = [(landed, _pending(landed)) for landed in chain]
+        for arrival in [*begun, *(late for landed, files in pending if (late := _late(landed, files)))]:
             table = next((table for table in arrival.days if table in busy), None)
             if arrival.id in launched:
                 reasons += [f"{arrival.title}: the backfill {arrival.id} did not take them in; see its run"]
@@ -66,7 +69,7 @@ def arrivals_due(chains: Iterable[Sequence[Landed]], busy: Mapping[str, str], la
                 reasons += [f"{arrival.title}: waits for {busy[table]}"]
             else:
                 launch.append(arrival)
-        waiting += reasons
+        waiting += [*reasons, *(line for landed, files in pending for line in _left_alone(landed, files))]
     return Due(tuple(launch), tuple(waiting))
 
 
@@ -93,18 +96,66 @@ def _through(landed: Landed) -> dict[str, tuple[date, ...]]:
     }
 
 
-def _late(landed: Landed) -> Arrival | None:
-    """Files that landed after their day was built: others of the day were ingested, so no run looks at it again."""
-    taken = set(landed.taken_in)
-    late = {
-        day: [path for path in files if path not in taken] for day, files in landed.files.items() if taken & set(files)
-    }
-    paths = sorted(path for files in late.values() for path in files)
-    if not paths:
+@dataclass(frozen=True)
+class _Pending:
+    """The files of a dataset that raw has not taken in, by arrival day and by what is done about them."""
+
+    late: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    """No run looks at these days again."""
+    given_back: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    earlier: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    """From before the first day that was ingested."""
+    newest: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    """From after the last day that was ingested: the daily job builds these days."""
+
+
+def _pending(landed: Landed) -> _Pending:
+    """A day of which nothing was ingested is late once a later one was: the daily job builds each day once."""
+    if not landed.published:
+        return _Pending()
+    taken, given_back = set(landed.taken_in), set(landed.given_back)
+    ingested = {_arrival_day(path) for path in taken}
+    found: dict[str, dict[date, Sequence[str]]] = {kind: {} for kind in ("late", "given_back", "earlier", "newest")}
+    for day, files in landed.files.items():
+        if paths := [path for path in files if path not in taken]:
+            if day in ingested:
+                kind = "late"
+            elif given_back.intersection(paths):
+                kind = "given_back"
+            elif not ingested or day > max(ingested):
+                kind = "newest"
+            else:
+                kind = "late" if day > min(ingested) else "earlier"
+            found[kind][day] = paths
+    return _Pending(**found)
+
+
+def _late(landed: Landed, pending: _Pending) -> Arrival | None:
+    """Files that landed after their day was to be built. A whole day waits until its files have stopped arriving."""
+    begun = {_arrival_day(path) for path in landed.taken_in}
+    late = {day: files for day, files in pending.late.items() if landed.settled or day in begun}
+    if not late:
         return None
-    days = tuple(sorted(day for day, files in late.items() if files))
-    title = f"Late files: {landed.raw} {first_ranges(days)}: {len(paths)} file(s)"
-    return Arrival(f"late-{_digest([landed.raw, paths])}", title, {landed.raw: days})
+    paths = sorted(path for files in late.values() for path in files)
+    title = f"Late files: {landed.raw} {first_ranges(late)}: {len(paths)} file(s)"
+    return Arrival(f"late-{_digest([landed.raw, paths])}", title, {landed.raw: tuple(sorted(late))})
+
+
+def _left_alone(landed: Landed, pending: _Pending) -> list[str]:
+    """What is not ingested, and by whom it is."""
+    whys = (
+        (pending.newest, "left to the daily job"),
+        (pending.earlier, "from before the first ingested day; backfill run ingests them"),
+        (pending.given_back, "given back by a rollback; backfill run ingests them again"),
+    )
+    return [
+        f"{landed.raw} {first_ranges(days)}: {sum(map(len, days.values()))} file(s) {why}" for days, why in whys if days
+    ]
+
+
+def _arrival_day(path: str) -> date:
+    """That of a file in the landing zone, which is in the folder of its day."""
+    return date.fromisoformat(path.split("/")[-2])
 
 
 def _digest(value: object) -> str:

@@ -79,6 +79,58 @@ def test_a_day_that_was_never_built_is_the_schedules() -> None:
     assert arrivals_due([[BUILT_FX, new]], {}).launch == ()
 
 
+F, G = date(2017, 3, 5), date(2017, 3, 8)
+WHOLE = replace(BUILT, files={**BUILT.files, F: ["sales/2017-03-05/a", "sales/2017-03-05/b"]})
+
+
+def test_a_whole_day_that_lands_late_is_taken_in_once_a_later_one_was() -> None:
+    """The daily job has looked at it when nothing was there, and does not look again."""
+    (arrival,) = arrivals_due([[BUILT_FX, WHOLE]], {}).launch
+    assert (arrival.days, arrival.title) == ({"raw_sales": (F,)}, "Late files: raw_sales 2017-03-05: 2 file(s)")
+    again = arrivals_due([[BUILT_FX, WHOLE]], {}, launched=[arrival.id])
+    assert again.launch == () and "did not take them in" in again.waiting[0]
+
+
+def test_the_files_of_a_late_day_are_not_cut_in_two() -> None:
+    """Nor do those of another day wait for them."""
+    landing = replace(WHOLE, settled=False)
+    assert arrivals_due([[BUILT_FX, landing]], {}).launch == ()
+    both = replace(landing, files={**landing.files, D: ["sales/2017-03-01/a", "sales/2017-03-01/b"]})
+    (arrival,) = arrivals_due([[BUILT_FX, both]], {}).launch
+    assert arrival.days == {"raw_sales": (D,)}
+
+
+def test_a_late_day_is_known_by_what_was_ingested_and_not_by_what_is_still_there() -> None:
+    """A landing zone may be cleared of what was ingested."""
+    cleared = replace(WHOLE, files={F: WHOLE.files[F]})
+    (arrival,) = arrivals_due([[BUILT_FX, cleared]], {}).launch
+    assert arrival.days == {"raw_sales": (F,)}
+
+
+@pytest.mark.parametrize(
+    ("landed", "line"),
+    [
+        (
+            replace(BUILT, files={**BUILT.files, G: ["sales/2017-03-08/a"]}),
+            "raw_sales 2017-03-08: 1 file(s) left to the daily job",
+        ),
+        (
+            replace(BUILT, files={**BUILT.files, date(2017, 2, 1): ["sales/2017-02-01/a"]}),
+            "raw_sales 2017-02-01: 1 file(s) from before the first ingested day; backfill run ingests them",
+        ),
+        (
+            replace(WHOLE, given_back=WHOLE.files[F]),
+            "raw_sales 2017-03-05: 2 file(s) given back by a rollback; backfill run ingests them again",
+        ),
+    ],
+    ids=["newest", "earlier", "rolled back"],
+)
+def test_what_is_left_alone_is_named(landed: Landed, line: str) -> None:
+    """Nothing says that everything is ingested while something is not."""
+    due = arrivals_due([[BUILT_FX, landed]], {})
+    assert (due.launch, due.waiting) == ((), (line,))
+
+
 def test_it_waits_for_what_is_under_way_on_its_tables() -> None:
     """A run that is taking the same files in would only be raced."""
     late = replace(BUILT, files={D: ["sales/2017-03-01/a", "sales/2017-03-01/b"]})

@@ -19,7 +19,7 @@ from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import EVERY_SECONDS, asset_graph
 from backfill_assets.lakehouse.delta_log import newest_version
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.landing.landed_days import files_taken_in
+from backfill_assets.landing.landed_days import file_positions
 from backfill_assets.landing.zone import SUFFIX, LandingZone
 from backfill_assets.model.declaration import Dataset
 from backfill_assets.rebuild.decide import AS_PUBLISHED
@@ -39,7 +39,8 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
         name=SENSOR,
         description=(
             "Launches one backfill of all landed days for a dataset that was never built, and one of the arrival "
-            "days whose folder got files after they were ingested: published days keep their version of the logic. "
+            "days whose folder got files after they, or a later day, were ingested: published days keep their version "
+            "of the logic. "
             "The sensor `repairs` builds what late rows make stale."
         ),
         minimum_interval_seconds=EVERY_SECONDS,
@@ -101,10 +102,12 @@ def _landed_state(
     }
     storage = backfill.storage
     published = bool(files) and newest_version(storage, raw.name) is not None
+    positions = file_positions(storage, raw.source.name, raw.name) if published else {}
     return Landed(
         dataset,
         files,
-        taken_in=files_taken_in(storage, raw.source.name, raw.name) if published else (),
+        taken_in=[path for path, content in positions.items() if content],
+        given_back=[path for path, content in positions.items() if not content],
         published=published,
         targeted=not published and bool(files) and ever_targeted(instance, raw.name),
         settled=seen.get(dataset.name) == _listing(files),

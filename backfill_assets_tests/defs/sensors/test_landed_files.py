@@ -2,7 +2,7 @@
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -144,6 +144,34 @@ def test_a_late_file_is_taken_in_by_one_backfill_of_raw(world: World) -> None:
     world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
     assert "did not take them in" in world.tick()
     assert len(world.backfills()) == 1
+
+
+def test_a_whole_day_that_lands_late_is_taken_in_once_a_later_one_was(world: World) -> None:
+    """Before, the tick said that everything was ingested."""
+    early, late = DAYS[0] - timedelta(days=1), DAYS[0]
+    for day in (early, DAYS[1]):
+        world.land(day)
+        world.take_in(day, "a")
+    world.land(late)
+    world.tick()
+    assert "Launched late-" in world.tick()
+    (backfill,) = world.backfills()
+    assert _days(backfill) == {"raw_sales": {str(late)}}
+
+
+def test_a_day_that_was_rolled_back_is_left_alone_and_named(world: World) -> None:
+    """All of its files were given back."""
+    early, late = DAYS[0] - timedelta(days=1), DAYS[0]
+    for day in (early, late, DAYS[1]):
+        world.land(day)
+        world.take_in(day, "a")
+    lakehouse = SmallLakehouse(world.home / "lakehouse")
+    back = CommitProperties(app_transactions=[Transaction(position_id("sales", f"sales/{late}/a.jsonl.gz"), 0)])
+    uri = lakehouse.storage.uri("raw_sales")
+    write_deltalake(uri, table_of(late, []), mode="append", commit_properties=back)
+    world.tick()
+    assert f"raw_sales {late}: 1 file(s) given back by a rollback" in world.tick()
+    assert world.backfills() == []
 
 
 def test_no_file_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
