@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,8 @@ from backfill_assets.rebuild.waiting import waiting
 
 _MOST_ATTEMPTS = 20
 _ATTEMPTS_BEFORE_A_HOLD = 3
+_FILE = "source_file"
+"""Null in markers."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +185,10 @@ class AppendBuild:
         """By day: the rows are measured while their supersessions are looked for, which are measured when found.
 
         Just these files are published. Another run can have adopted the same timeline and write its markers into it.
+        Nor are the markers of an earlier attempt: others may have published the same ones since it looked.
         """
-        spark, rows = self.lake.spark(), timeline.files()
+        spark = self.lake.spark()
+        rows = [file for file in timeline.files() if not holds_markers(timeline, file)]
         added: list[AddedFile] = []
 
         def markers() -> dict[date, Metrics]:
@@ -297,6 +302,19 @@ class AppendBuild:
         days = self.window_days({staged.day})
         searched = DayRead(table=read.table, version=read.version, first=days[0], last=days[-1])
         return DayLineage(reads=(searched,), environment=staged.environment)
+
+
+def holds_markers(timeline: Timeline, file: AddedFile) -> bool:
+    """Whether ``file`` has markers and their deletions, which come from no file of a source; none has rows and markers.
+
+    A file with a very long text has no statistics, so its first row is looked at.
+    """
+    statistics = json.loads(file.stats)
+    nulls = statistics.get("nullCount", {}).get(_FILE)
+    if nulls is not None:
+        return bool(nulls == statistics["numRecords"])
+    first = next(timeline.storage.parquet_batches(f"{timeline.path}/{file.path}", 1, (_FILE,)), None)
+    return first is not None and not first.column(_FILE)[0].is_valid
 
 
 def tables_of_tokens() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +125,40 @@ def test_only_files_that_were_measured_are_published(
     monkeypatch.setattr(ArrivalBuild, "judge", meanwhile)
     assert counted(landed.build("raw_sales", DAYS)) == dict.fromkeys(DAYS, 5)
     assert rows(landed) == dict.fromkeys(DAYS, 5)
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["it looks again", "it is run again"])
+def test_a_marker_that_another_run_has_published_meanwhile_is_not_published_again(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """Both have the newer version, which was delivered twice; markers are the same however rows are ingested."""
+    same = {"basket_id": "77", "product_id": "88", "transaction_timestamp": "2017-03-01T10:00:00Z"}
+    land_lines(workshop.settings.landing, FIRST, "older", 1, {**same, "updated_at": "2017-03-01T12:00:00Z"})
+    workshop.build("raw_sales", [FIRST])
+    moved = {**same, "transaction_timestamp": "2017-03-03T10:00:00Z", "updated_at": "2017-03-03T12:00:00Z"}
+    land_lines(workshop.settings.landing, THIRD, "newer", 1, moved)
+    folder = workshop.settings.landing / "sales"
+    shutil.copytree(folder / str(THIRD), folder / str(SECOND))
+    judge = ArrivalBuild.judge
+
+    def beside_another(build: ArrivalBuild, *about: Any) -> None:
+        judge(build, *about)
+        monkeypatch.setattr(ArrivalBuild, "judge", judge)
+        if killed:
+            raise KeyboardInterrupt
+        workshop.build("raw_sales", [SECOND])
+
+    monkeypatch.setattr(ArrivalBuild, "judge", beside_another)
+    if killed:
+        with pytest.raises(KeyboardInterrupt):
+            workshop.build("raw_sales", [THIRD])
+        workshop.build("raw_sales", [SECOND])
+    workshop.build("raw_sales", [THIRD])
+    assert any("are used as they are" in line for line in workshop.messages) == killed
+    raw = workshop.read("raw_sales", columns=["record_kind", "day", "superseded_by_day"])
+    assert rows(workshop) == {FIRST: 2, THIRD: 2}
+    markers = raw[raw["record_kind"] == "supersession"]
+    assert markers[["day", "superseded_by_day"]].to_numpy().tolist() == [[FIRST, THIRD]]
 
 
 def test_days_before_the_range_stay_as_they_are(landed: Workshop) -> None:
