@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from backfill_assets.difference.records import COUNTS
@@ -176,10 +177,10 @@ def _of(side: str, column: str) -> Column:
 
 
 def _sums_of_sides(table: Table) -> list[Column]:
-    zero = F.lit(0)
+    zero, schema = F.lit(0), struct_type(table.contract)
     return [
-        _exact(F.coalesce(F.sum(_of(side, f"sum_{n}")), zero)).alias(f"{side}_sum_{n}")
-        for n in range(len(table.totals))
+        _exact(F.coalesce(F.sum(_of(side, f"sum_{n}")), zero), schema[name].dataType).alias(f"{side}_sum_{n}")
+        for n, name in enumerate(table.totals)
         for side in _SIDES
     ]
 
@@ -192,15 +193,22 @@ def _sums(table: Table) -> list[str]:
     return [f"{side}_sum_{n}" for n in range(len(table.totals)) for side in _SIDES]
 
 
-def _exact(column: Column) -> Column:
-    return column.cast("decimal(38,10)")
+def _exact(column: Column, kind: T.DataType) -> Column:
+    """A sum of values of ``kind``, with their decimals and with all the digits before the point that Spark has."""
+    scale = kind.scale if isinstance(kind, T.DecimalType) else 0
+    return column.cast(f"decimal(38,{scale})")
+
+
+def _largest_change(before: Column, after: Column) -> Column:
+    """The order of the largest change first: one that has more digits than Spark has is null, and the largest."""
+    return F.abs(F.try_subtract(after, before)).desc_nulls_first()
 
 
 def _most(table: Table, parts: DataFrame, most: int) -> DataFrame:
     differing = F.col("added") + F.col("removed") + F.col("changed")
     order = [differing.desc(), F.col("value")]
     if table.totals:
-        order.insert(0, F.abs(F.col("after_sum_0") - F.col("before_sum_0")).desc())
+        order.insert(0, _largest_change(F.col("before_sum_0"), F.col("after_sum_0")))
     kind = Window.partitionBy("kind")
     ranked = parts.select(
         "*",
@@ -233,4 +241,4 @@ def _largest_first(table: Table) -> list[Column]:
         return []
     first = table.totals[0]
     before, after = (F.coalesce(F.col(f"{side}.{first}"), F.lit(0)) for side in (_BEFORE, _AFTER))
-    return [F.abs(after - before).desc()]
+    return [_largest_change(before, after)]

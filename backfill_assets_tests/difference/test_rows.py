@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Annotated, Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from backfill_assets.difference.records import EXACT
 from backfill_assets.difference.rows import changed_rows, compare_rows
 from backfill_assets.model.contract import Contract, Field
 from backfill_assets.model.contract_columns import struct_type
@@ -104,6 +105,49 @@ def test_without_a_key_rows_are_a_multiset(spark: SparkSession) -> None:
         ("currency", "EUR"): (0, 1, 0, 1, Decimal("2.00"), Decimal("1.00")),
         ("currency", "USD"): (1, 1, 0, 0, Decimal("2.00"), Decimal("2.10")),
     }
+
+
+class Weighed(Contract):
+    """Something very heavy."""
+
+    id: T.LongType = Field()
+    shop: T.StringType = Field()
+    grams: Annotated[T.DecimalType, 38, 2] = Field(nullable=True)
+    day: T.DateType = Field()
+
+
+HEAVY = Decimal("123456789012345678901234567890123.45")
+"""Thirty-three digits before the point."""
+
+
+def test_sums_have_all_the_digits_that_spark_has(each_spark: SparkSession) -> None:
+    """Not 28 of them before the point; and what changes by a cent changes."""
+    table = Table("weighed", "fact", "", Weighed, key=("id",), totals=("grams",), groups=("shop",))
+    before = [(1, "a", HEAVY, FIRST), (2, "a", HEAVY, FIRST), (3, "b", Decimal("1.00"), FIRST)]
+    heavier = HEAVY.next_plus(Context(prec=35))
+    after = [(1, "a", HEAVY, FIRST), (2, "a", heavier, FIRST), (3, "b", None, FIRST)]
+    whole = EXACT.add(HEAVY, HEAVY)
+    of_a, sums = (whole, EXACT.add(HEAVY, heavier)), (EXACT.add(whole, Decimal(1)), EXACT.add(HEAVY, heavier))
+    old, new = (each_spark.createDataFrame(rows, struct_type(Weighed)) for rows in (before, after))
+    found = compare_rows(table, old, new, 10).orderBy("place").collect()
+    assert {(row.kind, row.value): (row.before_grams, row.after_grams) for row in found} == {
+        ("day", "2017-03-01"): sums,
+        ("shop", "a"): of_a,
+        ("shop", "b"): (Decimal(1), Decimal(0)),
+    }
+    assert [row.value for row in found if row.kind == "shop"] == ["b", "a"], "the largest change first"
+
+
+def test_a_change_of_more_digits_than_spark_has_is_the_largest(spark: SparkSession) -> None:
+    """It is shown first, and raises nothing."""
+    table = Table("weighed", "fact", "", Weighed, key=("id",), totals=("grams",), groups=("shop",))
+    most = Decimal("9" + "0" * 35)
+    before = [(1, "b", Decimal(0), FIRST), (2, "a", most.copy_negate(), FIRST)]
+    after = [(1, "b", Decimal(1), FIRST), (2, "a", most, FIRST)]
+    old, new = (spark.createDataFrame(rows, struct_type(Weighed)) for rows in (before, after))
+    groups = compare_rows(table, old, new, 10).where("kind = 'shop'").orderBy("place")
+    assert [row.value for row in groups.collect()] == ["a", "b"]
+    assert [row.key for row in changed_rows(table, old, new, set(), 10).collect()] == [["2"], ["1"]]
 
 
 ONE, OTHER, THIRD = BEFORE[0], (*BEFORE[0][:4], "2.00", FIRST), (*BEFORE[0][:4], "3.00", FIRST)

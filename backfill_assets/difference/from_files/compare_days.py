@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from backfill_assets.difference.from_files.day_rows import DayFiles, DayRows, read_day
 from backfill_assets.difference.from_files.row_pairs import RowPairs, pairs_by_key, pairs_of_equal_rows
-from backfill_assets.difference.records import COUNTS
+from backfill_assets.difference.records import COUNTS, EXACT
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
 from backfill_assets.quality.arrow_rows import DAY
@@ -118,8 +118,13 @@ def _most(table: Table, kind: str, days: Sequence[Mapping[str, pa.Table]], most:
         return sum(int(line[name]) for name in ("added", "removed", "changed"))
 
     def order(line: Mapping[str, Any]) -> tuple[Decimal, int, bool, str]:
-        change = [abs(line[f"after_{name}"] - line[f"before_{name}"]) for name in table.totals[:1]]
-        return -(change[0] if change else Decimal(0)), -differing(line), line["value"] is not None, line["value"] or ""
+        change = [EXACT.subtract(line[f"after_{name}"], line[f"before_{name}"]) for name in table.totals[:1]]
+        return (
+            EXACT.minus(EXACT.abs(change[0])) if change else Decimal(0),
+            -differing(line),
+            line["value"] is not None,
+            line["value"] or "",
+        )
 
     counted = {"kind": kind, "groups": len(lines), "differing": sum(differing(line) > 0 for line in lines)}
     first = heapq.nsmallest(len(lines) if kind == DAY else most, lines, key=order)
