@@ -52,12 +52,13 @@ def _with_key_values(source: Source, rows: DataFrame) -> DataFrame:
 
 def _standing() -> Column:
     """The versions that no deletion has cancelled, each once."""
+    return F.array_distinct(F.filter("versions", lambda v: ~v.deleted & (_rows_left(v) > 0)))
 
-    def stands(version: Column) -> Column:
-        same = F.filter("versions", lambda v: _same_row(v, version))
-        return F.size(F.filter(same, lambda v: ~v.deleted)) > F.size(F.filter(same, lambda v: v.deleted))
 
-    return F.array_distinct(F.filter("versions", lambda v: ~v.deleted & stands(v)))
+def _rows_left(version: Column) -> Column:
+    """How many rows equal to ``version`` there are that no deletion has cancelled."""
+    same = F.filter("versions", lambda v: _same_row(v, version))
+    return F.size(F.filter(same, lambda v: ~v.deleted)) - F.size(F.filter(same, lambda v: v.deleted))
 
 
 def _same_row(one: Column, other: Column) -> Column:
@@ -66,7 +67,7 @@ def _same_row(one: Column, other: Column) -> Column:
 
 
 def _obsolete() -> Column:
-    """The markers of versions that were taken back, and of which no other copy is there."""
+    """The markers of versions that were taken back, and of which no other copy is there; each as often as it is."""
 
     def is_copy(version: Column, marker: Column) -> Column:
         same = (version.at == marker.at) & (version.hash == marker.hash)
@@ -77,7 +78,8 @@ def _obsolete() -> Column:
         left = F.exists("standing", lambda v: is_copy(v, version))
         return version.marker & taken_back & ~left
 
-    return F.filter("standing", is_obsolete)
+    markers = F.filter("standing", is_obsolete)
+    return F.flatten(F.transform(markers, lambda marker: F.array_repeat(marker, _rows_left(marker))))
 
 
 def _versions(source: Source, rows: DataFrame) -> DataFrame:

@@ -153,6 +153,17 @@ def test_the_deletion_of_a_marker_is_written_as_the_marker_is(spark: SparkSessio
     assert deletion.asDict() == {**marker.asDict(), "record_kind": "deletion"}
 
 
+def test_a_marker_that_is_there_twice_is_deleted_twice(spark: SparkSession) -> None:
+    """Raw may have one twice from a retried ingest; with one of them left, neither version would count."""
+    older, newer = raw_sales(spark, [_on(1, 1)]), raw_sales(spark, [_on(4, 2)])
+    written = supersessions(SALES.source, newer, older)
+    held = older.unionByName(newer).unionByName(written).unionByName(written)
+    deletions = supersessions(SALES.source, as_deletions(newer), held)
+    assert [row.record_kind for row in deletions.collect()] == ["deletion", "deletion"]
+    again = supersessions(SALES.source, as_deletions(newer), held.unionByName(deletions.limit(1)))
+    assert again.count() == 1
+
+
 def test_a_marker_is_written_once(spark: SparkSession) -> None:
     """A duplicate of the newer version, or of the older one, that arrives later changes nothing."""
     first = supersessions(SALES.source, raw_sales(spark, [_on(4, 2)]), raw_sales(spark, [_on(1, 1)]))
