@@ -119,7 +119,8 @@ def run_on_timeline(settings: Settings, planned: PlanOnTimeline) -> TimelineRun:
 
 def say_run(done: TimelineRun) -> None:
     numbers = ("periods", "unchanged", "from main", "staged", "rows", "seconds")
-    rows = new_table("table", *numbers, "staged days", numbers=numbers)
+    first_to_go = ("seconds", "periods", "from main", "rows", "unchanged")
+    rows = new_table("table", *numbers, "staged days", numbers=numbers, drop=first_to_go)
     for each in done.steps:
         counts = (len(each.held[each.step]), len(each.unchanged), len(each.from_main), len(each.staged), each.rows)
         cells = (f"{count:,}" for count in counts)

@@ -1,12 +1,14 @@
 """Tables of commands: boxes as wide as the terminal, where columns give way; tab-separated lines on a pipe.
 
-A cell is on one line. A terminal that is too narrow first gets long cells cut short, with an ellipsis, and then loses
-columns, in the order that the table states; a line below names both. What people copy into their next command is
-neither cut nor left out. A pipe gets every column whole, each row complete, and no box.
+A cell is on one line. A terminal that is too narrow first loses empty columns; then long cells are cut short, with an
+ellipsis, times are shown to the minute, and columns are left out, in the order that the table states. A line below
+names what is missing. What people copy into their next command is neither cut nor left out. A pipe gets every column
+whole, each row complete, and no box.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +24,7 @@ _ELLIPSIS = "…"
 _LONG_CELL = 24
 """Cells of more characters than this are cut short before a column is left out."""
 _LEAST_CELL = 8
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d):\d\d(Z?)")
 _FRAME, _BETWEEN = 1, 3
 """What the box adds to a line, and to each column."""
 
@@ -42,7 +45,8 @@ class ShownTable:
     drop: Sequence[str] = ()
     """The columns that a narrow terminal does without, the first to go first; then the others, from the right.
 
-    Empty columns go before all, and then those of zeros alone. What fits again once a wide column is gone comes back.
+    Empty columns go before all, and then those of zeros alone. What fits again once a wide column is gone comes back,
+    but no empty one, and one of zeros only if nothing is cut for it.
     """
     keep: Sequence[str] = ()
     """Columns that are neither cut nor left out, beside the first one and :data:`TYPED_AGAIN`."""
@@ -76,7 +80,12 @@ class ShownTable:
     def fit(self, width: int) -> FittedTable:
         """What is shown on a terminal of ``width`` cells."""
         shown, left_out = list(self.columns), []
-        widths = {name: self._width(name) for name in self.columns}
+        whole = widths = {name: self._width(name) for name in self.columns}
+        if _line_width(widths) > width:
+            left_out = [*filter(self._is_empty, self.columns[1:])]
+            shown = [name for name in shown if name not in left_out]
+        if self._cut(shown, widths, width, _LONG_CELL) is None:
+            widths = {name: self._width(name, to_the_minute=True) for name in self.columns}
         while (fitted := self._cut(shown, widths, width, _LONG_CELL)) is None:
             gone = self._next_to_go(shown)
             if gone is None:
@@ -84,17 +93,19 @@ class ShownTable:
                 break
             shown.remove(gone)
             left_out.append(gone)
-        for name in left_out[::-1]:
+        for name in [name for name in left_out[::-1] if not self._is_empty(name)]:
             again = [each for each in self.columns if each in shown or each == name]
-            if (wider := self._cut(again, widths, width, _LONG_CELL)) is not None and wider[name] == widths[name]:
+            if (wider := self._cut(again, widths, width, _LONG_CELL)) is None or wider[name] != widths[name]:
+                continue
+            if not self._is_zero(name) or all(wider[each] == fitted[each] for each in shown):
                 shown, fitted = again, wider
         left_out = [name for name in left_out if name not in shown and not self._is_empty(name)]
-        cut = tuple(name for name in shown if fitted[name] < widths[name])
+        cut = tuple(name for name in shown if fitted[name] < whole[name])
         return FittedTable(self, tuple(shown), fitted, tuple(left_out), cut)
 
     def _next_to_go(self, shown: Sequence[str]) -> str | None:
-        says_little = (*filter(self._is_empty, self.columns), *filter(self._is_zero, self.numbers))
-        ordered = [*says_little, *self.drop, *reversed(self.columns)]
+        ordered = [*self.drop, *reversed(self.columns)]
+        ordered = [*filter(self._is_zero, ordered), *ordered]
         return next((name for name in ordered if name in shown and (name in self.drop or not self._stays(name))), None)
 
     def _is_empty(self, name: str) -> bool:
@@ -103,7 +114,9 @@ class ShownTable:
 
     def _is_zero(self, name: str) -> bool:
         at = self.columns.index(name)
-        return all(line.plain in ("", "0") for row in self.rows if at < len(row) for line in _lines(row[at]))
+        return name in self.numbers and all(
+            line.plain in ("", "0") for row in self.rows if at < len(row) for line in _lines(row[at])
+        )
 
     def _stays(self, name: str) -> bool:
         return name == self.columns[0] or name in TYPED_AGAIN or name in self.keep
@@ -111,7 +124,7 @@ class ShownTable:
     def _cut(self, shown: Sequence[str], natural: dict[str, int], width: int, least: int) -> dict[str, int] | None:
         """The widths of the columns, if the long ones make enough room; the widest give first."""
         widths = {name: natural[name] for name in shown}
-        over = _FRAME + sum(widths.values()) + _BETWEEN * len(widths) - width
+        over = _line_width(widths) - width
         while over > 0:
             can = [name for name in shown if not self._is_whole(name) and widths[name] > max(least, cell_len(name))]
             if not can:
@@ -123,9 +136,10 @@ class ShownTable:
     def _is_whole(self, name: str) -> bool:
         return name in TYPED_AGAIN or name in self.keep or name in self.numbers
 
-    def _width(self, name: str) -> int:
+    def _width(self, name: str, *, to_the_minute: bool = False) -> int:
         at = self.columns.index(name)
-        cells = (line.cell_len for row in self.rows if at < len(row) for line in _lines(row[at]))
+        lines = (line for row in self.rows if at < len(row) for line in _lines(row[at]))
+        cells = (cell_len(_to_the_minute(line.plain)) if to_the_minute else line.cell_len for line in lines)
         return max([cell_len(name) if self.header else 0, *cells])
 
 
@@ -142,7 +156,7 @@ class FittedTable:
     @property
     def width(self) -> int:
         """It is wider than the terminal if what stays is: the terminal breaks lines then, and a copy has none."""
-        return _FRAME + sum(self.widths.values()) + _BETWEEN * len(self.widths)
+        return _line_width(self.widths)
 
     def note(self, *, json: bool) -> str:
         """What is missing, and where it is; empty if nothing is. ``json`` is whether the command has it as JSON."""
@@ -188,8 +202,20 @@ class FittedTable:
     def _cell(self, cell: Cell, name: str) -> Text:
         lines = _lines(cell)
         for line in lines:
+            if line.cell_len > self.widths[name]:
+                line.plain = _to_the_minute(line.plain)
             line.truncate(self.widths[name], overflow="ellipsis")
         return Text("\n").join(lines)
+
+
+def _line_width(widths: dict[str, int]) -> int:
+    return _FRAME + sum(widths.values()) + _BETWEEN * len(widths)
+
+
+def _to_the_minute(text: str) -> str:
+    """A time without its seconds; any other text as it is."""
+    time = _TIME.fullmatch(text)
+    return "".join(time.groups()) if time else text
 
 
 def visible(text: str | Text) -> Text:

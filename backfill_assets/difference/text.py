@@ -28,7 +28,7 @@ from backfill_assets.text import (
 
 COUNT_COLUMNS = (
     *("table", "periods", "differ", "held back", "not staged"),
-    *("added", "removed", "changed", "unchanged", "which differ"),
+    *("added", "removed", "changed", "unchanged", "days that differ"),
 )
 COUNT_NUMBERS = COUNT_COLUMNS[1:-1]
 SUM_COLUMNS = ("table", "measure", "before", "after", "change")

@@ -86,6 +86,30 @@ def test_columns_of_zeros_go_before_those_that_say_something() -> None:
     assert fitted.columns == ("table", "changed", "which") and fitted.left_out == ("held back",)
 
 
+def test_empty_columns_go_before_a_cell_is_cut_and_do_not_come_back_for_a_longer_one() -> None:
+    """A reason is of more use than a column in which nothing is."""
+    columns = ("table", "by", "staged", "why")
+    rows = table(*columns, rows=[("bronze_sales", "", "0", "an input has changed since")], numbers=("staged",))
+    assert rows.fit(rows.fit(200).width - 1).columns == ("table", "staged", "why")
+    narrow = rows.fit(46)
+    assert narrow.columns == ("table", "why") and narrow.left_out == ("staged",) and narrow.cut == ()
+
+
+def test_the_stated_order_holds_among_columns_of_zeros_too() -> None:
+    columns = ("table", "changed", "unchanged")
+    rows = table(*columns, rows=[("bronze_sales", "0", "0")], numbers=columns[1:], drop=("unchanged",))
+    assert rows.fit(rows.fit(200).width - 1).left_out == ("unchanged",)
+
+
+def test_times_are_to_the_minute_before_a_column_goes() -> None:
+    """In the note they are cut short; a time in a sentence is left alone."""
+    rows = table("table", "when", "why", rows=[("bronze_sales", "2017-06-01 12:05:07Z", "at 2017-06-01 12:05:07Z")])
+    assert rows.fit(200).cut == () and "12:05:07Z │ at" in _drawn(rows, 200)[3]
+    fitted = rows.fit(rows.fit(200).width - 3)
+    assert fitted.columns == ("table", "when", "why") and fitted.cut == ("when",)
+    assert "2017-06-01 12:05Z │ at 2017-06-01 12:05:07Z │" in _drawn(rows, fitted.width)[3]
+
+
 def test_a_narrow_column_comes_back_once_a_wide_one_is_gone() -> None:
     rows = table("table", "outcome", "days", rows=[("t", "done", "2017-03-01..2017")], drop=("outcome", "days"))
     assert rows.fit(22).columns == ("table", "outcome")

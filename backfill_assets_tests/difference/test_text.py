@@ -234,7 +234,7 @@ SMALL_PAGE = """\
 | --- | --- | --- |
 | rows unchanged | held |  |
 
-| table | periods | differ | held back | not staged | added | removed | changed | unchanged | which differ |
+| table | periods | differ | held back | not staged | added | removed | changed | unchanged | days that differ |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |
 | report | 1 | 1 | 0 | 0 | 0 | 0 | 3 | 2 | 2017-03-01 |
 | other | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 5 |  |

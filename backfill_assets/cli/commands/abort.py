@@ -59,7 +59,7 @@ def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
 
 def _say_plan(prepared: Prepared) -> None:
 
-    rows = new_table("table", "days", "which", numbers=["days"])
+    rows = new_table("table", "days", "which days", numbers=["days"])
     for change in prepared.publication.tables:
         days = [day.day for day in change.days]
         rows.add_row(change.table, f"{len(days):,}", ranges(days))

@@ -322,7 +322,7 @@ def _beside_published(at: CampaignRun) -> list[TableDifference]:
 
 def _say(done: Sequence[ShadowedStep], changes: Sequence[TableDifference], held: Sequence[HeldBack]) -> None:
     counts = ("staged", "would change", "unchanged", "held back")
-    rows = new_table("table", *counts, "which would change", numbers=counts)
+    rows = new_table("table", *counts, "days that change", numbers=counts, drop=("unchanged", "staged", "held back"))
     by_step = {table: each for each in done for table in each.build.tables}
     for change in changes:
         step = by_step[change.table]
@@ -384,7 +384,7 @@ def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
     from backfill_assets.plan.durations import seconds_text
 
     on_screen = screen()
-    rows = new_table("when", "what", "which", "spent", "by", numbers=["spent"], drop=("by", "spent"))
+    rows = new_table("when", "what", "step or wave", "spent", "by", numbers=["spent"], drop=("by", "spent"))
     if not on_screen:
         rows.add_column("result")
     found: list[tuple[str, str]] = []
@@ -439,7 +439,7 @@ def _say_measures(found: Sequence[TableDifference]) -> None:
         for each in found
         for measure, sums in each.sums.items()
     )
-    say(new_table("table", "measure", *numbers, rows=rows, numbers=numbers))
+    say(new_table("table", "measure", *numbers, rows=rows, numbers=numbers, drop=numbers[:2]))
 
 
 def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableDifference]) -> dict[str, object]:

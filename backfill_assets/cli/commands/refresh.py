@@ -110,7 +110,7 @@ def _different(files: Sequence[ArrivalFiles]) -> list[ArrivalFiles]:
 
 def _say_files(files: Sequence[ArrivalFiles], counts: RowCounts | None = None) -> None:
     shown = ("rows to add", "rows to delete") if counts is not None else ()
-    rows = new_table("arrival day", *_KINDS, *shown, numbers=[*_KINDS, *shown], drop=["unchanged"])
+    rows = new_table("arrival day", *_KINDS, *shown, numbers=[*_KINDS, *shown], drop=["unchanged", *_KINDS[:1:-1]])
     for each in files:
         of_day = [row for (arrival, _), row in (counts or {}).items() if arrival == each.day]
         sums = [sum(row[at] for row in of_day) for at in range(len(shown))]

@@ -136,7 +136,7 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
 def _say_undo(plan: UndoPlan) -> None:
     from backfill_assets.campaign.undo_days import UndoAction
 
-    rows = new_table("table", "what", "days", "which", "by", "why", numbers=["days"])
+    rows = new_table("table", "what", "days", "which days", "by", "why", numbers=["days"], drop=["which days", "by"])
     steps = dict.fromkeys(each.step for each in plan.days)
     for step in steps:
         for way in UndoAction:
@@ -194,9 +194,9 @@ def _find(publisher: Publisher, publication: str) -> Prepared:
 
 
 def _say_plan(prepared: Prepared, show: Show) -> None:
-    columns = ("table", "days", "which", "rows now", "rows then", "put back")
+    columns = ("table", "days", "which days", "rows now", "rows then", "put back")
     plans = (_plan_of(prepared, change, show) for change in prepared.publication.tables)
-    rows = new_table(*columns, rows=plans, numbers=["days", "rows now", "rows then"], drop=["put back", "which"])
+    rows = new_table(*columns, rows=plans, numbers=["days", "rows now", "rows then"], drop=["put back", "which days"])
     say(f"Rolling back {show(prepared.publication.id)} ({prepared.publication.kind}):")
     if prepared.publication.tables:
         say(rows)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from backfill_assets.published.history import InputSummary, PublicationRecord, TablePart
     from backfill_assets.published.stream_positions import PartitionRead
 
-_LEFT_OUT_FIRST = ("from", "replaces", "by", "code", "rows", "days", "outcome", "when")
+_LEFT_OUT_FIRST = ("replaces", "rows", "by", "from", "days", "code", "when", "outcome")
 _COLOURS = {"done": "green", "aborted": "red", "aborting": "red", "open": "yellow"}
 _EPILOG = """
 \b

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from backfill_assets.plan.basis import PlanDrift
     from backfill_assets.plan.records import Plan, Scope
 
+_LEFT_OUT_FIRST = ("skipped", "rows written", "rows read", "written", "read", "time")
 _WITH_A_FILE = {"file", "check", "schema", "as_json", "as_markdown"}
 _COLOURS = {"stops": "bold red", "warns": "yellow"}
 _EPILOG = """
@@ -233,7 +234,7 @@ def say_next(found: Plan, moved: PlanDrift | None = None) -> None:
 def _say_steps(found: Plan) -> None:
     from backfill_assets.plan.text import STEP_COLUMNS, STEP_NUMBERS, step_rows
 
-    say(new_table(*STEP_COLUMNS, rows=step_rows(found), numbers=STEP_NUMBERS))
+    say(new_table(*STEP_COLUMNS, rows=step_rows(found), numbers=STEP_NUMBERS, drop=_LEFT_OUT_FIRST))
 
 
 def _say_pinned(found: Plan, now: datetime) -> None:

@@ -107,7 +107,7 @@ def _stage_again(settings: Settings, publication: str, stack: ExitStack) -> Repr
 
 
 def _say(found: Reproduction, show: Show) -> None:
-    rows = new_table("table", "days", "rows", "came out", "which", numbers=["days", "rows"], drop=["rows", "days"])
+    rows = new_table("table", "days", "rows", "came out", "which days", numbers=["days", "rows"], drop=["rows", "days"])
     for table, verdict, days in _groups(found.days):
         total = sum(day.published.rows for day in days if day.published)
         words = Text(verdict, _COLOURS[verdict])

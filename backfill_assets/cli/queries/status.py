@@ -200,7 +200,7 @@ def _say_place(place: ObservedTimeline) -> None:
 
 
 def _say_summary(found: _Found) -> None:
-    place, columns = found.place, ["table", "status", "days", "which"]
+    place, columns = found.place, ["table", "status", "days", "which days"]
     rows = new_table(*columns, *(["of its own"] if place else []), numbers=["days"], groups=["table"])
     for name, by_day in found.statuses.items():
         for status, days in found.ranges_by_status(name).items():

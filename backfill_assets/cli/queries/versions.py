@@ -58,7 +58,8 @@ def versions(table: str | None, as_json: bool) -> None:
 
 def _say(found: list[StepVersions]) -> None:
     numbers = ("days", "behind")
-    rows = new_table("step", "version", "is", "since", *numbers, "up to", "timeline", numbers=numbers, groups=["step"])
+    columns = ("step", "version", "role", "since", *numbers, "up to", "timeline")
+    rows = new_table(*columns, numbers=numbers, groups=["step"], drop=("since", "up to"))
     for each in found:
         for version in each.versions:
             rows.add_row(each.step, version.name, _role(each, version), _since(each, version), *_standby_cells(version))
