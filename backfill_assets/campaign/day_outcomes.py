@@ -27,10 +27,21 @@ class CampaignDays:
     staged: tuple[date, ...]
     held_back: tuple[date, ...]
     published: tuple[date, ...]
+    all_staged: bool = False
+    """Whether the campaign has been through all days."""
+
+    @property
+    def unchanged(self) -> tuple[date, ...]:
+        """Days that the campaign does not change; known once it has been through all days."""
+        return self._others if self.all_staged else ()
 
     @property
     def left(self) -> tuple[date, ...]:
-        """Days that are not staged yet, or that the campaign would not change."""
+        """Days of which the campaign has not found out yet whether it changes them."""
+        return () if self.all_staged else self._others
+
+    @property
+    def _others(self) -> tuple[date, ...]:
         return _among(self.planned, {*self.planned} - {*self.staged, *self.held_back, *self.published})
 
 
@@ -63,7 +74,13 @@ def _of_table(
         staged=_among(planned, passed.keys() - held),
         held_back=_among(planned, held),
         published=_among(planned, {*days_of(brought.get(table, ()))}),
+        all_staged=is_published(now) or (CampaignStep.SHADOW in now.done and not _is_given_up(now)),
     )
+
+
+def _is_given_up(now: CampaignState) -> bool:
+    """Its timelines are closed then."""
+    return bool(now.rolled_back or (now.stopped and now.stopped.report.get(journal.ABANDONED)))
 
 
 def _newest_verdicts(storage: Storage, table: str, campaign: str) -> dict[date, bool]:

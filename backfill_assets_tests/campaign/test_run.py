@@ -14,6 +14,7 @@ from backfill_assets.campaign import day_outcomes as campaign_days_of_log
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
+from backfill_assets.cli.queries.campaign_table import campaign_json
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
@@ -102,6 +103,21 @@ def test_the_days_of_a_campaign_are_staged_held_back_published_or_left(at: Campa
     at.start(Options())
     (found,) = campaign_days(storage, PLAN)
     assert found.left == (FIRST, BAD, LAST)
+
+
+def test_a_day_that_a_campaign_does_not_change_is_not_left(at: CampaignRun) -> None:
+    """Once all days are staged, what is neither staged nor held back is unchanged, also when it is published."""
+    at.start(Options())
+    at.record_step(CampaignStep.SHADOW, _told())
+    (found,) = campaign_days(at.builder.lake.storage, PLAN)
+    assert (found.unchanged, found.held_back, found.left) == ((FIRST, LAST), (BAD,), ())
+    at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {"fact_daily_revenue": [f"{FIRST}"]}})
+    (found,) = campaign_days(at.builder.lake.storage, PLAN)
+    assert (found.published, found.unchanged, found.left) == ((FIRST,), (LAST,), ())
+    assert campaign_json([found])["fact_daily_revenue"]["unchanged"] == [f"{LAST}"]
+    at.write(JournalEntry(kind="rolled back", at=MADE))
+    (found,) = campaign_days(at.builder.lake.storage, PLAN)
+    assert (found.published, found.unchanged, found.left) == ((), (), (FIRST, LAST))
 
 
 def test_a_day_that_passed_before_it_was_held_back_is_not_staged(

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from backfill_assets.campaign.day_outcomes import CampaignDays
     from backfill_assets.cli.tables import ShownTable
 
-_WHAT = ("staged", "held back", "published", "left")
+_WHAT = ("staged", "held back", "published", "unchanged", "left")
 
 
 def campaign_table(found: Sequence[CampaignDays]) -> ShownTable:
-    """A line for each table; ``left`` are days that are not staged yet, or that nothing would change."""
+    """A line for each table; ``left`` are days of which it is not known yet whether they change."""
     rows = (
         (each.table, f"{len(each.planned):,}", *(ranges(days) for days in _by_what(each).values())) for each in found
     )
-    return new_table("table", "planned", *_WHAT, rows=rows, numbers=["planned"])
+    return new_table("table", "planned", *_WHAT, rows=rows, numbers=["planned"], drop=["planned", "unchanged"])
 
 
 def campaign_json(found: Sequence[CampaignDays]) -> dict[str, Any]:
@@ -32,4 +32,4 @@ def campaign_json(found: Sequence[CampaignDays]) -> dict[str, Any]:
 
 
 def _by_what(each: CampaignDays) -> Mapping[str, Sequence[date]]:
-    return dict(zip(_WHAT, (each.staged, each.held_back, each.published, each.left), strict=True))
+    return dict(zip(_WHAT, (each.staged, each.held_back, each.published, each.unchanged, each.left), strict=True))
