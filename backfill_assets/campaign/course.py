@@ -180,6 +180,12 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
     return Move(f"step {STEPS.index(step) + 1} of {len(STEPS)}: {step.value.replace('_', ' ')}", step=step)
 
 
+def waits_for_approval(now: CampaignState) -> bool:
+    """Is everything staged and compared, and an approval missing?"""
+    validated = CampaignStep.VALIDATE in now.done and CampaignStep.CUT_OVER not in now.done
+    return validated and not (now.approved or now.stopped or now.rolled_back or now.finished)
+
+
 def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
     over = now.cut_over_at + window if now.cut_over_at else None
     reasons = {
@@ -187,9 +193,7 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
         "it is finished": now.finished,
         f"it was stopped: {now.stopped.reason if now.stopped else ''}": now.stopped,
         "it was rolled back; run its plan again to stage it again": now.rolled_back,
-        _why_waiting_for_approval(now): (
-            CampaignStep.VALIDATE in now.done and CampaignStep.CUT_OVER not in now.done and not now.approved
-        ),
+        _why_waiting_for_approval(now): waits_for_approval(now),
         f"it can be rolled back until {over:%Y-%m-%d}, and is decommissioned then" if over else "": (
             CampaignStep.NOTIFY in now.done and over and at < over
         ),

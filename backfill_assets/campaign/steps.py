@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 
+from backfill_assets.campaign.approval import MovedDays
 from backfill_assets.campaign.breaker_input import held_back_lines
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.cutover import cut_over
+from backfill_assets.campaign.day_outcomes import campaign_days
 from backfill_assets.campaign.notice import begins, completion
 from backfill_assets.campaign.recheck import Review, compare_and_keep, evidence
 from backfill_assets.campaign.run import CampaignRun, StepReport, now, shadow_report
 from backfill_assets.campaign.undo import undo
 from backfill_assets.campaign.undo_request import record_in_journal
 from backfill_assets.datasets import registry
-from backfill_assets.difference.metadata import changes
+from backfill_assets.difference.metadata import changes, table_difference
+from backfill_assets.difference.records import TableDifference
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry
 from backfill_assets.lakehouse.plans import close_plan, open_plan
 from backfill_assets.lakehouse.records import Notice, Publication
-from backfill_assets.lakehouse.timelines import timelines_of
+from backfill_assets.lakehouse.timelines import newest_days, timelines_of
 from backfill_assets.model.declaration import Step
 from backfill_assets.plan.make import make_plan
 from backfill_assets.plan.records import Plan, PlannedStep, Scope, as_ranges, days_of
@@ -183,9 +186,7 @@ def bring_into_main(at: CampaignRun) -> StepReport:
     review = Review(at)
 
     def notice(publication: Publication) -> Notice:
-        changed = changes(publication, at.published_contents())
-        reports = _reports(change.table for change in changed if change.changed)
-        return completion(at.plan, changed, reports, at.approved_by, review.moved)
+        return _completion(at, changes(publication, at.published_contents()), review.moved)
 
     done = cut_over(
         lake,
@@ -205,6 +206,24 @@ def bring_into_main(at: CampaignRun) -> StepReport:
         "moved": review.moved,
         **_boundaries_of(at, done.published.publication),
     }
+
+
+def staged_notice(at: CampaignRun) -> Notice:
+    """The notice that would be sent if what is staged now were published."""
+    storage, published = at.builder.lake.storage, at.published_contents()
+    changed = []
+    for each in campaign_days(storage, at.plan):
+        newest = newest_days(storage, each.table, at.campaign, judged=True)
+        verdicts = {day: newest[day][1].verdict for day in each.staged}
+        staged = {day: verdict.content for day, verdict in verdicts.items() if verdict and verdict.content}
+        if staged:
+            changed.append(table_difference(each.table, published.get(each.table, {}), staged))
+    return _completion(at, changed)
+
+
+def _completion(at: CampaignRun, changed: Sequence[TableDifference], moved: MovedDays | None = None) -> Notice:
+    reports = _reports(change.table for change in changed if change.changed)
+    return completion(at.plan, changed, reports, at.approved_by, moved)
 
 
 def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: SituationOf) -> StepReport:

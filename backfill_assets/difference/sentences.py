@@ -32,11 +32,14 @@ def table_sentence(table: TableCompared) -> str:
 
 
 def change_sentence(table: TableDifference) -> str:
-    """``report_monthly_close: 22 of 31 days change; revenue_eur -0.41 %, rows +0.20 %.``"""
+    """``report: 22 of 31 published days change; on these 31 days rows +0.20 %, revenue_eur -0.41 %.``
+
+    A difference is of all planned days, and its percentages with it.
+    """
     days = len(table.changed) + len(table.unchanged)
     moved = [_move_text(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
-    suffix = f"; {', '.join(moved)}" if moved else ""
-    return f"{table.table}: {len(table.changed)} of {days} days change{suffix}."
+    suffix = f"; on {'this day' if days == 1 else f'these {days:,} days'} {', '.join(moved)}" if moved else ""
+    return f"{table.table}: {len(table.changed):,} of {format_count(days, 'published day')} change{suffix}."
 
 
 def _move_text(measure: str, sums: Sums) -> str:

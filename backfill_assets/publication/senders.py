@@ -7,7 +7,7 @@ import logging
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import NotDelivered
+from backfill_assets.lakehouse.records import Notice
 from backfill_assets.publication.outbox import DueNotice, Sender
 
 _TIMEOUT_SECONDS = 10.0
@@ -64,6 +65,15 @@ def as_json(due: DueNotice) -> dict[str, Any]:
     return {"key": due.key, **due.notice.model_dump(mode="json"), **recipients}
 
 
+def notice_lines(notice: Notice, recipients: Sequence[str] = ()) -> list[str]:
+    """The notice as text: its title first."""
+    parts = [notice.title, *notice.lines]
+    parts += [f"For {', '.join(recipients)}"] if recipients else []
+    parts += [f"Reports: {', '.join(notice.reports)}"] if notice.reports else []
+    parts += [f"Approved by {notice.approved_by}"] if notice.approved_by else []
+    return [*parts, f"To undo: {notice.undo}"] if notice.undo else parts
+
+
 @dataclass(frozen=True)
 class LogSender:
     """One message a notice. ``write`` raises :class:`NotDelivered` where the message would be lost."""
@@ -71,13 +81,8 @@ class LogSender:
     write: Callable[[str], None]
 
     def send(self, due: DueNotice) -> None:
-        notice = due.notice
-        parts = [f"[{due.key}] {notice.title}", *notice.lines]
-        parts += [f"For {', '.join(due.recipients)}"] if due.recipients else []
-        parts += [f"Reports: {', '.join(notice.reports)}"] if notice.reports else []
-        parts += [f"Approved by {notice.approved_by}"] if notice.approved_by else []
-        parts += [f"To undo: {notice.undo}"] if notice.undo else []
-        self.write("\n  ".join(parts))
+        first, *others = notice_lines(due.notice, due.recipients)
+        self.write("\n  ".join([f"[{due.key}] {first}", *others]))
 
 
 @dataclass(frozen=True)

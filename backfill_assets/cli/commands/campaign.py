@@ -17,7 +17,7 @@ from backfill_assets.cli.ids import Show, campaigns, find_plan, plans, short_ids
 from backfill_assets.cli.output import ask, ranges, say, say_facts, say_json, screen
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
-from backfill_assets.cli.queries.diff import say_difference
+from backfill_assets.cli.queries.diff import next_command, say_difference, say_sums
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.published.boundaries import boundary_line, boundary_values
@@ -205,11 +205,9 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | No
         say_json({**_as_json(plan, done, changes), "waits": move.reason, "times": times.json})
         return
     if done:
-        _say(done, changes, at.held_back)
+        _say(done, changes, at.held_back, _difference(at))
     say(times.shown)
-    say(f"{_short_plan(plan)}: {move.reason}.")
-    if at.state.approved is None:
-        say(f"Nothing of it is published yet. To publish all of it at once: backfill approve {_short_plan(plan)}")
+    say(f"{_short_plan(plan)}: {move.reason}.", *_next_command(plan))
 
 
 # ------------------------------------------------------------------ what is refused
@@ -259,6 +257,10 @@ def _carry_on(at: CampaignRun, *, as_json: bool) -> Move:
 # ------------------------------------------------------------------ what it shows
 
 
+def _next_command(plan: str) -> list[str]:
+    return [command] if (command := next_command(typed_storage(), plan)) else []
+
+
 def _short_plan(plan: str) -> str:
     return short_ids(typed_storage(), plans)(plan)
 
@@ -266,6 +268,8 @@ def _short_plan(plan: str) -> str:
 def _say_what_is_published(at: CampaignRun, quiet: bool) -> None:
     """The days that a yes publishes, and those that it does not; the difference above has what changes on them."""
     from backfill_assets.campaign.day_outcomes import campaign_days
+    from backfill_assets.campaign.steps import staged_notice
+    from backfill_assets.publication.senders import notice_lines
 
     if quiet:
         return
@@ -277,7 +281,8 @@ def _say_what_is_published(at: CampaignRun, quiet: bool) -> None:
     )
     if found:
         say(campaign_table(found))
-    say("It is one publication: one `backfill rollback` puts all of it back.")
+    say("It is one publication: one `backfill rollback` puts all of it back.", "The notice that is sent then:")
+    say(*(f"  {line}" for line in notice_lines(staged_notice(at))))
 
 
 def _difference(at: CampaignRun) -> Difference | None:
@@ -320,7 +325,12 @@ def _beside_published(at: CampaignRun) -> list[TableDifference]:
     return [table_difference(table, published.get(table, {}), days) for table, days in staged.items()]
 
 
-def _say(done: Sequence[ShadowedStep], changes: Sequence[TableDifference], held: Sequence[HeldBack]) -> None:
+def _say(
+    done: Sequence[ShadowedStep],
+    changes: Sequence[TableDifference],
+    held: Sequence[HeldBack],
+    difference: Difference | None,
+) -> None:
     counts = ("staged", "would change", "unchanged", "held back")
     rows = new_table("table", *counts, "days that change", numbers=counts, drop=("unchanged", "staged", "held back"))
     by_step = {table: each for each in done for table in each.build.tables}
@@ -330,7 +340,8 @@ def _say(done: Sequence[ShadowedStep], changes: Sequence[TableDifference], held:
         numbers = (len(step.staged), len(change.changed), len(change.unchanged) + len(step.unchanged), out)
         rows.add_row(change.table, *(f"{count:,}" for count in numbers), ranges(change.changed))
     say(rows)
-    _say_measures(changes)
+    if difference is not None:
+        say_sums(difference)
     for each in held:
         say(Text.assemble(("held back", "bold red"), f"  {each.table} {each.day}: {each.why}"))
 
@@ -398,7 +409,7 @@ def _say_campaign(at: CampaignRun, entries: Sequence[JournalEntry]) -> None:
     say(rows)
     if on_screen:
         say_facts("", found)
-    say(*_approval_lines(at), f"Next: {at.next().reason}.")
+    say(*_approval_lines(at), f"Next: {at.next().reason}.", *_next_command(at.plan.id))
 
 
 def _by(entry: JournalEntry) -> str:
@@ -422,24 +433,6 @@ def _approval_lines(at: CampaignRun) -> list[str]:
         "BACKFILL_APPROVAL_BY": at.approval_by,
     }
     return [f"{name}: {value}." for name, value in said.items() if value]
-
-
-def _say_measures(found: Sequence[TableDifference]) -> None:
-    from backfill_assets.text import amount
-
-    numbers = ("published", "staged", "change")
-    rows = (
-        (
-            each.table,
-            measure,
-            amount(sums.before),
-            amount(sums.after),
-            "" if sums.share is None else f"{sums.share:+.4%}",
-        )
-        for each in found
-        for measure, sums in each.sums.items()
-    )
-    say(new_table("table", "measure", *numbers, rows=rows, numbers=numbers, drop=numbers[:2]))
 
 
 def _as_json(plan: str, done: Sequence[ShadowedStep], changes: Sequence[TableDifference]) -> dict[str, object]:

@@ -1,0 +1,90 @@
+"""What the commands of a campaign say to a person: the sums, the notice to readers, and what comes next."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from backfill_assets.campaign.course import Move
+from backfill_assets.campaign.run import CampaignRun
+from backfill_assets.cli import main
+from backfill_assets.cli.commands import campaign
+from backfill_assets.difference.records import TableDifference
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
+from backfill_assets.lakehouse.storage import Storage
+from backfill_assets_tests.cli.golden import DAYS, MADE, PLAN, REVENUE, golden_home
+from backfill_assets_tests.cli.terminal import terminal
+
+SUMS = [f"{REVENUE}\trows\t15\t16\t+6.7 %", f"{REVENUE}\trevenue_eur\t300\t298.86\t-0.38 %"]
+SHORT = PLAN.id[:12]
+APPROVE = f"Nothing of it is published yet. To publish all of it at once: backfill approve {PLAN.id}"
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Path]:
+    """A lakehouse with a campaign that waits for approval."""
+    with golden_home() as home:
+        yield home
+
+
+@pytest.fixture
+def storage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    home = tmp_path / "home"
+    shutil.copytree(built, home)
+    monkeypatch.setenv("BACKFILL_HOME", str(home))
+    return Storage(str(home / "lakehouse"))
+
+
+def _lines(*words: str, exit_code: int = 0, answer: str = "") -> list[str]:
+    done = CliRunner().invoke(main, words, input=answer)
+    assert done.exit_code == exit_code, done.output
+    return [line.rstrip() for line in done.output.splitlines()]
+
+
+def _staged_again(at: CampaignRun, **_: Any) -> Move:
+    build = SimpleNamespace(tables=[REVENUE], step=SimpleNamespace(name=REVENUE))
+    step: Any = SimpleNamespace(build=build, staged=DAYS[:2], unchanged=DAYS[2:], held_back=[])
+    at.shadowed = [step]
+    return Move("it waits for approval")
+
+
+def test_a_run_shows_the_sums_that_the_difference_shows(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all days compared: a share of the staged days alone would be another under the same name."""
+    monkeypatch.setattr(campaign, "_carry_on", _staged_again)
+    changed = TableDifference(REVENUE, changed=(DAYS[0],), unchanged=(DAYS[1],))
+    monkeypatch.setattr(campaign, "_beside_published", lambda _: [changed])
+    ran, compared = _lines("run", SHORT), _lines("diff", SHORT, "--kept")
+    for lines in (ran, compared):
+        assert [line for line in lines if line.startswith((f"{REVENUE}\trows", f"{REVENUE}\trevenue"))] == SUMS
+    assert f"{REVENUE}\t2\t1\t2\t0\t{DAYS[0]}" in ran
+
+
+def test_a_narrow_terminal_keeps_the_change(storage: Storage) -> None:
+    with terminal(60):
+        lines = _lines("diff", SHORT, "--kept")
+    assert any("revenue_eur" in line and "-0.38 %" in line for line in lines)
+
+
+def test_a_difference_names_what_comes_next(storage: Storage) -> None:
+    """Only if that is an approval; a campaign that was stopped says why, and the difference what is wrong."""
+    assert _lines("diff", SHORT, "--kept")[-1] == APPROVE
+    assert APPROVE in _lines("campaign", SHORT)
+    journal.write(storage, campaign_of(PLAN.id), JournalEntry(kind="stopped", at=MADE, reason="a limit"))
+    assert not any("backfill approve" in line for line in _lines("diff", SHORT, "--kept"))
+
+
+def test_the_notice_to_readers_is_shown_before_a_yes(storage: Storage) -> None:
+    with terminal(80):
+        lines = _lines("approve", SHORT, exit_code=1, answer="n\n")
+    at = lines.index("The notice that is sent then:")
+    assert lines[at + 1] == f"  {REVENUE} of {PLAN.asked.days} was rebuilt ({PLAN.id})"
+    assert lines[at + 2] == "  Rates of the right day: v1 took those of the day before"
+    assert lines[at + 3].startswith(f"  {REVENUE}: 3 of 3 published days change; on these 3 days rows +100")
+    assert f"  To undo: backfill rollback {PLAN.id}" in lines and lines[-2].startswith("Publish this?")
