@@ -61,10 +61,8 @@ def decide(attempt: Attempt) -> ApprovalDecision:
         return ApprovalDecision(ApprovalVerdict.COMPARE, "it is not what was approved")
     if difference.sides != attempt.staged:
         return ApprovalDecision(ApprovalVerdict.STAGE_AGAIN, "main moved while it was compared")
-    if broken := difference.broken:
-        return ApprovalDecision(
-            ApprovalVerdict.STOP, f"{difference.sentence} Not as expected: {broken[0].expectation}."
-        )
+    if unmet := difference.unmet:
+        return ApprovalDecision(ApprovalVerdict.STOP, f"{difference.sentence} Not as expected: {unmet[0].expectation}.")
     if reason := _held_back_text(attempt.held_back) or next(
         (each.sentence for each in attempt.exceeded if each.stops), ""
     ):

@@ -213,9 +213,9 @@ class CampaignRun:
         if stopped := self.state.stopped:
             hint = f"backfill run {self.plan.id} takes it up again, and compares it anew."
             raise InvalidRequest(f"{self.plan.id} was stopped: {stopped.reason}", hint=hint)
-        if seen is not None and seen.broken:
-            broken = seen.broken[0].expectation
-            raise InvalidRequest(f"{self.plan.id} is not as expected: {broken}.", hint=self.plan_again)
+        if seen is not None and seen.unmet:
+            unmet = seen.unmet[0].expectation
+            raise InvalidRequest(f"{self.plan.id} is not as expected: {unmet}.", hint=self.plan_again)
         held = self.validation.get("held_back", ())
         if held and not without_held_back:
             more = f", and {len(held) - 1} more" if len(held) > 1 else ""
@@ -296,17 +296,17 @@ class CampaignRun:
         return found
 
     def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
-        """Stop at ``step`` when an expectation of the plan is broken; the difference is shown in full then."""
-        if difference.broken:
+        """Stop at ``step`` when an expectation of the plan is not met; the difference is shown in full then."""
+        if difference.unmet:
             self.progress(difference_markdown(difference))
             reason = (
-                f"Not as expected: {difference.broken[0].expectation} (backfill diff {self.plan.id} --kept shows it)."
+                f"Not as expected: {difference.unmet[0].expectation} (backfill diff {self.plan.id} --kept shows it)."
             )
             raise self.stop(step, f"{where}{difference.sentence} {reason}", self.plan_again)
 
     @property
     def plan_again(self) -> str:
-        """What helps when an expectation is broken: it is part of the plan, and the same rows break it again."""
+        """What helps when an expectation is not met: it is part of the plan, and the same rows do not meet it."""
         asked, options = self.plan.asked, {"--days": self.plan.asked.days, "--version": self.plan.asked.version}
         words = [asked.target, *(word for name, value in options.items() if value for word in (name, value))]
         return (

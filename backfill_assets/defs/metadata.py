@@ -101,7 +101,7 @@ def quality_metadata(day: BuiltDay) -> dict[str, dg.MetadataValue]:
     A reused day was not judged again: it shows what the gates said when it was published, as far as that was kept.
     """
     if day.rules:
-        return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "every rule held")
+        return _dimensions(summarize(day.rules), judged_for(day) if day.reused else "every rule passed")
     kept = from_record(day.metrics)
     if kept is None:
         unchanged = f"unchanged since its gates passed for publication {day.publication}"

@@ -37,8 +37,8 @@ class Difference(Record):
         return self.plan or f"{self.left} and {self.right}"
 
     @property
-    def broken(self) -> tuple[ExpectationVerdict, ...]:
-        return tuple(each for each in self.verdicts if not each.held)
+    def unmet(self) -> tuple[ExpectationVerdict, ...]:
+        return tuple(each for each in self.verdicts if not each.met)
 
     @property
     def sides(self) -> Sides:
@@ -69,7 +69,7 @@ class Difference(Record):
         if len(self.tables) > 1:
             parts.append(f"{len(changed)} of {len(self.tables)} tables change.")
         if self.verdicts:
-            parts.append(_expectations(len(self.broken), len(self.verdicts)))
+            parts.append(_expectations(len(self.unmet), len(self.verdicts)))
         return " ".join(parts)
 
     def to_json(self) -> str:
@@ -93,7 +93,7 @@ def difference_of(plan: Plan, tables: Sequence[TableCompared], *, log_entry: int
     )
 
 
-def _expectations(broken: int, all_of_them: int) -> str:
-    if not broken:
+def _expectations(unmet: int, all_of_them: int) -> str:
+    if not unmet:
         return "It is as expected."
-    return f"{broken} of {format_count(all_of_them, 'expectation')} {'is' if broken == 1 else 'are'} broken."
+    return f"{unmet} of {format_count(all_of_them, 'expectation')} {'is' if unmet == 1 else 'are'} not met."

@@ -37,6 +37,7 @@ GROUP_COLUMNS = ("column", "value", "rows that differ", "before", "after", "chan
 GROUP_NUMBERS = GROUP_COLUMNS[2:]
 SAMPLE_COLUMNS = ("day", "key", "column", "before", "after")
 VERDICT_COLUMNS = ("expected", "", "where not")
+MET, NOT_MET = "met", "not met"
 WITHHELD = "(personal, differs)"
 _NO_VALUE = "(none)"
 _MOST_RANGES = 3
@@ -100,7 +101,7 @@ def key_text(row: ChangedRow) -> str:
 
 
 def verdict_rows(difference: Difference) -> list[tuple[str, ...]]:
-    return [(each.expectation, "held" if each.held else "broken", where_not(each)) for each in difference.verdicts]
+    return [(each.expectation, MET if each.met else NOT_MET, where_not(each)) for each in difference.verdicts]
 
 
 def where_not(verdict: ExpectationVerdict) -> str:

@@ -1,4 +1,4 @@
-"""Whether a difference is what was expected: each expectation held or broken, on which days and by how much. Pure."""
+"""Whether a difference is what was expected: each expectation met or not, on which days and by how much. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Deviation(Record):
 
 
 class ExpectationVerdict(Record):
-    """One expectation, as it was written. It is broken by every deviation, and when there is nothing to judge it by."""
+    """One expectation, as it was written. One deviation is enough for it not to be met, and so is nothing to judge."""
 
     expectation: str
     tables: tuple[str, ...]
     deviations: tuple[Deviation, ...] = ()
 
     @property
-    def held(self) -> bool:
+    def met(self) -> bool:
         return bool(self.tables) and not self.deviations
 
 

@@ -62,7 +62,7 @@ OF_BEFORE = comparison(SHOWN)
 def test_what_was_not_approved_as_it_is_is_judged_as_it_is(
     attempt: Attempt, verdict: ApprovalVerdict, reason: str
 ) -> None:
-    """Beyond a limit a person can approve it again; a broken expectation needs another plan."""
+    """Beyond a limit a person can approve it again; an expectation that is not met needs another plan."""
     decision = decide(attempt)
     assert decision.verdict is verdict and reason in decision.reason
     assert decision.as_approved == (fingerprint_of(attempt.staged) == attempt.approved)

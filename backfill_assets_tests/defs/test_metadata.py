@@ -22,7 +22,7 @@ def test_the_quality_of_a_day_is_a_table_a_chart_and_numbers() -> None:
     shown = day_metadata(replace(good, rules=(*good.rules, LATE)))
     rows = {str(row.data["dimension"]): row.data for row in shown["quality"].records}  # type: ignore[attr-defined]
     assert list(rows) == ["completeness", "uniqueness", "validity", "consistency", "timeliness"]
-    assert (rows["completeness"]["passed"], rows["completeness"]["what"]) == (1, "every rule held")
+    assert (rows["completeness"]["passed"], rows["completeness"]["what"]) == (1, "every rule passed")
     assert rows["timeliness"]["what"] == "warning: arrived_within: 30 late rows, expected at most 20"
     assert "completeness ██████████ 1/1" in str(shown["quality_chart"].value)
     numbers = {name: shown[name].value for name in shown if name.startswith("quality_") and name != "quality_chart"}

@@ -44,8 +44,8 @@ def test_the_whole_campaign_is_reported_by_the_table_that_was_asked_for() -> Non
         "other, March 2017: revenue eur -0.037 %, 2 of 31 days. 1 of 2 tables change. It is as expected."
     )
     broken = difference(month(22), expected=("rows unchanged", "revenue_eur < 0.5% a day"))
-    assert broken.sentence.endswith("1 of 2 expectations is broken.")
-    assert len(broken.broken[0].deviations) == 22
+    assert broken.sentence.endswith("1 of 2 expectations is not met.")
+    assert len(broken.unmet[0].deviations) == 22
 
 
 def test_a_difference_goes_to_json_and_back() -> None:
@@ -96,7 +96,7 @@ def test_the_page_shows_values_as_text_and_needs_no_network() -> None:
         ("", "#stripes-down"),
         ("", "#stripes-changed"),
     }
-    assert '<span class="broken">✗ broken</span>' in page and "(personal, differs)" in page
+    assert '<span class="not-met">✗ not met</span>' in page and "(personal, differs)" in page
     assert page.count('<svg class="chart"') == 3
 
 

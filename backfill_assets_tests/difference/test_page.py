@@ -161,7 +161,7 @@ def test_links_within_the_page_lead_somewhere() -> None:
 def test_what_a_colour_says_is_said_by_a_word() -> None:
     """Verdicts have a sign and a word; changes have a sign; sides have their columns; kinds of rows have patterns."""
     text = Outline(a_page(full())).text
-    assert "✓ held revenue_eur < 2%" in text and "✗ broken weekends unchanged: report 2017-03-04" in text
+    assert "✓ met revenue_eur < 2%" in text and "✗ not met weekends unchanged: report 2017-03-04" in text
     assert "-12.54 -0.40 %" in text
     assert "<del>1.20</del></td><td><ins>1.25</ins>" in a_page(full())
     fills = dict(re.findall(r"\.bar\.(unchanged|changed|added|removed) \{ fill: ([^;]+);", STYLE))

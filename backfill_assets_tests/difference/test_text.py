@@ -203,9 +203,9 @@ def test_where_an_expectation_is_broken() -> None:
 def test_a_row_for_each_expectation() -> None:
     found = difference(month(1), expected=("rows unchanged", "everything unchanged", "usd unchanged"))
     assert verdict_rows(found) == [
-        ("rows unchanged", "held", ""),
-        ("everything unchanged", "broken", "report 2017-03-01: 3 rows would differ"),
-        ("usd unchanged", "broken", "the plan has no such day or measure"),
+        ("rows unchanged", "met", ""),
+        ("everything unchanged", "not met", "report 2017-03-01: 3 rows would differ"),
+        ("usd unchanged", "not met", "the plan has no such day or measure"),
     ]
     assert {len(row) for row in verdict_rows(found)} == {len(VERDICT_COLUMNS)}
     assert verdict_rows(difference(month(1))) == []
@@ -232,7 +232,7 @@ SMALL_PAGE = """\
 
 | expected |  | where not |
 | --- | --- | --- |
-| rows unchanged | held |  |
+| rows unchanged | met |  |
 
 | table | periods | differ | held back | not staged | added | removed | changed | unchanged | days that differ |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |
@@ -304,7 +304,7 @@ def test_markdown_shows_values_as_text() -> None:
     table = month(3, (by("department", (NASTY, 2), ("MEAT", 0)),), sample=a_sample(1, NASTY))
     page = difference_markdown(difference(table, expected=("weekends unchanged",)))
     assert "<script" not in page
-    assert "| held |" in page and "| 2017-03-01 | id row-0 | household_token | (personal, differs) |" in page
+    assert "| met |" in page and "| 2017-03-01 | id row-0 | household_token | (personal, differs) |" in page
     rows = [re.sub(r"\\\|", "", line) for line in page.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows} <= {4, 6, 7, 10, 11}
 

@@ -1,4 +1,4 @@
-"""An expectation is broken by exactly the days that are not as expected, and by what is not known."""
+"""An expectation is not met on exactly the days that are not as expected, and by what is not known."""
 
 from __future__ import annotations
 
@@ -57,22 +57,22 @@ def test_a_limit_of_each_day_and_one_of_all_days() -> None:
     """Two days that change in opposite directions: neither is within the limit, together they are."""
     table = a_table(a_day(0, 100, 103), a_day(3, 100, 97), a_day(4, 100, 101))
     each = verdict("revenue_eur < 2% a day", table)
-    assert not each.held
+    assert not each.met
     assert broken_days(each) == {FRIDAY: "100 -> 103 (+3.0 %)", FRIDAY + timedelta(3): "100 -> 97 (-3.0 %)"}
-    assert verdict("revenue_eur < 2%", table).held
-    assert verdict("revenue_eur < 1.1", table).held
+    assert verdict("revenue_eur < 2%", table).met
+    assert verdict("revenue_eur < 1.1", table).met
     assert broken_days(verdict("revenue_eur < 1", table)) == {None: "300 -> 301 (+0.33 %)"}
 
 
 def test_exactly_the_limit_is_not_below_it() -> None:
     """And what was nothing before cannot change by a share of it."""
-    assert not verdict("revenue_eur < 2% a day", a_table(a_day(0, 100, 102))).held
+    assert not verdict("revenue_eur < 2% a day", a_table(a_day(0, 100, 102))).met
     assert broken_days(verdict("revenue_eur < 2% a day", a_table(a_day(0, 0, 5)))) == {FRIDAY: "0 -> 5"}
-    assert verdict("revenue_eur < 2% a day", a_table(a_day(0, 0, 0))).held
+    assert verdict("revenue_eur < 2% a day", a_table(a_day(0, 0, 0))).met
 
 
 @pytest.mark.parametrize(
-    ("text", "before", "after", "held"),
+    ("text", "before", "after", "met"),
     [
         ("revenue_eur < 3", 100, 102, True),
         ("revenue_eur < 3", 100, 98, True),
@@ -87,9 +87,9 @@ def test_exactly_the_limit_is_not_below_it() -> None:
         ("revenue_eur unchanged", 100, 101, False),
     ],
 )
-def test_a_limit_is_one_in_both_directions(text: str, before: int, after: int, held: bool) -> None:
+def test_a_limit_is_one_in_both_directions(text: str, before: int, after: int, met: bool) -> None:
     """In the unit of the measure or as a share of what is in main, also of a negative sum."""
-    assert verdict(text, a_table(a_day(0, before, after))).held is held
+    assert verdict(text, a_table(a_day(0, before, after))).met is met
 
 
 def test_an_unchanged_measure_is_one_on_each_day() -> None:
@@ -103,8 +103,8 @@ def test_weekends_are_days_of_daily_tables() -> None:
     saturday = a_day(1, 100, 100, RowCounts(changed=2))
     found = verdict("weekends unchanged", a_table(a_day(0, 100, 103), saturday, a_day(2, 100, 100)))
     assert broken_days(found) == {FRIDAY + timedelta(1): "2 rows would differ"}
-    assert verdict("weekends unchanged", a_table(a_day(0, 1, 2), a_day(1, 1, 1))).held
-    assert verdict("revenue_eur unchanged on weekends", a_table(saturday)).held
+    assert verdict("weekends unchanged", a_table(a_day(0, 1, 2), a_day(1, 1, 1))).met
+    assert verdict("revenue_eur unchanged on weekends", a_table(saturday)).met
     weekly = a_table(saturday, name="weekly", cadence=Cadence.WEEKLY)
     assert verdict("weekends unchanged", weekly, a_table(a_day(1, 1, 1))).tables == (REVENUE,)
 
@@ -113,7 +113,7 @@ def test_days_that_it_is_not_about_break_nothing() -> None:
     """The bounds of a range are in it, and a limit of all days is one of those days."""
     table = a_table(a_day(0, 100, 200), a_day(1, 100, 101), a_day(2, 100, 101), a_day(3, 100, 200))
     inner = "on 2017-03-04..2017-03-05"
-    assert verdict(f"revenue_eur < 2% {inner}", table).held
+    assert verdict(f"revenue_eur < 2% {inner}", table).met
     assert broken_days(verdict(f"revenue_eur < 1% {inner}", table)) == {None: "200 -> 202 (+1.0 %)"}
     assert list(broken_days(verdict(f"revenue_eur unchanged {inner}", table))) == [date(2017, 3, 4), date(2017, 3, 5)]
     assert list(broken_days(verdict(f"everything unchanged {inner}", table))) == [date(2017, 3, 4), date(2017, 3, 5)]
@@ -122,7 +122,7 @@ def test_days_that_it_is_not_about_break_nothing() -> None:
 def test_rows_are_counted() -> None:
     """As many removed as added: their number is unchanged, the rows are not."""
     table = a_table(a_day(0, 100, 100, RowCounts(added=1, removed=1)))
-    assert verdict("rows unchanged", table).held
+    assert verdict("rows unchanged", table).met
     assert broken_days(verdict("everything unchanged", table)) == {FRIDAY: "2 rows would differ"}
     more = a_table(a_day(0, 100, 100, RowCounts(added=1, unchanged=4)))
     assert broken_days(verdict("rows unchanged", more)) == {FRIDAY: "4 -> 5 (+25.0 %)"}
@@ -131,8 +131,8 @@ def test_rows_are_counted() -> None:
 
 def test_a_group_is_found_among_those_that_differ_most() -> None:
     """One that is not listed differs unless all that differ are listed."""
-    assert verdict("currency=EUR unchanged", with_currencies(2, 1, USD, EUR)).held
-    assert verdict("currency=EUR unchanged", with_currencies(9, 1, USD)).held
+    assert verdict("currency=EUR unchanged", with_currencies(2, 1, USD, EUR)).met
+    assert verdict("currency=EUR unchanged", with_currencies(9, 1, USD)).met
     found = verdict("currency=USD unchanged", with_currencies(2, 1, USD, EUR))
     assert broken_days(found) == {None: "3 rows would differ"}
     gbp = GroupCompared(value="GBP", rows=RowCounts(changed=1))
@@ -146,13 +146,13 @@ def test_a_group_is_one_of_its_own_column() -> None:
     assert not verdict("store=USD unchanged", with_currencies(2, 1, USD, EUR)).tables
     same = a_table(a_day(0, 1, 1), name=FACT)
     assert verdict("store=USD unchanged", same, with_currencies(2, 1, USD, EUR)).tables == (FACT,)
-    assert verdict("store=USD unchanged", same).held
+    assert verdict("store=USD unchanged", same).met
 
 
 def test_nothing_to_judge_by_is_not_held() -> None:
     """An expectation of a table that is not compared says nothing, and must not look as if it did."""
     found = verdict("revenue_eur unchanged in other", a_table(a_day(0, 1, 1)))
-    assert not found.held and not found.deviations
+    assert not found.met and not found.deviations
     for text in ("usd unchanged", "weekends unchanged", "rows unchanged on 2017-03-04..2017-03-05"):
         assert verdict(text, a_table(a_day(0, 1, 1))) == ExpectationVerdict(expectation=text, tables=())
     assert verdict("rows unchanged").tables == verdict("rows unchanged", a_table()).tables == ()
@@ -173,7 +173,7 @@ def test_each_table_that_has_the_measure_is_judged() -> None:
 def test_a_verdict_for_each_expectation_as_it_was_written() -> None:
     texts = ["rows unchanged", "weekends unchanged", "revenue_eur < 2% a day"]
     found = judge(map(Expectation.parse, texts), [a_table(a_day(1, 100, 102))])
-    assert [(each.expectation, each.held) for each in found] == list(zip(texts, [True, False, False], strict=True))
+    assert [(each.expectation, each.met) for each in found] == list(zip(texts, [True, False, False], strict=True))
     assert judge([], [a_table(a_day(1, 1, 2))]) == ()
 
 
@@ -191,4 +191,4 @@ def test_what_is_unknown_is_not_as_expected() -> None:
     for by_day in ("revenue_eur < 5% a day", "revenue_eur < 1000 a day"):
         assert broken_days(verdict(by_day, found)) == {MARCH.last: "unknown"}
     assert broken_days(verdict("revenue_eur unchanged on 2017-03-31", found)) == {MARCH.last: "unknown"}
-    assert verdict("rows unchanged", found).held
+    assert verdict("rows unchanged", found).met

@@ -154,7 +154,7 @@ def test_a_canary_that_is_not_as_expected_goes_no_further(wrong: Workshop) -> No
     with pytest.raises(CampaignStopped, match=r"wave 20 percent: .* not staged.* Not as expected: everything"):
         at.judge_wave(0, at.stage_wave(0))
     kept = last_difference(wrong.builder.lake.storage, plan.id)
-    assert kept is not None and kept.broken
+    assert kept is not None and kept.unmet
     assert any(message.startswith(f"## Difference of {plan.id}") for message in wrong.messages)
     assert checksums(wrong) == old
 

@@ -85,7 +85,7 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     (currencies,) = [each for each in tables[FACT].groups if each.column == "currency"]
     assert {each.value for each in currencies.most if not each.rows.differing} == {"EUR"}
     assert [each.expectation for each in found.verdicts] == list(expected)
-    assert not found.broken
+    assert not found.unmet
     assert shown["sentence"].startswith(f"{FACT}, March 2017: amount eur ") and "3 of 5 days" in shown["sentence"]
     for row in tables[FACT].sample:
         assert {cell.column for cell in row.cells} <= {"rate", "rate_day", "amount_eur"}

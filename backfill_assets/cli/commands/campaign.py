@@ -63,8 +63,9 @@ Examples:
 def approve(plan: str, without_held_back: bool, yes: bool, as_json: bool) -> None:
     """Publish everything that `backfill run PLAN` has staged: all tables in one publication, or nothing.
 
-    Shows the difference, and asks. Days whose inputs have changed since they were staged are then staged, compared and
-    judged again. If they break an expectation or a limit, nothing is published, and the new difference is shown.
+    Shows the difference and the notice to readers, and asks. Days whose inputs have changed since they were staged are
+    then staged, compared and judged again. If an expectation is not met, or a limit is exceeded, nothing is published,
+    and the new difference is shown.
 
     Readers who pin the publication log see all tables old or all tables new. One rollback puts all of them back.
     Afterwards, downstream tables that are not in the plan are built, and the notice is sent. After `backfill run PLAN

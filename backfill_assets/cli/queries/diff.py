@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from backfill_assets.settings import Settings
 
 _SHOWN_GROUPS = 5
-_COLOURS = {"held": "green", "broken": "bold red"}
+_COLOURS = {"met": "green", "not met": "bold red"}
 _EPILOG = """
 \b
 Examples:
@@ -96,7 +96,7 @@ def diff(
     Shows how many rows are added, removed and changed (by key), the sums of measures, the groups that differ most, and
     some changed rows side by side. Personal columns are not shown. Days with the same content are not read.
 
-    The difference of a plan is stored with it. The exit code is 1 if an expectation of the plan is broken.
+    The difference of a plan is stored with it. The exit code is 1 if an expectation of the plan is not met.
     """
     settings = current_settings()
     if right is not None:
@@ -118,9 +118,9 @@ def diff(
         say_json(_as_json(found))
     else:
         say_difference(found, sample, by_day)
-        if right is None and not found.broken:
+        if right is None and not found.unmet:
             say(*filter(None, [next_command(open_storage(settings), left)]))
-    if found.broken:
+    if found.unmet:
         ctx.exit(1)
 
 
@@ -197,7 +197,7 @@ def _as_json(found: Difference) -> dict[str, Any]:
 
     values = json.loads(found.to_json())
     sentences = {table.table: table_sentence(table) for table in found.tables}
-    return {"sentence": found.sentence, "sentences": sentences, "broken": len(found.broken), **values}
+    return {"sentence": found.sentence, "sentences": sentences, "broken": len(found.unmet), **values}
 
 
 def say_difference(found: Difference, sample: int = 0, by_day: bool = False) -> None:

@@ -43,9 +43,9 @@ def test_a_broken_expectation_is_reported_and_fails(backfill: Backfill, tmp_path
     id = planned(backfill, "everything unchanged", "rows unchanged")
     found = keep(backfill, id, "100", "99")
     output = backfill("diff", id, "--kept", "--sample", 2, exit_code=1).output
-    assert found.sentence in output and "1 of 2 expectations is broken." in output
-    assert "broken  everything unchanged: bronze_sales 2017-03-02: 3 rows would differ" in output
-    assert "held  rows unchanged" in output
+    assert found.sentence in output and "1 of 2 expectations is not met." in output
+    assert "not met  everything unchanged: bronze_sales 2017-03-02: 3 rows would differ" in output
+    assert "met  rows unchanged" in output
     assert "id row-1" in output and "id row-2" not in output and "(personal, differs)" in output
     shown = backfill.json("diff", id, "--kept", exit_code=1)
     assert shown["sentences"] == {"bronze_sales": "March 2017: revenue eur -0.50 %, 1 of 2 days."}
