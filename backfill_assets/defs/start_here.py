@@ -6,17 +6,20 @@ It is not materialized by runs: a sensor keeps it as the lakehouse is, from logs
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import dagster as dg
 
+from backfill_assets.campaign.course import state_of, waits_for_approval
 from backfill_assets.datasets.registry import chains
+from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.specs import BEGIN
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, campaigns
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, campaigns, entries, plan_of
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
 from backfill_assets.text import escape_markdown
@@ -26,6 +29,7 @@ from backfill_assets.upkeep.start_page import StartPage, dataset_states
 ASSET = SENSOR = "start_here"
 STATE, PEOPLE = "state", "needs a person now"
 _EVERY_SECONDS = 60
+_VALIDATED = step_key(CampaignStep.VALIDATE)
 _FIRST_TABLE = "fact_sales_transactions"
 
 
@@ -95,7 +99,10 @@ def lakehouse_state(
         newest=newest.publication if newest else "",
         newest_at=found[1] if found else None,
         under_way=(*(repair.title for repair in decision.launch), *decision.waiting),
-        for_people=(*_campaigns_that_wait(backfill), *(escape_markdown(str(each)) for each in decision.for_people)),
+        for_people=(
+            *_campaigns_that_wait(instance, backfill.storage),
+            *(escape_markdown(str(each)) for each in decision.for_people),
+        ),
     )
 
 
@@ -104,21 +111,22 @@ def _in_order(datasets: Sequence[Dataset]) -> list[Dataset]:
     return [chain[-1] for chain in chains(datasets)]
 
 
-def _campaigns_that_wait(backfill: Backfill) -> Iterator[str]:
-    for name in campaigns(backfill.storage):
-        state = backfill.campaign(name, None, lambda _: None).state
+def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[str]:
+    """A campaign that a command has carried so far has no page here: its commands are named then."""
+    shown = instance.get_materialized_partitions(_VALIDATED)
+    for name in campaigns(storage):
+        state, plan = state_of(name, entries(storage, name)), plan_of(name)
         if state.stopped and not state.stopped.report.get(ABANDONED):
-            yield f"{_link(name)} was stopped: {escape_markdown(state.stopped.reason)}"
-        elif _waits_for_approval(state.done) and not (state.approved or state.rolled_back or state.stopped):
-            yield f"{_link(name)} waits for approval: its page has the difference, and how to approve it"
+            look = "" if name in shown else f" (`backfill campaign {plan}` shows it)"
+            yield f"{_name(name, shown)} was stopped: {escape_markdown(state.stopped.reason)}{look}"
+        elif waits_for_approval(state):
+            look = f"`backfill diff {plan} --kept` shows the difference, `backfill approve {plan}` publishes it"
+            page = "its page has the difference, and how to approve it"
+            yield f"{_name(name, shown)} waits for approval: {page if name in shown else look}"
 
 
-def _waits_for_approval(done: Mapping[CampaignStep, object]) -> bool:
-    return CampaignStep.VALIDATE in done and CampaignStep.CUT_OVER not in done
-
-
-def _link(campaign: str) -> str:
-    return f"[{campaign}]({asset_page(f'campaign/{CampaignStep.VALIDATE.value}', campaign)})"
+def _name(campaign: str, shown: Collection[str]) -> str:
+    return f"[{campaign}]({asset_page(_VALIDATED.to_user_string(), campaign)})" if campaign in shown else campaign
 
 
 def report_state(instance: dg.DagsterInstance, state: StartPage, shown: str = "") -> str:

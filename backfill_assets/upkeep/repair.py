@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -112,10 +112,12 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     if len(free) < len(there):
         waiting += (f"{len(there) - len(free)} day(s) made of raw days that wait for a person",)
     waiting += tuple(in_words(left))
+    later = [trouble for trouble in nowhere if _is_after_partitions(seen, trouble)]
+    waiting += tuple(_after_partitions(later))
     people = (
         *_raw(raw),
         *_after_most_attempts(tried),
-        *_nowhere(nowhere),
+        *_before_partitions(trouble for trouble in nowhere if trouble not in later),
         *_rolled_back(back),
         *_of_gone_versions(seen, gone),
     )
@@ -277,7 +279,21 @@ def _after_most_attempts(troubles: Sequence[StaleDay]) -> list[ManualAction]:
     return _manual_actions(troubles, f"{MOST_ATTEMPTS} repairs did not put it right", next_step)
 
 
-def _nowhere(troubles: Sequence[StaleDay]) -> list[ManualAction]:
+def _is_after_partitions(seen: RepairContext, trouble: StaleDay) -> bool:
+    """Partitions of data that has ended end with it: a day that is newer has none until they are loaded again."""
+    earlier = (day for day in seen.published.get(trouble.table, ()) if day < trouble.day)
+    return any(seen.has_partition(trouble.table, day) for day in earlier)
+
+
+def _after_partitions(troubles: Iterable[StaleDay]) -> Iterator[str]:
+    for table, days in by_table(troubles).items():
+        yield (
+            f"{table} {first_ranges(days)}: later than the last partition, which moves when the code location is "
+            "loaded again: by the sensor `partition_ends`, or by Reload under Deployment"
+        )
+
+
+def _before_partitions(troubles: Iterable[StaleDay]) -> list[ManualAction]:
     next_step = "look at its rows (backfill show); if they are right, give the dataset an earlier first_day"
     return _manual_actions(troubles, "Dagster has no such partition", next_step)
 
@@ -310,7 +326,7 @@ def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
     )
 
 
-def _manual_actions(troubles: Sequence[StaleDay], why: str, next_step: str) -> list[ManualAction]:
+def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> list[ManualAction]:
     return [ManualAction(table, tuple(sorted(days)), why, next_step) for table, days in by_table(troubles).items()]
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.start_here import ASSET, PEOPLE, STATE, start_here_sensor, start_here_spec
+from backfill_assets.lakehouse import campaign_journal as journal
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.plans import keep_plan
+from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL
@@ -17,6 +22,8 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
 
+MADE = datetime(2017, 6, 1, tzinfo=UTC)
+PLAN = Plan(asked=PlanRequest(target="fact_daily_revenue", days="2017-03-01..2017-03-02"), steps=(), made_at=MADE)
 DAYS = [date(2017, 3, 1), date(2017, 3, 2)]
 
 
@@ -81,6 +88,31 @@ def test_the_page_follows_the_lakehouse(page: Page) -> None:
     assert shown[PEOPLE] == "Nothing."
     assert page.tick().startswith("Published: small")
     assert len(page.shown()) == 1
+
+
+def test_a_campaign_that_waits_is_linked_only_if_its_page_has_something(page: Page) -> None:
+    """One that a command has carried so far has no page: the commands that show it and publish it are there."""
+    page.publish()
+    storage, name = page.lakehouse.storage, campaign_of(PLAN.id)
+    keep_plan(storage, PLAN.id, PLAN.to_json())
+    journal.write(storage, name, JournalEntry(kind="started", at=MADE))
+    for step in (CampaignStep.SHADOW, CampaignStep.VALIDATE):
+        journal.write(storage, name, JournalEntry(kind="step", step=step, at=MADE))
+    page.tick()
+    assert page.shown()[0][PEOPLE] == (
+        f"- {name} waits for approval: `backfill diff {PLAN.id} --kept` shows the difference, "
+        f"`backfill approve {PLAN.id}` publishes it"
+    )
+    validated = dg.AssetMaterialization(step_key(CampaignStep.VALIDATE), partition=name)
+    page.instance.report_runless_asset_event(validated)
+    page.tick()
+    assert page.shown()[0][PEOPLE] == (
+        f"- [{name}](/assets/campaign/validated?view=partitions&partition={name}) waits for approval: "
+        "its page has the difference, and how to approve it"
+    )
+    journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="a limit"))
+    page.tick()
+    assert str(page.shown()[0][PEOPLE]).endswith(" was stopped: a limit")
 
 
 def test_what_waits_for_a_person_is_there(page: Page) -> None:

@@ -281,6 +281,15 @@ def test_days_that_dagster_cannot_build_are_for_a_person(world: World) -> None:
     assert [(each.table, each.days) for each in decision.for_people] == [("bronze", (D,))]
 
 
+def test_a_day_after_the_last_partition_waits_for_it_and_needs_no_person(world: World) -> None:
+    """The partitions of data that has ended grow by themselves: an earlier first day would not help."""
+    late_rows(world, D, E)
+    decision = _decide(world, has_partition=lambda _, day: day < E)
+    assert decision.launch[0].days["bronze"] == (D,) and decision.for_people == ()
+    (waits,) = decision.waiting
+    assert waits.startswith(f"bronze {E}: later than the last partition") and "`partition_ends`" in waits
+
+
 def _decide_old(world: World, **seen: object) -> RepairDecision:
     return repairs_needed(RepairContext(weeks.TWO_VERSIONS, world.observed(), **seen))  # type: ignore[arg-type]
 
