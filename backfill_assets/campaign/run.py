@@ -369,7 +369,6 @@ class CampaignRun:
         report = {**shadow_report(done), "warnings": [each.sentence for each in found]}
         spent = self.time_spent(CampaignStep.SHADOW, len(self.steps))
         self.write(JournalEntry(kind="wave", wave=number, report=report, at=now(), spent=spent))
-        self.progress(step_line(self.plan, CampaignStep.SHADOW, self.entries()))
         return found
 
     def record_staged(self, number: int) -> None:

@@ -158,6 +158,22 @@ def test_each_step_records_what_it_took_in_its_process(at: CampaignRun, capsys: 
     assert "source verified: spent 11 s, estimated unknown" in output and "watermarks" not in output
 
 
+def test_what_the_waves_took_is_reported_once(at: CampaignRun, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the step that goes through all days: after each wave it would be the sum so far."""
+    clock = _Clock()
+    at.clock = clock
+    at.start(Options())
+    for number in (0, 1):
+        at.begin()
+        clock.now += 4
+        at.judge_wave(number, [])
+    assert "spent" not in capsys.readouterr().out
+    at.begin()
+    clock.now += 1
+    at.record_step(CampaignStep.SHADOW, {})
+    assert capsys.readouterr().out.splitlines() == ["shadow backfilled: spent 9.0 s, estimated unknown"]
+
+
 def test_the_time_until_spark_has_started_is_apart(tmp_path: Path) -> None:
     """The first one to need it waits for it."""
     clock = _Clock()
