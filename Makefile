@@ -60,10 +60,10 @@ test-fast: setup ## the tests that need no JVM, in seconds
 	@$(BIN)/pytest -m fast
 
 check: setup ## formatting, lint, types, import rules
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: setup ## put the code into shape
 	@$(BIN)/ruff check --fix .

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.campaign.approval import MovedDays
@@ -33,7 +34,9 @@ from backfill_assets.published.boundaries import DaysBoundary, boundary_line
 from backfill_assets.published.history import history
 from backfill_assets.published.positions import publication_boundaries, read_boundaries
 from backfill_assets.published.snapshot import Snapshot
-from backfill_assets.text import format_ranges
+from backfill_assets.rebuild.decide import days_so_far
+from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import format_count, format_ranges
 from backfill_assets.upkeep.watch import Watch, WatchedDay
 
 SituationOf = Callable[[Plan], PlanContext]
@@ -109,11 +112,10 @@ def verify_source(at: CampaignRun) -> StepReport:
         if each.kind == "take in" and each.days:
             at.builder.build(step, each.days, run=at.run, progress=at.progress)
     read: StepReport = {}
-    for pinned in at.plan.pinned:
-        watched = _watch(at).look([registry.table(pinned.table)], days_of(pinned.days))
+    for table, watched in _read_again(at, [(pinned.table, days_of(pinned.days)) for pinned in at.plan.pinned]):
         if wrong := [day for day in watched if day.is_wrong]:
             raise at.stop(CampaignStep.VERIFY_SOURCE, _wrong(wrong))
-        read[pinned.table] = {"days": len(watched), "rows": sum(day.rows for day in watched)}
+        read[table] = {"days": len(watched), "rows": sum(day.rows for day in watched)}
     return {"inputs": read, **({"refreshed": refreshed} if refreshed else {})}
 
 
@@ -232,7 +234,7 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
     Days of the campaign itself are not built: a day that was held back stays as it is, with all that reads it.
     """
     brought = _brought_days(at, _publication(at))
-    watched = [day for table, days in brought for day in _watch(at).look([registry.table(table)], days)]
+    watched = [day for _, found in _read_again(at, brought) for day in found]
     if wrong := [day for day in watched if day.is_wrong]:
         raise _wrong_after_cut_over(at, wrong, sender)
     asked = at.plan.asked.model_copy(update={"scope": Scope.DOWNSTREAM, "version": "", "force": False})
@@ -241,9 +243,23 @@ def check_and_rebuild_downstream(at: CampaignRun, sender: Sender, situation: Sit
     for each in make_plan(asked, situation(at.plan)).steps:
         days = [day for day in each.days if day not in own.get(each.name, ())]
         if each.kind == "rebuild" and days:
+            at.progress(f"{each.name}: {format_count(len(days), each.cadence.noun)} that read what was published ...")
             at.builder.build(registry.step(each.name), days, run=at.run, progress=at.progress)
             rebuilt[each.name] = list(as_ranges(days))
     return {"checked": len(watched), "rebuilt": rebuilt}
+
+
+def _read_again(
+    at: CampaignRun, days_by_table: Sequence[tuple[str, Sequence[date]]]
+) -> Iterator[tuple[str, Sequence[WatchedDay]]]:
+    """Read published days afresh, table by table, with what is wrong with them."""
+    total, done, started = sum(len(days) for _, days in days_by_table), 0, time.monotonic()
+    for table, days in days_by_table:
+        with waiting(at.progress, f"{table}: published days are read again"):
+            watched = _watch(at).look([registry.table(table)], days)
+        done += len(days)
+        at.progress(days_so_far(f"{table}: read again", done, total, time.monotonic() - started))
+        yield table, watched
 
 
 def notify(at: CampaignRun, sender: Sender) -> StepReport:

@@ -123,9 +123,9 @@ class Builder:
         if any(day not in as_published or published_version(step, day, states) is None for day in days):
             require_current(step, switches)
 
-    def reproduce(self, publication: str) -> Reproduction:
+    def reproduce(self, publication: str, progress: Progress = silent) -> Reproduction:
         """Stage all days of a publication again from the inputs it recorded, and compare the checksums."""
-        return reproduce(self.lake, publication)
+        return reproduce(self.lake, publication, progress)
 
 
 def touched_tables(step: Step) -> set[str]:

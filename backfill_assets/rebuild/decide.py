@@ -189,3 +189,8 @@ def chunks(days: Sequence[date], bytes_of_day: int, budget: int = _CHUNK_BYTES) 
 def eta(done: int, total: int, seconds: float) -> timedelta:
     """Time left if the remaining days take as long as those that are done."""
     return timedelta(seconds=round(seconds / max(1, done) * (total - done)))
+
+
+def days_so_far(what: str, done: int, total: int, seconds: float) -> str:
+    """``bronze_sales: read again, 30/90 days, ETA 4 s``"""
+    return f"{what}, {done:,}/{total:,} days, ETA {eta(done, total, seconds).seconds} s"

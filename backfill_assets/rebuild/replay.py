@@ -23,6 +23,8 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,7 +48,7 @@ class Judged:
     still_bad: int
 
 
-def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> list[Judged]:
+def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None, progress: Progress) -> list[Judged]:
     """What would become of the published quarantine rows of ``days`` if their days were rebuilt; publishes nothing.
 
     One Spark job, and none if nothing is quarantined. Rows whose raw rows were withdrawn since are not counted.
@@ -55,7 +57,10 @@ def judge_again(lake: Lake, rejects: Rejects, days: DayRange | None = None) -> l
     if not filled:
         return []
     pin = _pin_inputs(lake, rejects, filled)
-    counted = _verdicts(lake, rejects, pin, filled).collect()
+    progress(f"{rejects.table}: the rejected rows of {format_count(len(filled), 'day')} are judged again ...")
+    verdicts = _verdicts(lake, rejects, pin, filled)
+    with waiting(progress, f"{rejects.table}: Spark judges rejected rows again"):
+        counted = verdicts.collect()
     judged_rows = [
         Judged(rejects.table, row["day"], row["reason"] or None, int(row["freed"]), int(row["still_bad"]))
         for row in counted
@@ -103,6 +108,7 @@ def rebuild(
     for name, days in to_rebuild(freed, decide.published_days(states)).items():
         step = registry.step(name)
         version = None if name in freed else AS_PUBLISHED
+        progress(f"{name}: {format_count(len(days), step.cadence.noun)} ...")
         yield step, builder.build(step, days, run=run, version=version, force=name in freed, progress=progress)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from backfill_assets.campaign import day_outcomes as campaign_days_of_log
+from backfill_assets.campaign import steps as campaign_steps
 from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
@@ -20,6 +21,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
 from backfill_assets.lakehouse.plans import keep_planner
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.model.declaration import Table
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
 from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
@@ -172,6 +174,28 @@ def test_what_the_waves_took_is_reported_once(at: CampaignRun, capsys: pytest.Ca
     clock.now += 1
     at.record_step(CampaignStep.SHADOW, {})
     assert capsys.readouterr().out.splitlines() == ["shadow backfilled: spent 9.0 s, estimated unknown"]
+
+
+def test_reading_published_days_again_says_how_far_it_is(
+    at: CampaignRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before a campaign and after its cut-over: by table, of the days of all tables."""
+
+    class Looking:
+        def look(self, tables: list[Table], days: list[date]) -> list[str]:
+            return [f"{table.name} {day}" for table in tables for day in days]
+
+    monkeypatch.setattr(campaign_steps, "_watch", lambda _: Looking())
+    asked = [("bronze_sales", [FIRST, BAD]), ("fact_daily_revenue", [LAST])]
+    found: Any = list(campaign_steps._read_again(at, asked))
+    assert found == [
+        ("bronze_sales", [f"bronze_sales {FIRST}", f"bronze_sales {BAD}"]),
+        ("fact_daily_revenue", [f"fact_daily_revenue {LAST}"]),
+    ]
+    assert capsys.readouterr().out.splitlines() == [
+        "bronze_sales: read again, 2/3 days, ETA 0 s",
+        "fact_daily_revenue: read again, 3/3 days, ETA 0 s",
+    ]
 
 
 def test_the_time_until_spark_has_started_is_apart(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date
-from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import click
 
 from backfill_assets.cli.completion import complete_days, complete_table
+from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -20,8 +20,6 @@ from backfill_assets.days import DayRange
 from backfill_assets.errors import BackfillError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from backfill_assets.landing.quarantine import Rejects
     from backfill_assets.rebuild.builder import Builder
     from backfill_assets.rebuild.outcome import BuildResult
@@ -74,7 +72,9 @@ def _replay(
     from backfill_assets.rebuild.replay import judge_again
 
     published = anything_published(builder.lake.storage)
-    judged = [each for one in rejects for each in (judge_again(builder.lake, one, days) if published else ())]
+    judged = [
+        each for one in rejects for each in (judge_again(builder.lake, one, days, report_progress) if published else ())
+    ]
     if not quiet:
         _say_judged(judged, days)
     built = [] if dry_run else _rebuild(builder, _freed_days(rejects, judged), quiet)
@@ -82,14 +82,7 @@ def _replay(
 
 
 def _builder(settings: Settings, stack: ExitStack) -> Builder:
-    from backfill_assets.rebuild.builder import Builder
-    from backfill_assets.spark.session import spark_session
-
-    @cache
-    def spark() -> SparkSession:
-        return stack.enter_context(spark_session(settings, "backfill quarantine replay"))
-
-    return Builder.from_settings(settings, spark)
+    return foreground_builder(settings, stack)
 
 
 def _totals(judged: Sequence[Judged]) -> dict[str, int]:
@@ -126,15 +119,11 @@ def _rebuild(builder: Builder, freed: Mapping[str, Sequence[date]], quiet: bool)
 
     run = RunInfo(str(uuid4()), git_commit(), f"{os_person().name}: backfill quarantine replay")
     found = []
-    for step, result in rebuild(builder, freed, run, (lambda _: None) if quiet else _progress):
+    for step, result in rebuild(builder, freed, run, report_progress):
         found += _built_json(step.name, result)
         if not quiet:
             _say_built(found[-1])
     return found
-
-
-def _progress(message: str) -> None:
-    click.echo(message, err=True)
 
 
 def _built_json(step: str, result: BuildResult) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.completion import complete_publication
+from backfill_assets.cli.foreground import foreground_spark, report_progress
 from backfill_assets.cli.group import CommandFailed
 from backfill_assets.cli.ids import Show, find_publication, short_ids, typed_storage
 from backfill_assets.cli.output import ranges, say, say_json
@@ -95,15 +96,14 @@ def _stage_again(settings: Settings, publication: str, stack: ExitStack) -> Repr
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.published.reading import closing_entry
     from backfill_assets.rebuild.builder import Builder
-    from backfill_assets.spark.session import spark_session
 
     closing_entry(Storage(str(settings.lakehouse)), publication)
 
     @cache
     def spark() -> SparkSession:
-        return stack.enter_context(spark_session(settings, f"backfill reproduce {publication}"))
+        return foreground_spark(settings, stack)
 
-    return Builder.from_settings(settings, spark).reproduce(publication)
+    return Builder.from_settings(settings, spark).reproduce(publication, report_progress)
 
 
 def _say(found: Reproduction, show: Show) -> None:

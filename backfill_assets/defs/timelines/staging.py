@@ -20,6 +20,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.rebuild.outcome import DaysFailed
+from backfill_assets.text import format_count
 from backfill_assets.timeline.run_on import StepBuilt, StepRequest, TimelineRun, run_on
 
 
@@ -43,6 +44,7 @@ def build_on_timeline(
     chosen = steps_of(steps, selected)
     versions = versions_of(chosen, options.version or context.run.tags.get(VERSION_TAG, ""))
     for step in chosen:
+        context.log.info(f"{name}: {step.name}, {format_count(len(_days(context)), step.cadence.noun)} ...")
         try:
             done = _build(context, name, StepRequest(step, _days(context), versions[step.name]), options, backfill)
         except DaysFailed as error:

@@ -19,7 +19,7 @@ from backfill_assets.publication.publisher import Pin
 from backfill_assets.published.stream_positions import stream_topics
 from backfill_assets.quality.measures import zero_metrics
 from backfill_assets.rebuild.ingest import ArrivalBuild
-from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.reproduction.recorded_inputs import Readable, RecordedInput
 from backfill_assets.rebuild.stage import content_of
@@ -28,7 +28,7 @@ Contents = Mapping[TableDay, DayContent]
 """What was ingested, by table and day."""
 
 
-def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
+def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents | str:
     """The rows that the landed files of ``made_by`` give today, or a sentence that says why they cannot be ingested."""
     (change,) = made_by.publication.tables
     try:
@@ -37,7 +37,7 @@ def ingest_again(lake: Lake, made_by: Prepared) -> Contents | str:
         return f"the table {change.table} is not declared any more"
     if never := _why_never(made_by, change):
         return never
-    build = ArrivalBuild(lake, _as_declared_then(step, change), RunInfo(""), _no_progress)
+    build = ArrivalBuild(lake, _as_declared_then(step, change), RunInfo(""), progress)
     files = _landed_again(lake.landing, build.source.name, change.positions)
     if isinstance(files, str):
         return files
@@ -96,7 +96,3 @@ def _landed_again(landing: LandingZone, source: str, positions: tuple[Position, 
 
 def _recorded_input(read: InputRead) -> RecordedInput:
     return RecordedInput(read.table, read.version, read.days)
-
-
-def _no_progress(message: str) -> None:
-    """Progress of work that needs no reports."""

@@ -8,6 +8,7 @@ it is staged again from what that one recorded. What cannot be staged again is n
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -26,7 +27,7 @@ from backfill_assets.published.reading import published_versions
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
-from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.reproduction.ingest_again import ingest_again
 from backfill_assets.rebuild.reproduction.recorded_inputs import (
     Inputs,
@@ -37,6 +38,7 @@ from backfill_assets.rebuild.reproduction.recorded_inputs import (
     origins,
 )
 from backfill_assets.rebuild.stage import Chunk, stage_chunk
+from backfill_assets.rebuild.waiting import waiting
 
 _NOTHING = DayContent(rows=0, checksum="0")
 
@@ -87,7 +89,7 @@ class Reproduction:
     """None if no day could be computed again."""
 
 
-def reproduce(lake: Lake, publication: str) -> Reproduction:
+def reproduce(lake: Lake, publication: str, progress: Progress) -> Reproduction:
     """Stage every day of every table of ``publication`` again and compare rows and checksums; publishes nothing.
 
     Raises :class:`InvalidRequest` for a publication that is unknown, under way or aborted.
@@ -97,7 +99,7 @@ def reproduce(lake: Lake, publication: str) -> Reproduction:
         raise InvalidRequest(f"There is no publication {publication!r}.", hint="backfill history lists them.")
     if lake.publisher.log.outcome(lake.publisher.log.head(), publication) != "done":
         raise InvalidRequest(f"{publication} brought nothing: it was aborted, or is still under way.")
-    return _Again(lake, publication, origins(lake.publisher.log, entry[0])).run()
+    return _Again(lake, publication, origins(lake.publisher.log, entry[0]), progress).run()
 
 
 @dataclass
@@ -107,8 +109,10 @@ class _Again:
     lake: Lake
     publication: str
     origins: Sequence[Origin]
+    progress: Progress
     done: dict[TableDay, Reproduced] = field(default_factory=dict)
     staged: bool = False
+    started: float = field(default_factory=time.monotonic)
 
     @cached_property
     def readable(self) -> Readable:
@@ -130,7 +134,7 @@ class _Again:
         )
 
     def ingest(self, made_by: Prepared, days_to_make: Sequence[Origin]) -> None:
-        again = ingest_again(self.lake, made_by)
+        again = ingest_again(self.lake, made_by, self.progress)
         if isinstance(again, str):
             for origin in days_to_make:
                 self.settle(origin, None, again)
@@ -145,12 +149,14 @@ class _Again:
             origin.table, origin.day, published, made_by, staged, reason, moved=made_by not in ("", self.publication)
         )
 
-    def take(self, days_to_make: Iterable[Origin], staged: Mapping[TableDay, DayContent]) -> None:
+    def take(self, days_to_make: Sequence[Origin], staged: Mapping[TableDay, DayContent]) -> None:
         """Settle those of ``days_to_make`` that were ``staged`` again."""
         for origin in days_to_make:
             if (content := staged.get(TableDay(origin.table, origin.day))) is not None:
                 self.staged = True
                 self.settle(origin, content)
+        what = f"{days_to_make[0].table}: staged again"
+        self.progress(decide.days_so_far(what, len(self.done), len(self.origins), time.monotonic() - self.started))
 
     def of_steps(self, days_to_make: Iterable[Origin]) -> Iterator[tuple[Step, list[Origin]]]:
         """The origins by the step that builds their table; those of tables that are no longer declared are settled."""
@@ -208,9 +214,11 @@ class _Again:
         name = self.lake.new_id(f"reproduce-{step.name}")
         # Never opened: a run that builds these days meanwhile must not adopt what was staged without a verdict.
         timelines = {table.name: Timeline(self.lake.storage, table.name, name) for table in step.tables}
+        spark = self.lake.spark()
         for part in decide.chunks(sorted(content), 0):
             chunk = Chunk(step, version, part, wanted, pin, _nothing, judged=False, overlay=overlay)
-            staged = stage_chunk(self.lake.spark(), self.lake.storage, chunk, timelines)
+            with waiting(self.progress, f"{step.name}: Spark computes {part[0]} to {part[-1]}"):
+                staged = stage_chunk(spark, self.lake.storage, chunk, timelines)
             self.take(days_to_make, {TableDay(day.table, day.day): day.content for day in staged})
 
     def made_with(self) -> dict[str, tuple[Environment, ...]]:

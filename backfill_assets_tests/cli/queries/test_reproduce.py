@@ -39,7 +39,7 @@ def published(backfill: Backfill) -> Backfill:
 
 def give(monkeypatch: pytest.MonkeyPatch, *days: Reproduced, made_with: tuple[Environment, ...] = (THEN,)) -> None:
     found = Reproduction(days, {"first": made_with}, NOW)
-    monkeypatch.setattr(Builder, "reproduce", lambda self, publication: found)
+    monkeypatch.setattr(Builder, "reproduce", lambda self, publication, progress: found)
 
 
 def test_equal_days_exit_with_0(published: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ class Again:
     gives: dict[date, int] = field(default_factory=dict)
     """The sum of the ids of ``bronze_sales``, by day; quarantine is empty."""
     chunks: list[Chunk] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
 
     def bronze(self, id: str, ids: Mapping[date, int], *, code: str = "v1", reads: tuple[InputRead, ...] = ()) -> None:
         """Bronze of days, built from ``reads`` of raw."""
@@ -59,7 +60,7 @@ class Again:
         return request.model_copy(update={"inputs": reads})
 
     def run(self, publication: str) -> Reproduction:
-        return reproduce(self.lake, publication)
+        return reproduce(self.lake, publication, self.said.append)
 
     def verdicts(self, publication: str) -> dict[TableDay, tuple[str, str]]:
         """The verdict and the reason by table and day."""
@@ -114,6 +115,7 @@ def test_every_table_and_day_is_compared(again: Again) -> None:
         TableDay("quarantine_sales", DAY): ("equal", ""),
         TableDay("quarantine_sales", NEXT): ("equal", ""),
     }
+    assert again.said == ["bronze_sales: staged again, 4/4 days, ETA 0 s"]
     (chunk,) = again.chunks
     assert (chunk.version.name, list(chunk.days)) == ("v1", [DAY, NEXT])
     assert chunk.pin.inputs["raw_sales"].version == 1
