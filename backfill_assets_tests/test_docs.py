@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -10,6 +11,8 @@ import pytest
 
 from backfill_assets.cli import main
 from backfill_assets.datasets import registry
+from backfill_assets.days import DayRange
+from backfill_assets.sample.rates import published_rates
 from backfill_assets_tests import import_picture
 from backfill_assets_tests.docs_commands import (
     BY_ANOTHER_TEST,
@@ -143,6 +146,21 @@ def test_hooks_before_a_commit_run_what_make_check_runs() -> None:
     recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe is not None
     assert hooks == [line.strip().removeprefix("@").replace("$(BIN)", ".venv/bin") for line in recipe[1].splitlines()]
+
+
+def test_the_wrong_days_are_those_on_which_the_rate_of_the_day_before_is_another() -> None:
+    """Of the 90 days of the first lesson: no rate is published on weekends and holidays, and the one before holds."""
+    rates = {day: found["USD"] for day, found in published_rates().items() if "USD" in found}
+    days = list(DayRange.parse("2017-03-01..2017-05-29"))
+    as_of = {
+        day: rates[max(each for each in rates if each <= day)]
+        for day in DayRange(days[0] - timedelta(days=1), days[-1])
+    }
+    wrong = [day for day in days if as_of[day] != as_of[day - timedelta(days=1)]]
+    text = (ROOT / "README.md").read_text()
+    assert f"## {len(wrong)} wrong days of {len(days)}" in text
+    assert f"On {len(wrong)} of them" in text and f"on the other {len(days) - len(wrong)}" in text
+    assert f"{len(wrong)} days of {len(days)}" in (ROOT / "backfills" / "2017-fx.yaml").read_text()
 
 
 def test_every_target_that_people_type_has_help() -> None:

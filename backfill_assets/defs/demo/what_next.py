@@ -25,7 +25,8 @@ def what_next(days: DayRange, backfill_id: str, ui: str = "", *, with_the_bug: b
 
 def _with_the_bug(days: DayRange) -> list[str]:
     return [
-        f"{FACT} of {days} is wrong now: v1 takes the currency rate of the day before.",
+        f"{FACT} of {days} has v1 now: it takes the currency rate of the day before.",
+        "It is wrong on each day with a rate of its own; weekends and holidays have none, and stay the same.",
         "See it, and what the right version would change:",
         f"  backfill status {FACT} --days {days}",
         f'  backfill plan {FACT} --days {days} --version v2 --expect "weekends unchanged"',
