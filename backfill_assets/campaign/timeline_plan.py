@@ -13,8 +13,11 @@ from backfill_assets.lakehouse.named_timelines import NamedTimeline
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import expand_tables, steps_of
 from backfill_assets.plan.expectations import Expectation
-from backfill_assets.plan.records import Plan, PlanRequest, as_ranges
-from backfill_assets.text import format_range
+from backfill_assets.plan.records import Plan, PlanRequest, as_ranges, days_of
+from backfill_assets.plan.status import DayStatus
+from backfill_assets.text import format_count, format_range, format_ranges
+
+_MOST_RANGES = 3
 
 
 def timeline_request(
@@ -65,6 +68,25 @@ def _require_whole(timeline: NamedTimeline, target: str, days: DayRange) -> None
             " field would change, and the plan would compute it.",
             hint=f"Correct the version and go forward again: backfill timeline show {timeline.name} says what changes.",
         )
+
+
+def left_sentence(asked: PlanRequest, timeline: str, statuses: Mapping[date, DayStatus]) -> str:
+    """What becomes of the days of the target that are of other code and no part of the plan; empty without any.
+
+    ``statuses`` are those of the target before it is published. A day of which both versions make the same rows does
+    not differ on the timeline: nothing is published over it, and its version stays what it was.
+    """
+    planned = set(DayRange.parse(asked.days)) - set(days_of(asked.leaves))
+    left = sorted(day for day, status in statuses.items() if status is DayStatus.CODE_CHANGED and day not in planned)
+    if not left:
+        return ""
+    stays = "stays as it is" if len(left) == 1 else "stay as they are"
+    span = format_range(DayRange(left[0], left[-1]))
+    return (
+        f"{format_count(len(left), 'day')} of {asked.target} {stays}, `{DayStatus.CODE_CHANGED.value}`: "
+        f"{timeline} holds nothing else for {format_ranges(left, _MOST_RANGES)}. "
+        f"To have the current version there too, afterwards: backfill run {asked.target} --downstream --days {span}"
+    )
 
 
 def plan_begun(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import DayRange, TableDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
@@ -338,7 +338,10 @@ def _other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
         older = tuple(_of_older_version(seen, table, days))
         launch = "launch these days if they are to have the current version"
         if older:
-            actions.append(ManualAction(table, older, "built by other code", f"repairs keep that version; {launch}"))
+            keep = f"repairs keep that version, also where both make the same rows; {launch}"
+            span = days_options(DayRange(older[0], older[-1]))
+            command = f"backfill run {seen.step_of[table].name} --downstream {span}"
+            actions.append(ManualAction(table, older, "built by other code", f"{keep}: {command}"))
         if gone and seen.step_of[table].source:
             actions.append(
                 ManualAction(table, gone, "other event days are possible now", "launch these days to move rows")

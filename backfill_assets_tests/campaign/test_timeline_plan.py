@@ -7,13 +7,14 @@ from datetime import UTC, date, datetime
 import pytest
 
 from backfill_assets.campaign.course import CampaignState, state_of
-from backfill_assets.campaign.timeline_plan import plan_begun, timeline_request
+from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
 from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Kind
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets.plan.status import DayStatus
 
 NOW = datetime(2017, 6, 1, tzinfo=UTC)
 FACT, REVENUE, RANKING, RATES = (
@@ -44,6 +45,20 @@ def test_days_that_do_not_differ_are_left_as_they_are() -> None:
     asked = timeline_request(registry.steps(), timeline(**WENT), {FACT: {FIRST, THIRD}})
     assert (asked.days, asked.leaves) == ("2017-03-06..2017-03-08", ("2017-03-07",))
     assert timeline_request(registry.steps(), timeline(**WENT), {RANKING: {FIRST}}).leaves == ()
+
+
+def test_days_that_stay_of_other_code_are_named_with_what_to_do() -> None:
+    """Both versions make the same of them: nothing is published over them, and their status stays what it was."""
+    asked = timeline_request(registry.steps(), timeline(**WENT), {FACT: {FIRST, THIRD}})
+    before = dict.fromkeys((date(2017, 3, 5), FIRST, SECOND, THIRD), DayStatus.CODE_CHANGED)
+    assert left_sentence(asked, "x", before) == (
+        f"2 days of {FACT} stay as they are, `stale: code changed`: x holds nothing else for 2017-03-05, 2017-03-07. "
+        f"To have the current version there too, afterwards: "
+        f"backfill run {FACT} --downstream --days 2017-03-05..2017-03-07"
+    )
+    assert left_sentence(asked, "x", before | dict.fromkeys((date(2017, 3, 5), SECOND), DayStatus.FRESH)) == ""
+    one = left_sentence(asked, "x", {SECOND: DayStatus.CODE_CHANGED})
+    assert one.startswith(f"1 day of {FACT} stays as it is, ") and one.endswith("--days 2017-03-07")
 
 
 def test_tables_that_are_not_computed_from_each_other_need_a_plan_each() -> None:

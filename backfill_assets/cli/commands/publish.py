@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import date
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +12,7 @@ from backfill_assets.cli.commands.campaign import stage_plan
 from backfill_assets.cli.completion import complete_table, complete_timeline
 from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.ids import find_timeline as find_timeline_name
-from backfill_assets.cli.output import say_json
+from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.queries.plan import say_plan
 from backfill_assets.cli.wiring import current_settings, open_publisher
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from backfill_assets.campaign.course import CampaignState
     from backfill_assets.lakehouse.storage import Storage
     from backfill_assets.plan.records import Plan
+    from backfill_assets.plan.status import DayStatus
 
 _EPILOG = """
 \b
@@ -56,7 +59,7 @@ def publish(
     """
     from backfill_assets.campaign.breaker import Limits
     from backfill_assets.campaign.run import Options
-    from backfill_assets.campaign.timeline_plan import plan_begun, timeline_request
+    from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, timeline_request
     from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import find_timeline
     from backfill_assets.plan.expectations import Expectation
@@ -77,11 +80,21 @@ def publish(
     plan, now = plan_and_keep(settings, asked, expected, by=os_person())
     if not as_json:
         say_plan(plan, now)
+        say(*filter(None, [left_sentence(asked, name, _statuses(publisher.storage, asked.target))]))
     if plan.stopped or plan_only:
         if as_json:
             say_json({"plan": plan.id, "stopped": plan.stopped})
         ctx.exit(1 if plan.stopped else 0)
     stage_plan(plan.id, lambda _: options, None, as_json)
+
+
+def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
+    from backfill_assets.datasets import registry
+    from backfill_assets.plan.status import day_statuses
+    from backfill_assets.published.observed import observe
+
+    observed = observe(storage, [each.name for each in registry.tables()])
+    return day_statuses(observed.with_current(registry.steps()), observed)[table]
 
 
 def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
