@@ -187,7 +187,8 @@ class Story:
         (under_way,) = told("status")["under_way"]
         assert under_way["plan"] == first
         assert what_is(under_way["days"], "staged") == BROUGHT
-        assert what_is(under_way["days"], "staged", "left") == GOOD
+        assert what_is(under_way["days"], "staged", "unchanged") == GOOD
+        assert what_is(under_way["days"], "left") == NOTHING
         assert what_is(under_way["days"], "held back") == BAD
         assert what_is(under_way["days"], "published") == NOTHING
         return first
