@@ -64,3 +64,31 @@ def test_a_long_list_is_reported_in_portions() -> None:
     rest = statuses_to_put_right(states, reported, (), settled=first.settled, at_most=3)
     assert [state.day for state in rest.published] == [date(2017, 3, 4), date(2017, 3, 5)]
     assert rest.settled == 4
+
+
+def test_withdrawn_days_of_one_publication_are_reported_in_portions_too() -> None:
+    """No materialization names the publication that withdrew a day: without a place in it, each portion is the first.
+
+    What was published later would never be reported.
+    """
+    states = [_state("undo", 9, day=date(2017, 3, n), withdrawn=True) for n in range(1, 6)]
+    later = _state("p3", 11, day=date(2017, 3, 9))
+    reported = {TableDay("bronze", state.day): "p1" for state in (*states, later)}
+    settled, within, days = -1, None, []
+    for _ in range(3):
+        found = statuses_to_put_right([*states, later], reported, (), settled=settled, within=within, at_most=2)
+        settled, within = found.settled, found.within
+        days += [state.day.day for state in (*found.withdrawn, *found.published)]
+    assert days == [1, 2, 3, 4, 5, 9]
+    assert (settled, within) == (11, None)
+
+
+def test_a_withdrawn_day_that_its_own_run_reports_is_not_passed_over() -> None:
+    """The place stays before it, also while later entries are reported."""
+    mine = [_state("undo", 9, day=date(2017, 3, n), withdrawn=True) for n in (2, 4)]
+    other = _state("p0", 9, day=date(2017, 3, 1))
+    reported = {TableDay("bronze", state.day): "p1" for state in mine}
+    found = statuses_to_put_right([*mine, other], reported, ["undo"])
+    assert (found.withdrawn, found.settled, found.within) == ((), 8, TableDay("bronze", date(2017, 3, 1)))
+    ended = statuses_to_put_right([*mine, other], reported, (), settled=found.settled, within=found.within)
+    assert (ended.withdrawn, ended.settled, ended.within) == (tuple(mine), 9, None)

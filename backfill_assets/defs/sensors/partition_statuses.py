@@ -62,12 +62,14 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
             return dg.SkipReason("Nothing was published yet.")
         require_own_lakehouse(context.instance, backfill.storage)
         settled = settled_until(context.cursor, tables)
-        corrections = put_statuses_right(context.instance, log, tables, settled=settled)
+        within = settled_within(context.cursor, tables)
+        corrections = put_statuses_right(context.instance, log, tables, settled=settled, within=within)
         count = len(corrections.published) + len(corrections.withdrawn)
         reason = f"Reported {count} day(s) to Dagster." if count else "Partition statuses and publication log agree."
         if checks := put_checks_right(context.instance, log, tables):
             reason += f" Reported {format_count(checks, 'check')} that failed runs did not come to."
-        return dg.SensorResult(skip_reason=reason, cursor=f"{corrections.settled} {_ends(tables)}")
+        place = f" {corrections.within}" if corrections.within else ""
+        return dg.SensorResult(skip_reason=reason, cursor=f"{corrections.settled} {_ends(tables)}{place}")
 
     return partition_statuses
 
@@ -77,8 +79,21 @@ def settled_until(cursor: str | None, tables: Mapping[str, Partitions]) -> int:
 
     Days that had no partition then were passed over.
     """
-    settled, _, ends = (cursor or "-1").partition(" ")
+    settled, ends, _ = _parts(cursor)
     return int(settled) if ends in ("", _ends(tables)) else -1
+
+
+def settled_within(cursor: str | None, tables: Mapping[str, Partitions]) -> TableDay | None:
+    """The table and day that the cursor has come to in the entry after that; None at its beginning."""
+    _, ends, place = _parts(cursor)
+    table, _, day = place.partition(" ")
+    return TableDay(table, parse_day(day)) if day and ends == _ends(tables) else None
+
+
+def _parts(cursor: str | None) -> tuple[str, str, str]:
+    settled, _, rest = (cursor or "-1").partition(" ")
+    ends, _, place = rest.partition(" ")
+    return settled, ends, place
 
 
 def _ends(tables: Mapping[str, Partitions]) -> str:
@@ -93,9 +108,13 @@ def put_statuses_right(
     tables: Mapping[str, Partitions],
     *,
     settled: int = -1,
+    within: TableDay | None = None,
     now: datetime | None = None,
 ) -> Corrections:
-    """Report a materialization and its gates for each day published after ``settled`` that Dagster does not show."""
+    """Report a materialization and its gates for each day that Dagster does not show.
+
+    Of days published after ``settled`` and ``within``, as :func:`statuses_to_put_right` has them.
+    """
     known = [
         state
         for state in log.day_states(log.head(), tables).values()
@@ -109,7 +128,7 @@ def put_statuses_right(
     }
     runs = {name: _run_behind(instance, log, name, now or datetime.now(UTC)) for name in sorted(differing)}
     under_way = {name for name, run in runs.items() if run.under_way}
-    corrections = statuses_to_put_right(known, shown, under_way, settled=settled)
+    corrections = statuses_to_put_right(known, shown, under_way, settled=settled, within=within)
     for day in _built(log, _inputs_first(corrections.published, tables)):
         _report_day(instance, day, runs[day.publication].run_id)
     for state in corrections.withdrawn:

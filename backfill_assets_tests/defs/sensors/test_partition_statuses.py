@@ -59,7 +59,7 @@ def _newest(instance: dg.DagsterInstance, day: str) -> dg.AssetMaterialization:
 
 
 def _gates(instance: dg.DagsterInstance, day: str) -> dg.AssetCheckEvaluation:
-    history = instance.event_log_storage.get_asset_check_execution_history(dg.AssetCheckKey(BRONZE, GATES), limit=20)
+    history = instance.event_log_storage.get_asset_check_execution_history(dg.AssetCheckKey(BRONZE, GATES), limit=400)
     events = [record.event.dagster_event for record in history if record.event and record.event.dagster_event]
     found = [event.asset_check_evaluation_data for event in events]
     return next(evaluation for evaluation in found if evaluation.partition == day)
@@ -120,6 +120,33 @@ def test_a_rollback_is_reported_and_a_withdrawal_fails_the_gates(
     gates = _gates(dagster_instance, DAYS[0])
     assert not gates.passed
     assert "undo-p1" in str(gates.description)
+
+
+def test_many_withdrawn_days_are_reported_tick_by_tick(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
+) -> None:
+    """What was published after them is reported as well."""
+    builder.log, sensor = lakehouse.publisher.log, partition_status_sensor(PARTITIONS)
+    days = [date(2017, 3, 1) + timedelta(days=n) for n in range(205)]
+    lakehouse.publish("p1", {"bronze_sales": dict.fromkeys(days, (1,))})
+    for day in days:
+        dagster_instance.report_runless_asset_event(dg.AssetMaterialization(BRONZE, partition=str(day)))
+    roll_back(lakehouse.publisher, "p1", id="undo-p1")
+    _publish(lakehouse, "p2", 2)
+    cursor: str | None = None
+    words: list[str | None] = []
+    for _ in range(3):
+        resources = fake_resources(builder)
+        with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
+            tick = sensor.evaluate_tick(context)
+        cursor, words = tick.cursor, [*words, tick.skip_message]
+    assert words == [
+        "Reported 200 day(s) to Dagster.",
+        "Reported 5 day(s) to Dagster.",
+        "Partition statuses and publication log agree.",
+    ]
+    assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "p2"
+    assert not _gates(dagster_instance, str(days[-1])).passed
 
 
 def test_failed_stays_failed_unless_something_was_published(
