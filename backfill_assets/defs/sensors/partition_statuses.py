@@ -143,15 +143,23 @@ def report_publication(
     publication: str,
     run_id: str,
 ) -> int:
-    """Report every day whose newest publication is ``publication``, for a run that published other assets' days."""
+    """Report every day whose newest publication is ``publication``, for a run that published other assets' days.
+
+    Of days that it withdrew, those that Dagster shows.
+    """
     states = [
         state
         for state in log.day_states(log.head(), tables).values()
         if state.publication == publication and tables[state.table].has_partition_key(str(state.day))
     ]
-    for day in _built(log, _inputs_first(states, tables)):
+    shown = {key for table in tables for key in _shown_publications(instance, table, states)}
+    published = [state for state in states if state.content is not None]
+    withdrawn = [state for state in states if state.content is None and TableDay(state.table, state.day) in shown]
+    for day in _built(log, _inputs_first(published, tables)):
         _report_day(instance, day, run_id, "the campaign that published it")
-    return len(states)
+    for state in withdrawn:
+        _report_check(instance, _withdrawn_gates(state), run_id)
+    return len(published) + len(withdrawn)
 
 
 def _built(log: PublicationLog, states: Iterable[DayState]) -> list[BuiltDay]:

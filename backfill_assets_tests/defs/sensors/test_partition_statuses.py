@@ -122,6 +122,21 @@ def test_a_rollback_is_reported_and_a_withdrawal_fails_the_gates(
     assert "undo-p1" in str(gates.description)
 
 
+def test_a_campaign_that_withdraws_days_when_it_is_undone_shows_no_empty_day(
+    lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance
+) -> None:
+    """A day that it had built for the first time: nothing is published there, and materialized means published."""
+    log = lakehouse.publisher.log
+    _publish(lakehouse, "p1", 1, 2, 3)
+    report_publication(dagster_instance, log, PARTITIONS, "p1", "the-campaign")
+    roll_back(lakehouse.publisher, "p1", id="undo-p1")
+    assert report_publication(dagster_instance, log, PARTITIONS, "undo-p1", "the-undo") == 2
+    assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "p1"
+    gates = _gates(dagster_instance, DAYS[0])
+    assert not gates.passed
+    assert "undo-p1" in str(gates.description)
+
+
 def test_many_withdrawn_days_are_reported_tick_by_tick(
     lakehouse: SmallLakehouse, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
 ) -> None:
