@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
-from backfill_assets.days import DayRange, parse_day
+from backfill_assets.days import DayRange, day_or_none, parse_day
 from backfill_assets.defs.private_dagster import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
@@ -49,12 +49,10 @@ def busy_days(
             busy.setdefault(table, []).append(under_way)
     unfinished = [status for status in BulkActionStatus if status not in BULK_ACTION_TERMINAL_STATUSES]
     for backfill in instance.get_backfills(filters=BulkActionsFilter(statuses=unfinished)):
-        if _goes_on(backfill, runs, moment):
+        if is_backfill_alive(instance, backfill, moment):
             keys = {key.to_user_string() for key in backfill.asset_selection or ()}
-            days = _days_of_backfill(backfill)
-            for table in keys & set(tables):
-                days_of_table = None if days is None else days.get(table, frozenset())
-                busy.setdefault(table, []).append(WriteUnderWay(f"the backfill {backfill.backfill_id}", days_of_table))
+            for table, days in _days_of_backfill(backfill, keys & set(tables)).items():
+                busy.setdefault(table, []).append(WriteUnderWay(f"the backfill {backfill.backfill_id}", days))
     return busy
 
 
@@ -68,13 +66,22 @@ def _days_of_run(run: dg.DagsterRun) -> Collection[date] | None:
         return None
 
 
-def _days_of_backfill(backfill: PartitionBackfill) -> dict[str, frozenset[date]] | None:
+def _days_of_backfill(backfill: PartitionBackfill, tables: Collection[str]) -> dict[str, frozenset[date] | None]:
+    """Its days of each of ``tables``, of which it may target none; None for any day.
+
+    Its other assets may have partitions that are no days, or none: campaigns do.
+    """
     if backfill.asset_backfill_data is None:
-        return None
-    days: dict[str, set[date]] = {}
+        return dict.fromkeys(tables)
+    keys: dict[str, set[str]] = {table: set() for table in tables}
     for each in backfill.asset_backfill_data.target_subset.iterate_asset_partitions():
-        days.setdefault(each.asset_key.to_user_string(), set()).add(parse_day(str(each.partition_key)))
-    return {table: frozenset(of_table) for table, of_table in days.items()}
+        if (table := each.asset_key.to_user_string()) in keys:
+            keys[table].add(str(each.partition_key))
+    days = {table: {day_or_none(key) for key in of_table} for table, of_table in keys.items()}
+    return {
+        table: None if None in found else frozenset(day for day in found if day is not None)
+        for table, found in days.items()
+    }
 
 
 def is_backfill_alive(instance: dg.DagsterInstance, backfill: PartitionBackfill, now: datetime) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 import pytest
@@ -12,7 +12,9 @@ from dagster._core.storage.dagster_run import DagsterRunStatus
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 from dagster._core.utils import make_new_run_id
 
-from backfill_assets.defs.instance.under_way import PATIENCE, is_backfill_alive
+from backfill_assets.defs.instance.under_way import PATIENCE, busy_days, is_backfill_alive
+from backfill_assets.defs.private_dagster import AssetGraphSubset, AssetKeyPartitionKey
+from backfill_assets.upkeep.trouble import WriteUnderWay
 
 SOON, LATE = timedelta(minutes=1), PATIENCE + timedelta(minutes=1)
 
@@ -75,3 +77,61 @@ def test_one_whose_last_run_has_just_ended_is_waited_for(instance: dg.DagsterIns
     old = _backfill(begun=LATE)
     assert _alive(instance, SOON, old)
     assert not _alive(instance, LATE, old)
+
+
+DAY = date(2017, 3, 1)
+
+
+def _launched(instance: dg.DagsterInstance, id: str, *wanted: tuple[dg.AssetKey, str | None]) -> None:
+    """A backfill of partitions of assets, among them campaigns and an asset without partitions."""
+
+    @dg.asset(partitions_def=dg.DailyPartitionsDefinition(start_date="2017-03-01"))
+    def fact() -> None: ...
+
+    @dg.asset(key=UNDO, partitions_def=dg.DynamicPartitionsDefinition(name="campaigns"))
+    def rolled_back() -> None: ...
+
+    @dg.asset
+    def start_here() -> None: ...
+
+    graph = dg.Definitions([fact, rolled_back, start_here]).resolve_asset_graph()
+    instance.add_dynamic_partitions("campaigns", ["campaign-1", "campaign-2"])
+    keys = {AssetKeyPartitionKey(*each) for each in wanted}
+    instance.add_backfill(
+        PartitionBackfill.from_asset_graph_subset(
+            backfill_id=id,
+            backfill_timestamp=datetime.now(UTC).timestamp(),
+            tags={},
+            dynamic_partitions_store=instance,
+            asset_graph_subset=AssetGraphSubset.from_asset_partition_set(keys, graph),
+            title=None,
+            description=None,
+            run_config=None,
+        )
+    )
+
+
+FACT, UNDO, START = dg.AssetKey("fact"), dg.AssetKey(["campaign", "rolled_back"]), dg.AssetKey("start_here")
+
+
+def test_a_backfill_of_campaigns_writes_no_days_of_a_table(instance: dg.DagsterInstance) -> None:
+    """Its partitions are no days. Before, every sensor that asks what is under way failed as long as it went on."""
+    _launched(instance, "undo", (UNDO, "campaign-1"), (UNDO, "campaign-2"))
+    assert busy_days(instance, ["fact"]) == {}
+
+
+def test_the_days_of_a_table_are_known_beside_an_asset_without_partitions(instance: dg.DagsterInstance) -> None:
+    _launched(instance, "both", (START, None), (FACT, str(DAY)))
+    assert busy_days(instance, ["fact"]) == {"fact": [WriteUnderWay("the backfill both", {DAY})]}
+
+
+def test_a_long_backfill_is_under_way_between_two_of_its_runs(instance: dg.DagsterInstance) -> None:
+    """The daemon starts the next one within half a minute: its days are not free for a repair until then."""
+    _launched(instance, "campaign-x-w1r0", (FACT, str(DAY)))
+    instance.report_run_failed(_run(instance, DagsterRunStatus.STARTED))
+    soon = datetime.now(UTC) + SOON
+    backfill = instance.get_backfill("campaign-x-w1r0")
+    assert backfill
+    instance.update_backfill(backfill._replace(backfill_timestamp=(datetime.now(UTC) - LATE).timestamp()))
+    assert set(busy_days(instance, ["fact"], soon)) == {"fact"}
+    assert busy_days(instance, ["fact"], datetime.now(UTC) + LATE) == {}
