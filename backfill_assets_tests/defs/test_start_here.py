@@ -15,6 +15,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.plan.records import Plan, PlanRequest
+from backfill_assets_tests.defs.campaigns.campaigns import started
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain
 from backfill_assets_tests.defs.small_dataset import SMALL
@@ -124,3 +125,12 @@ def test_what_waits_for_a_person_is_there(page: Page) -> None:
     assert "raw_sales 2017-03-01" in str(shown[PEOPLE])
     assert shown["waiting for people"] == 1
     assert "1 thing below needs a person." in str(shown[STATE])
+
+
+def test_a_campaign_without_its_plan_is_on_the_page_too(page: Page) -> None:
+    """Its journal says where it stands."""
+    page.publish()
+    at = started(page.home, CampaignStep.VALIDATE)
+    page.tick()
+    assert f"[{at.campaign}]" in str(page.shown()[0][PEOPLE])
+    assert "waits for approval" in str(page.shown()[0][PEOPLE])

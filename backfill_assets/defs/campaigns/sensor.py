@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from pydantic import ValidationError
 
 from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
@@ -18,6 +19,7 @@ from backfill_assets.defs.campaigns.jobs import SENSOR, job_and_steps, step_key
 from backfill_assets.defs.campaigns.waves import wave_under_way
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill
+from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import campaigns
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.publisher import Publisher
@@ -45,10 +47,7 @@ def campaign_sensor(jobs: "Sequence[UnresolvedAssetJobDefinition]") -> dg.Sensor
         require_own_lakehouse(context.instance, backfill.storage)
         sender = sender_of(backfill.settings.notices, log_writer(context.log))
         undelivered = deliver(Publisher(backfill.storage), sender).failed
-        moves = [
-            _move_campaign(context.instance, backfill.campaign(name, None, context.log.info))
-            for name in campaigns(backfill.storage)
-        ]
+        moves = [_move_or_say_why_not(context, backfill, name) for name in campaigns(backfill.storage)]
         return _result([*moves, *(_Moved(f"notice {key}", f"not delivered: {why}") for key, why in undelivered)])
 
     return move_campaigns
@@ -61,6 +60,15 @@ class _Moved:
     campaign: str
     words: str
     request: dg.RunRequest | None = None
+
+
+def _move_or_say_why_not(context: dg.SensorEvaluationContext, backfill: Backfill, campaign: str) -> _Moved:
+    """A campaign whose plan was removed, or was kept by other code, does not hold up the others."""
+    try:
+        return _move_campaign(context.instance, backfill.campaign(campaign, None, context.log.info))
+    except (BackfillError, ValidationError) as error:
+        context.log.warning(f"{campaign} cannot be carried on: {error}")
+        return _Moved(campaign, f"cannot be carried on: {error}")
 
 
 def _result(moves: Sequence[_Moved]) -> dg.SensorResult | dg.SkipReason:

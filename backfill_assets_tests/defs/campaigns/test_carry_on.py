@@ -11,18 +11,21 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster._core.code_pointer import ModuleCodePointer
+from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from backfill_assets.cli.demo.dagster_home import dagster_home
 from backfill_assets.defs.campaigns import carry_on
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, STARTS_TAG, launch_next_run, run_under_way
-from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, STAGE_JOB, step_key
-from backfill_assets.defs.campaigns.sensor import _move_campaign
+from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, STAGE_JOB, campaign_jobs, step_key
+from backfill_assets.defs.campaigns.sensor import _move_campaign, campaign_sensor
 from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG
+from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
+from backfill_assets.plan.records import PlanTerms
 from backfill_assets.settings import Settings
-from backfill_assets_tests.defs.campaigns.campaigns import JudgedRun, started
+from backfill_assets_tests.defs.campaigns.campaigns import JudgedRun, plan, started
 
 _REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "__repository__")
 _CODE = RepositoryPythonOrigin("python", ModuleCodePointer("small", "defs"))
@@ -154,3 +157,27 @@ def _requested(instance: dg.DagsterInstance, at: JudgedRun) -> dg.RunRequest:
     found = _move_campaign(instance, at).request
     assert found is not None
     return found
+
+
+def test_a_campaign_that_cannot_be_read_holds_up_no_other(
+    dagster_instance: dg.DagsterInstance, location: dg.Definitions, tmp_path: Path
+) -> None:
+    """Its plan was removed, or kept by other code: the sensor opens those of all campaigns that ever were."""
+    lost, at = started(tmp_path), started(tmp_path, of=plan(PlanTerms(title="another")))
+    at.builder.lake.storage.write_bytes(f"_plans/{at.plan.id}.json", at.plan.to_json().encode())
+    settings = Settings.at(tmp_path)
+    spark = SharedSpark(settings=settings)
+
+    def tick() -> dg.SensorExecutionData:
+        resources = {"spark": spark, "backfill": Backfill(settings=settings, spark=spark)}
+        repository = location.get_repository_def()
+        built = dg.build_sensor_context(dagster_instance, repository_def=repository, resources=resources)
+        with built as context, partition_loading_context(dynamic_partitions_store=dagster_instance):
+            return campaign_sensor(campaign_jobs()).evaluate_tick(context)
+
+    (request,) = list(tick().run_requests or [])
+    assert request.partition_key == at.campaign
+    run_of(dagster_instance, dg.DagsterRunStatus.STARTED, {PARTITION_NAME_TAG: at.campaign})
+    words = str(tick().skip_message)
+    assert f"{lost.campaign}: cannot be carried on: There is no plan" in words
+    assert f"{at.campaign}: step 1 of 9: announced is under way" in words
