@@ -135,7 +135,9 @@ class Watch:
         self, sight: TablesAtOnce, watched: Mapping[str, Sequence[date]]
     ) -> dict[tuple[str, str], set[str]]:
         """The columns that a publication staged, by publication and table."""
-        wanted = {sight.states[TableDay(table, day)].publication for table, days in watched.items() for day in days}
+        keys = (TableDay(table, day) for table, days in watched.items() for day in days)
+        # A day that was never published may have the rows of a foreign write.
+        wanted = {sight.states[key].publication for key in keys if key in sight.states}
         return {
             (prepared.publication.id, change.table): columns_of(change.table_schema)
             for prepared in self.log.prepared_of(wanted)

@@ -88,6 +88,22 @@ def test_foreign_writes_and_lost_files_are_found_where_they_are(built: Workshop,
     assert {day for table, day in found if not table.startswith("report_")} == {OVERWRITTEN, EMPTIED}
 
 
+def test_rows_of_a_day_that_was_never_published_are_found_beside_others(built: Workshop, spark: SparkSession) -> None:
+    """A notebook appended them: no publication has recorded anything of such a day."""
+    name, never = "bronze_sales", date(2017, 3, 20)
+    table = DeltaTable(str(built.settings.lakehouse / name))
+    schema = pa.schema(table.schema().to_arrow())
+    rows = table.to_pandas(types_mapper=pd.ArrowDtype)
+    appended = rows[rows["day"] == OVERWRITTEN].assign(day=never)
+    write_deltalake(table, pa.Table.from_pandas(appended, schema=schema, preserve_index=False), mode="append")
+    lake = built.builder.lake
+    look = Watch(lake.storage, lake.publisher.log, lambda: spark)
+    found = {day.day: day for day in look.look([registry.table(name)], [OVERWRITTEN, never])}
+    assert found[OVERWRITTEN].passed
+    assert found[never].is_wrong and found[never].rows == len(appended) > 0
+    assert FILES in {rule.rule for rule in found[never].rules if not rule.passed}
+
+
 def test_a_damaged_file_is_found_and_does_not_hide_the_other_days(built: Workshop, spark: SparkSession) -> None:
     """Spark gives up on the whole table at the first file that it cannot read."""
     bronze = DeltaTable(str(built.settings.lakehouse / "bronze_sales"))
