@@ -14,6 +14,8 @@ from typing import NamedTuple
 from backfill_assets.errors import InvalidRequest
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MOST_DAYS = 36_525
+"""What people write; ranges that are computed may be longer."""
 
 
 @lru_cache(maxsize=65_536)
@@ -61,9 +63,18 @@ class DayRange:
 
     @classmethod
     def parse(cls, text: str) -> DayRange:
-        """Parse ``A..B``, or a single day ``A``."""
+        """Parse ``A..B``, or a single day ``A``; raises :class:`InvalidRequest` also for more than a hundred years.
+
+        Every day of a range is looked at by itself: one that is meant to have no end would take hours.
+        """
         first, dots, last = text.partition("..")
-        return cls(parse_day(first), parse_day(last if dots else first))
+        found = cls(parse_day(first), parse_day(last if dots else first))
+        if len(found) > _MOST_DAYS:
+            raise InvalidRequest(
+                f"The day range {found} has {len(found):,} days, more than a hundred years.",
+                hint="End it with yesterday at the latest.",
+            )
+        return found
 
     @classmethod
     def of(cls, day: date) -> DayRange:

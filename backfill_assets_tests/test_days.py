@@ -53,6 +53,13 @@ def test_a_range_touches_the_periods_at_its_edges() -> None:
     assert Cadence.DAILY.starts(days) == list(days)
 
 
+def test_a_range_that_is_meant_to_have_no_end_is_refused() -> None:
+    """Each of its days would be looked at: plan and status would take hours, and all memory."""
+    with pytest.raises(InvalidRequest, match="has 2,915,671 days, more than a hundred years"):
+        DayRange.parse("2017-03-01..9999-12-31")
+    assert len(DayRange.parse("1950-01-01..2049-12-31")) == 36_525
+
+
 @given(days=st.sets(DAYS, max_size=30))
 def test_contiguous_ranges_are_exactly_the_days(days: set[date]) -> None:
     """And as few as can be: no range begins on the day after another ends."""
