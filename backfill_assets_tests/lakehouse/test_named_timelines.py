@@ -149,6 +149,29 @@ def test_a_name_has_one_holder_until_it_is_renamed_or_deleted(storage: Storage) 
     assert [each.name for each in kept_timelines(storage, NOW)] == ["the-good-days"]
 
 
+@pytest.mark.parametrize("free", ["delete", "rename"])
+def test_a_name_that_another_has_taken_at_once_stays_taken(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, free: str
+) -> None:
+    """Another process creates a timeline of the name before this one has let go of it: there must be no third one."""
+    made, write, others = create_timeline(storage, timeline()), named_timelines._write, []
+
+    def write_and_lose_the_name(to: Storage, revision: NamedTimeline) -> NamedTimeline:
+        monkeypatch.setattr(named_timelines, "_write", write)
+        written = write(to, revision)
+        others.append(create_timeline(to, timeline()))
+        return written
+
+    monkeypatch.setattr(named_timelines, "_write", write_and_lose_the_name)
+    if free == "delete":
+        delete_timeline(storage, made, NOW)
+    else:
+        rename_timeline(storage, made, "other", NOW)
+    with pytest.raises(InvalidRequest, match="'fx-again' already"):
+        create_timeline(storage, timeline())
+    assert [find_timeline(storage, "fx-again", NOW)] == others
+
+
 def test_deleting_closes_the_folders_that_it_staged_in_and_no_others(storage: Storage) -> None:
     made, other = create_timeline(storage, timeline()), create_timeline(storage, timeline("other"))
     for owner in (made.id, other.id, "20170601t120000-a-run"):
