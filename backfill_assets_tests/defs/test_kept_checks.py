@@ -9,7 +9,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    PARTITION_NAME_TAG,
+)
 
 from backfill_assets.defs.events import evaluation
 from backfill_assets.defs.kept_checks import newest_verdicts, was_not_run
@@ -171,3 +175,15 @@ def test_a_gate_that_failed_stays_failed(place: Place) -> None:
     assert place.statuses(GATES)[DAYS[1]] is AssetCheckExecutionRecordStatus.FAILED
     assert not was_not_run(place.newest(GATES, DAYS[1]))
     assert {key.day for key in _failed_gates(place.instance, [TABLE])} == {date.fromisoformat(DAYS[1])}
+
+
+def test_checks_of_a_job_that_failed_are_reported_as_those_of_a_backfill(place: Place) -> None:
+    """A run of a whole job, as by its schedule, selects no assets: the job says which it has."""
+    job = place.defs.resolve_job_def("daily_small")
+    run = place.instance.create_run_for_job(job, tags={PARTITION_NAME_TAG: DAYS[0]})
+    assert run.asset_selection is None
+    place.instance.report_run_failed(run)
+    assert place.statuses(GATES) == {DAYS[0]: AssetCheckExecutionRecordStatus.PLANNED}
+    assert place.put_right() > 0
+    assert place.statuses(GATES) == {DAYS[0]: AssetCheckExecutionRecordStatus.SUCCEEDED}
+    assert was_not_run(place.newest(WATCHDOG, DAYS[0]))

@@ -58,9 +58,12 @@ def report_checks_not_run(
 
 
 def _planned(instance: dg.DagsterInstance, run: dg.DagsterRun, tables: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Table, check and day of each check whose newest attempt was planned by ``run`` and never came."""
-    selected = {key.to_user_string() for key in run.asset_selection or ()}
-    chosen = [table for table in tables if table in selected]
+    """Table, check and day of each check whose newest attempt was planned by ``run`` and never came.
+
+    A run of a whole job, as a schedule launches it, selects nothing: it may have planned checks of any table.
+    """
+    selected = None if run.asset_selection is None else {key.to_user_string() for key in run.asset_selection}
+    chosen = [table for table in tables if selected is None or table in selected]
     keys = [dg.AssetCheckKey(dg.AssetKey(table), check) for table in chosen for check in (GATES, WATCHDOG)]
     for info in instance.event_log_storage.get_asset_check_partition_info(keys=keys) if keys else ():
         is_planned = info.latest_execution_status is Status.PLANNED
