@@ -50,9 +50,9 @@ def _none_of(value: Column, forbidden: Iterable[Any]) -> tuple[Column, str]:
 
 
 def _matches(value: Column, asked: Any) -> tuple[Column, str]:
+    """Every alternative of a pattern is looked for at the start; pandera's PySpark backend does so for the first."""
     given = str(getattr(asked, "pattern", asked))
-    pattern = given if given.startswith("^") else f"^{given}"
-    return value.rlike(pattern), f"does not match {pattern}"
+    return value.rlike(f"^(?:{given})"), f"does not match ^{given.removeprefix('^')}"
 
 
 def _long(value: Column, asked: Mapping[str, Any]) -> tuple[Column, str]:

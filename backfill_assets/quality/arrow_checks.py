@@ -166,7 +166,7 @@ def re2_pattern(given: str) -> str:
             raise NotRendered(f"The pattern {given}")
         parts.append(part["same"] or _ANY_CHARACTER)
         at = part.end()
-    return f"^{''.join(parts)}{_LINE_END if ends else ''}"
+    return f"^(?:{''.join(parts)}{_LINE_END if ends else ''})"
 
 
 def _long(values: pa.Array, asked: Mapping[str, Any]) -> pa.Array:

@@ -124,6 +124,17 @@ def test_verdicts_are_those_of_pandera(spark: SparkSession) -> None:
     assert ours == [set(), set(), set(SOUND), set(SOUND)]
 
 
+@pytest.mark.parametrize("pattern", ["EUR|USD", "^EUR|USD"])
+def test_every_alternative_of_a_pattern_is_looked_for_at_the_start(spark: SparkSession, pattern: str) -> None:
+    class Either(Contract):
+        currency: T.StringType = Field(str_matches=pattern)
+
+    frame = spark.createDataFrame([("EUR",), ("USD",), ("xUSD",), ("xEUR",)], "currency string")
+    judged = frame.select(violations(Either).alias("reasons")).collect()
+    wrong = "currency: does not match ^EUR|USD (was {})"
+    assert [row.reasons for row in judged] == [[], [], [wrong.format("xUSD")], [wrong.format("xEUR")]]
+
+
 def test_every_broken_column_gives_a_reason(spark: SparkSession) -> None:
     """One landing of corrections should be enough."""
     [reasons] = _reasons(spark, [{**SOUND, "gt": 0, "eq": "z", "present": None}])

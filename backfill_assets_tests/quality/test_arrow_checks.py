@@ -43,6 +43,7 @@ def test_decimals_are_compared_exactly(values: list[int | None], limit: int | De
         (["", "é€𝄞", None], "str_length", {"min_value": 1, "max_value": 3}, [False, True, None]),
         (["EUR", "EUR\n", "EURO", "xEUR", None], "str_matches", "^[A-Z]{3}$", [True, True, False, False, None]),
         (["EUR", "1EUR"], "str_matches", "[A-Z]", [True, False]),
+        (["EUR", "USD1", "xUSD", "USD"], "str_matches", "^EUR|USD$", [True, False, False, True]),
         (["a.b", "a\u2028b", "axb"], "str_matches", "a.b", [True, False, True]),
         ([float("nan"), 1.0], "ge", 2, [True, False]),
     ],
