@@ -37,6 +37,7 @@ _MOST_ATTEMPTS = 3
 _SHORTEST_PAUSE, _PAUSE_TIMES = timedelta(seconds=60), 20
 """A day that is held back when it is built whole waits this long, or so many times what building it took."""
 _UNCHANGED, _EXTENDED, _BUILT = "unchanged", "extended", "built"
+_KEPT_CHANGING = "other publications kept changing it"
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class _Call:
         try:
             for attempt in range(_MOST_ATTEMPTS + 1):
                 if attempt == _MOST_ATTEMPTS:
-                    self.leave(todo, "other publications kept changing it")
+                    self.leave(todo, _KEPT_CHANGING)
                 else:
                     self.stage(todo)
                 self.leave_held_days(hold_seconds)
@@ -168,6 +169,8 @@ class _Call:
                     return self.result(outcome)
                 todo = self.moved_days(outcome)
                 self.progress(f"{len(todo)} day(s) moved while they were extended, doing them again")
+            # The last try published nothing either: no day of it may be taken for one that was extended.
+            self.leave({day for build in self.builds.values() for day in build.staged}, _KEPT_CHANGING)
             return self.result(None)
         finally:
             for build in self.builds.values():
