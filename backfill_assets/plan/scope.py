@@ -80,14 +80,18 @@ def choose(asked: PlanRequest, situation: PlanContext) -> RebuildScope:
     given = {target.name: set(periods)}
     if asked.scope in (Scope.WHOLE, Scope.SOURCE):
         given |= _obtainable(situation, needed, demanded)
-    statuses = situation.statuses(_reach(situation, given))
+    statuses = situation.statuses(_reach(situation, given, needed))
     reasons = _Reasoning(asked, situation, target, given, statuses).by_step()
     reasons = {name: found for name, found in reasons.items() if found}
     return RebuildScope(target, periods, reasons, statuses, needed, demanded)
 
 
-def _reach(situation: PlanContext, given: Days) -> DayRange:
-    """From the first to the last day that could be built or read; computed from the ends of ranges alone."""
+def _reach(situation: PlanContext, given: Days, needed: Days) -> DayRange:
+    """From the first to the last day that could be built or read, also by what the target is computed from.
+
+    Computed from the ends of ranges alone. What is rebuilt goes by ``given`` days; a scope is recommended by all that
+    are ``needed``.
+    """
 
     def visit(step: Step, own: set[date], readers: set[date]) -> set[date]:
         days = own | readers
@@ -96,7 +100,8 @@ def _reach(situation: PlanContext, given: Days) -> DayRange:
     ends = walk_downstream(situation.steps, given, visit)
     built = [(step, ends[step.name]) for step in situation.steps if step.name in ends]
     read = (day for step, days in built for found in read_by(step, days).values() for day in found)
-    everything = {day for _, days in built for day in days}.union(read)
+    above = (day for days in needed.values() if days for day in (min(days), max(days)))
+    everything = {day for _, days in built for day in days}.union(read, above)
     return DayRange(min(everything), max(everything))
 
 

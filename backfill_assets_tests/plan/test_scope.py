@@ -339,6 +339,17 @@ def test_changes_of_other_days_recommend_nothing(world: World) -> None:
     assert _recommended(world, asked("fact")) is None
 
 
+@pytest.mark.parametrize("target", ["fact", "daily", "monthly"])
+def test_what_only_a_look_back_reaches_is_recommended_for_all_that_is_computed_from_it(
+    world: World, target: str
+) -> None:
+    """The rate of the day before the range is read by its first fact, and by no table after that."""
+    world.publish("rates", date(2017, 2, 28), code="v1")
+    assert _recommended(world, asked(target, "2017-03-01..2017-03-31")) == Recommended(
+        scope=Scope.WHOLE, because="rates is stale: code changed on 2017-02-28"
+    )
+
+
 def test_a_file_that_waits_counts_before_the_status_of_its_day(world: World) -> None:
     """A raw day that was overwritten, and to which a file came."""
     world.write_past_the_protocol("raw", D)
