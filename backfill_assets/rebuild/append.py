@@ -185,7 +185,8 @@ class AppendBuild:
         """By day: the rows are measured while their supersessions are looked for, which are measured when found.
 
         Just these files are published. Another run can have adopted the same timeline and write its markers into it.
-        Nor are the markers of an earlier attempt: others may have published the same ones since it looked.
+        Nor are the markers of an earlier attempt: since it looked, others may have published the same ones, or the
+        versions that they stand for may have been withdrawn.
         """
         spark = self.lake.spark()
         rows = [file for file in timeline.files() if not holds_markers(timeline, file)]
