@@ -150,7 +150,7 @@ class AppendBuild:
             return None
         for timeline in open_timelines(self.lake.storage, self.table.name):
             held = list(timeline.days().values())
-            if held and all(self.fits(day, wanted) for day in held):
+            if held and all(self.fits(day, wanted) for day in held) and self.has_declared_columns(timeline):
                 self.environment = held[0].environment
                 self.progress(f"{self.table.name}: {len(held)} staged day(s) of an earlier run are used as they are")
                 return timeline
@@ -159,6 +159,11 @@ class AppendBuild:
     def fits(self, staged: StagedDay, wanted: str) -> bool:
         passed = staged.verdict is not None and staged.verdict.passed
         return passed and staged.input_fingerprint == wanted and self.lake.may_adopt(staged.environment)
+
+    def has_declared_columns(self, timeline: Timeline) -> bool:
+        """Whether no field was declared or dropped since: other rows could be neither measured nor published."""
+        staged = {field["name"] for field in json.loads(timeline.schema())["fields"]}
+        return staged == set(raw_schema(self.source).names)
 
     def stage_rows(self, arrivals: Arrivals) -> Timeline:
         if self.source.personal_fields:

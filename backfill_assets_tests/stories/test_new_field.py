@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from backfill_assets.datasets import registry, sea_temperatures
 from backfill_assets.days import DayRange
 from backfill_assets.model.contract import Field
+from backfill_assets.publication.crash_points import CrashPoint, nowhere
 from backfill_assets_tests.stories.landing_snippet import land_rows
 from backfill_assets_tests.workshop import Workshop
 
@@ -69,3 +70,29 @@ def test_a_new_field_is_a_new_column_and_history_keeps_what_it_had(
     [reasons] = workshop.read(QUARANTINE)["reasons"]
     assert list(reasons) == ["salinity: 'brackish' is not a decimal(6,3)"]
     assert {state.content.code_version for state in workshop.states(BRONZE).values() if state.content} == {"v2"}
+
+
+def build_and_kill(workshop: Workshop, table: str, day: date) -> None:
+    """The rows are staged and judged, and not published."""
+    publisher = workshop.builder.lake.publisher
+
+    def kill(place: CrashPoint, about: str) -> None:
+        if place == CrashPoint.TABLES_READ:
+            raise KeyboardInterrupt
+
+    publisher.reached = kill
+    with pytest.raises(KeyboardInterrupt):
+        workshop.build(table, [day])
+    publisher.reached = nowhere
+
+
+def test_what_a_killed_ingest_has_staged_without_the_field_is_staged_again(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows have no such column: no later run could measure them, or publish them beside rows that have it."""
+    land(workshop, DAYS.first, "31.5")
+    build_and_kill(workshop, RAW, DAYS.first)
+    declare_salinity(monkeypatch)
+    workshop.build(RAW, [DAYS.first])
+    raw = workshop.read(RAW)
+    assert raw["salinity"].tolist() == ["31.5"] and raw["rescued"].isna().all()
