@@ -153,7 +153,9 @@ class ArrivalBuild(AppendBuild):
                 self.lake.landing.verify_unchanged(file)
             done += len(part)
             left = decide.eta(done, len(days), time.monotonic() - started)
-            self.progress(f"{self.table.name}: {done}/{len(days)} arrival days staged, ETA {left.seconds} s")
+            self.progress(
+                f"{self.table.name}: {done}/{len(days)} arrival days staged, ETA {left.total_seconds():.0f} s"
+            )
 
     def fingerprint(self, files: Sequence[LandedFile]) -> str:
         """What staged raw rows were made of: the files, by path and content, and how their days are judged."""

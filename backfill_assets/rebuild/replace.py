@@ -137,8 +137,8 @@ class ReplaceBuild:
             self.staged[day] = [
                 _adopt_day(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
             ]
-        if self.staged:
-            self.progress(f"{self.step.name}: {len(self.staged)} staged day(s) of an earlier run are used as they are")
+        if adopted:
+            self.progress(f"{self.step.name}: {len(adopted)} staged day(s) of an earlier run are used as they are")
 
     def adoptable_of(self, table: str, fingerprints: Mapping[date, str]) -> Adoptable:
         """What this campaign has staged; or without one, what any other run has."""
@@ -202,9 +202,8 @@ class ReplaceBuild:
     def report_staged(self, done: int, of: int, started: float) -> None:
         if done:
             left = decide.eta(done, of, time.monotonic() - started)
-            self.progress(
-                f"{self.step.name}: {done}/{of} {pluralize(self.step.cadence.noun)} staged, ETA {left.seconds} s"
-            )
+            staged = f"{done}/{of} {pluralize(self.step.cadence.noun)} staged"
+            self.progress(f"{self.step.name}: {staged}, ETA {left.total_seconds():.0f} s")
 
     def use(self, timelines: Iterable[Timeline]) -> None:
         self.timelines.update({timeline.path: timeline for timeline in timelines})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date
@@ -69,3 +70,17 @@ def test_a_chunk_that_cannot_be_judged_ends_the_build(monkeypatch: pytest.Monkey
     with pytest.raises(ValueError, match=str(bad)):
         made.compute(DAYS, {}, pin=None)  # type: ignore[arg-type]
     assert bad not in made.staged
+
+
+def test_more_than_a_day_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    build(monkeypatch, lambda *_: None, said).report_staged(1, 1_001, time.monotonic() - 100)
+    assert said == ["fact: 1/1001 days staged, ETA 100000 s"]
+
+
+def test_days_that_lack_an_input_are_none_of_an_earlier_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    made = build(monkeypatch, lambda *_: None, said)
+    made.staged = {DAYS[0]: []}
+    made.adopt([], {}, pin=None)  # type: ignore[arg-type]
+    assert said == []
