@@ -47,14 +47,14 @@ def parse_time(text: str) -> datetime | None:
 
     A time without a fraction is the end of its second: as such it is shown when a publication was closed.
     """
+    if not _DATE.match(text):
+        return None
     try:
-        at = datetime.fromisoformat(text) if _DATE.match(text) else None
-    except ValueError:
+        at = datetime.fromisoformat(text)
+        at = at if "." in text or "," in text else at.replace(microsecond=999_999)
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # in UTC, the year can be one that Python has not
         return None
-    if at is None:
-        return None
-    at = at if "." in text or "," in text else at.replace(microsecond=999_999)
-    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def find_moment(storage: Storage, text: str, table: str) -> Moment:

@@ -132,3 +132,8 @@ def test_a_time_names_the_state_of_then_also_when_entries_were_folded_by_kind(
         assert found() == before
         assert [each.publication for each in history(lake.storage)][-3:] == ["undo", "wrong", "good"]
         lake.publish(f"newest-{number}", {"t": {D2: [f"newest {number}"]}})
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_time_whose_year_in_utc_is_none_is_no_moment(text: str) -> None:
+    assert moments.parse_time(text) is None
