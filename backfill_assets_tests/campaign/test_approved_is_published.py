@@ -96,6 +96,9 @@ class InMemory(Storage):
     def write_bytes(self, path: str, data: bytes) -> None:
         self.held[path] = data
 
+    def replace_bytes(self, path: str, data: bytes) -> None:
+        self.held[path] = data
+
     def put_if_absent(self, path: str, data: bytes) -> bool:
         return self.held.setdefault(path, data) is data
 
@@ -540,5 +543,6 @@ def test_nothing_is_published_that_breaks_a_bound_and_was_not_seen(
         (publication,) = world.published
         told = world.at.state.done[CampaignStep.CUT_OVER].report
         assert told["publication"] == publication.id and publication.notice is not None
-        expected = f"; {MEASURE} {percent(world.share)}." if world.share else "change."
+        days = "this day" if len(publication.tables[0].days) == 1 else f"these {len(publication.tables[0].days)} days"
+        expected = f"; on {days} {MEASURE} {percent(world.share)}." if world.share else "change."
         assert publication.notice.lines[0].endswith(expected)

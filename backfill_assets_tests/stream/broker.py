@@ -170,11 +170,11 @@ class Broker:
         return {each.partition: int(done.result(_PATIENCE_SECONDS).offset) for each, done in answered.items()}
 
     def _knows_offsets(self, topic: str) -> bool:
-        """A broker may name itself as a leader before it acts as one."""
+        """A broker may name itself as a leader before it acts as one, or before it knows since when it is."""
         try:
             self.end_offsets(topic)
         except KafkaException as error:
-            if error.args[0].code() == KafkaError.NOT_LEADER_FOR_PARTITION:
+            if error.args[0].code() in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_LEADER_EPOCH):
                 return False
             raise
         return True
