@@ -117,6 +117,6 @@ def test_what_is_no_port_is_refused() -> None:
 @pytest.mark.parametrize(("variables", "port"), [([], 3000), (["PORT=3105"], 3105)])
 def test_make_takes_the_port_from_a_variable(variables: list[str], port: int) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PORT"}
-    command = ["make", "-n", "dev", *variables]
+    command = ["make", "--no-print-directory", "-n", "dev", *variables]
     said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     assert said.splitlines()[-1].endswith(f"--port {port}")
