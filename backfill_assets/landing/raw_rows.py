@@ -15,7 +15,7 @@ from backfill_assets.landing.tokens import token, with_token_pads
 from backfill_assets.model.canonical import all_well_written, parsed, raw_content_hash
 from backfill_assets.model.declaration import Source
 
-_NESTS, _WELL_WRITTEN = "may nest", "well written"
+_NESTS, _WELL_WRITTEN, _ONLY_DECLARED, _EVENT = "may nest", "well written", "only declared", "day of the event"
 _WITH_ONE_BEHIND = 2
 
 
@@ -57,14 +57,15 @@ def rows_of_lines(spark: SparkSession, source: Source, lines: DataFrame, token_k
 
     ``lines`` has ``value``, ``source_file``, ``source_line`` and ``arrival_day``.
     """
-    located = _fields(lines)
+    located = _fields(lines, source)
     keyed = located
     if source.personal_fields:
         keyed = with_token_pads(located.withColumn(_NESTS, _may_nest()), spark, _literal_path(token_key_file))
     return (
         keyed.select(*_landed_columns(source), *_kept_whole(source), "source_file", "source_line", "arrival_day")
-        .withColumns(event_day(source))
         .withColumn(_WELL_WRITTEN, all_well_written(source))
+        .withColumn(_EVENT, _event_day(source, F.col(_WELL_WRITTEN)))
+        .withColumns(_placed(source, F.col(_EVENT)))
         .withColumn("content_hash", raw_content_hash(source, F.col(_WELL_WRITTEN)))
         .withColumn("record_kind", F.lit("received"))
         .withColumn("superseded_by_day", F.lit(None).cast("date"))
@@ -86,8 +87,9 @@ def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     )
     in_file = Window.partitionBy("source_file").orderBy("id")
     numbered = placed.withColumn("source_line", F.row_number().over(in_file).cast("long"))
-    arrival = F.split_part("source_file", F.lit("/"), F.lit(2)).cast("date")
-    return numbered.where(F.btrim("value", F.lit(" \t\r")) != "").withColumn("arrival_day", arrival)
+    arrival = F.substring_index(F.substring_index("source_file", "/", 2), "/", -1).cast("date")
+    # Not btrim: it looks for the last sign of a line by going through all of it.
+    return numbered.where(F.ltrim("value", F.lit(" \t\r")) != "").withColumn("arrival_day", arrival)
 
 
 def readable_text(value: Column) -> Column:
@@ -96,20 +98,32 @@ def readable_text(value: Column) -> Column:
     return F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("base64: "), F.base64(value.cast("binary"))))
 
 
-def _fields(lines: DataFrame) -> DataFrame:
+def _fields(lines: DataFrame, source: Source) -> DataFrame:
     """``object``: the fields of a line, null if it is not one JSON object with distinct fields.
 
-    The brackets make the parser read the whole line: by itself it stops at the end of the first object. A bracket of
-    the line's own would end it as well, so such a line is parsed once more with an object behind it, which is to be
-    found.
+    Beside it whether all of them are declared. The brackets make the parser read the whole line: by itself it stops at
+    the end of the first object. A bracket of the line's own would end it as well, so such a line is parsed once more
+    with an object behind it, which is to be found.
     """
     parsed_line = lines.withColumn("objects", _objects(F.lit("]")))
     only = F.get("objects", F.lit(0))
-    distinct = F.size(F.map_keys(only)) == F.size(F.array_distinct(F.map_keys(only)))
+    keys = F.map_keys(only)
+    with_declared = parsed_line.withColumn(_ONLY_DECLARED, _only_declared(keys, source))
+    distinct = F.col(_ONLY_DECLARED) | (F.size(keys) == F.size(F.array_distinct(keys)))
     ends = F.when(F.contains("value", F.lit("]")), F.size(_objects(F.lit(",{}]"))) == _WITH_ONE_BEHIND).otherwise(
         F.lit(True)
     )
-    return parsed_line.withColumn("object", F.when((F.size("objects") == 1) & distinct & ends, only)).drop("objects")
+    return with_declared.withColumn("object", F.when((F.size("objects") == 1) & distinct & ends, only)).drop("objects")
+
+
+def _only_declared(keys: Column, source: Source) -> Column:
+    """Whether ``keys`` are declared fields, each once: counted, as nearly all lines fulfil it.
+
+    To name the other keys, or those that are there twice, Spark interprets an expression that it cannot compile, which
+    costs a fifth of all that is done with a line.
+    """
+    declared = (F.array_contains(keys, name).cast("int") for name in source.fields)
+    return F.size(keys) == reduce(Column.__add__, declared)
 
 
 def _objects(end: Column) -> Column:
@@ -132,7 +146,8 @@ def _landed_field(source: Source, name: str) -> Column:
 
 
 def _kept_whole(source: Source) -> list[Column]:
-    unknown = F.map_filter("object", lambda name, _: ~name.isin(list(source.fields)))
+    others = F.map_filter("object", lambda name, _: ~name.isin(list(source.fields)))
+    unknown = F.when(~F.col(_ONLY_DECLARED), others)
     kept, line = unknown, F.col("value")
     if source.personal_fields:
         kept = F.transform_values(unknown, lambda name, value: _without_personal_values(name, value, source))
@@ -151,7 +166,9 @@ def _without_personal_values(name: Column, value: Column, source: Source) -> Col
 def _may_nest() -> Column:
     """Whether a line can have a structure in one of its fields: asked once, since hardly any line has."""
     line = F.col("value")
-    return (F.locate("{", line, 2) > 0) | F.contains(line, F.lit("[")) | F.contains(line, F.lit("\\"))
+    # Not locate: it counts characters, and compares at each one.
+    within = F.contains(F.ltrim(line, F.lit("{")), F.lit("{"))
+    return within | F.contains(line, F.lit("[")) | F.contains(line, F.lit("\\"))
 
 
 def _is_structure(value: Column) -> Column:
@@ -168,8 +185,16 @@ def _mentions_personal(text: Column, source: Source) -> Column:
 
 def event_day(source: Source) -> dict[str, Column]:
     """The day that a landed row is put on, and whether it is that of its arrival: by the source's placement."""
-    field, placement = source.event_day_field, source.placement
-    day = parsed(F.col(field), source.type_of(field)).cast("date")
+    return _placed(source, _event_day(source))
+
+
+def _event_day(source: Source, well_written: Column | None = None) -> Column:
+    field = source.event_day_field
+    return parsed(F.col(field), source.type_of(field), well_written).cast("date")
+
+
+def _placed(source: Source, day: Column) -> dict[str, Column]:
+    placement = source.placement
     latest = F.date_add("arrival_day", placement.days_ahead)
     earliest = day if placement.earliest_day is None else F.lit(placement.earliest_day)
     plausible = day.between(earliest, latest)

@@ -7,6 +7,7 @@ import hmac
 import json
 from dataclasses import replace
 from datetime import date
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,23 @@ def test_a_line_that_is_no_text_is_kept_as_its_bytes(spark: SparkSession, tmp_pa
     found = {row.source_line: row for row in raw_rows(spark, FX_RATES.source, [str(file)], "no.key").collect()}
     assert found[1].currency == "USD"
     assert found[2].unparsed_line == f"base64: {base64.b64encode('Müller'.encode('latin-1')).decode()}"
+
+
+def test_which_fields_a_line_has_is_found_for_every_set_of_them(spark: SparkSession, tmp_path: Path) -> None:
+    """Declared fields, others, nulls and fields that come twice, in each combination of three: as Python reads them."""
+    declared = FX_RATES.source.fields
+    fields = [f'"{declared[0]}":"USD"', f'"{declared[1]}":null', f'"{declared[1]}":"2"', '"other":"3"', '"Rate":"4"']
+    lines = ["{" + ",".join(some) + "}" for some in product(fields, repeat=3)] + ["{}", "{" + fields[0] + "}"]
+    file = land(tmp_path, "fx_rates", "2017-03-02", "one", lines)
+    found = {row.source_line: row for row in raw_rows(spark, FX_RATES.source, [file], "no.key").collect()}
+    for number, line in enumerate(lines, start=1):
+        pairs = json.loads(line, object_pairs_hook=list)
+        values, row = dict(pairs), found[number]
+        assert (row.unparsed_line == line) == (len(values) < len(pairs)), line
+        if row.unparsed_line is None:
+            assert {name: row[name] for name in declared} == {name: values.get(name) for name in declared}, line
+            others = {name: value for name, value in values.items() if name not in declared}
+            assert json.loads(row.rescued or "{}") == others, line
 
 
 @pytest.mark.parametrize(
