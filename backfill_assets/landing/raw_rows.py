@@ -89,7 +89,7 @@ def _lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     numbered = placed.withColumn("source_line", F.row_number().over(in_file).cast("long"))
     arrival = F.substring_index(F.substring_index("source_file", "/", 2), "/", -1).cast("date")
     # Not btrim: it looks for the last sign of a line by going through all of it.
-    return numbered.where(F.ltrim("value", F.lit(" \t\r")) != "").withColumn("arrival_day", arrival)
+    return numbered.where(F.rlike("value", F.lit("[^ \t\r]"))).withColumn("arrival_day", arrival)
 
 
 def readable_text(value: Column) -> Column:
@@ -167,7 +167,7 @@ def _may_nest() -> Column:
     """Whether a line can have a structure in one of its fields: asked once, since hardly any line has."""
     line = F.col("value")
     # Not locate: it counts characters, and compares at each one.
-    within = F.contains(F.ltrim(line, F.lit("{")), F.lit("{"))
+    within = F.contains(F.expr("trim(LEADING '{' FROM value)"), F.lit("{"))
     return within | F.contains(line, F.lit("[")) | F.contains(line, F.lit("\\"))
 
 
