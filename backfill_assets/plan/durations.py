@@ -132,19 +132,35 @@ def _staging(cost: Cost, rows: int | None, pieces_now: int, journals: Sequence[J
 def _sample(step: str, journal: Journal) -> tuple[float, int | None] | None:
     """The seconds of the last time that the step was done, and the size that it had."""
     if step == SPARK:
-        over = any(entry.step == CampaignStep.CUT_OVER and entry.spent for entry in journal if entry.kind == "step")
-        return (spent_by_step(journal)[SPARK], None) if over else None
+        run = _run_that_did(CampaignStep.CUT_OVER, journal)
+        return (spent_by_step(run)[SPARK], None) if run else None
     done = [entry.spent for entry in journal if entry.kind == "step" and entry.step == step and entry.spent]
     return (done[-1].seconds - done[-1].spark_start, done[-1].size) if done else None
 
 
 def _shadow_work(journal: Journal) -> tuple[float | None, int | None, int]:
     """Seconds, rows and pieces of a shadow backfill that came to its end, interrupted attempts included."""
-    done = [e for e in journal if e.kind == "step" and e.step == CampaignStep.SHADOW and e.spent]
-    if not done or done[-1].spent is None:
+    run = _run_that_did(CampaignStep.SHADOW, journal)
+    sizes_then = [e.spent.size for e in run if e.kind == "step" and e.step == CampaignStep.SHADOW and e.spent]
+    if not sizes_then:
         return None, None, 0
-    of_waves = {entry.wave: entry.spent.pieces for entry in journal if entry.kind == "wave" and entry.spent}
-    return spent_by_step(journal).get(CampaignStep.SHADOW), done[-1].spent.size, sum(of_waves.values())
+    of_waves = {entry.wave: entry.spent.pieces for entry in run if entry.kind == "wave" and entry.spent}
+    return spent_by_step(run).get(CampaignStep.SHADOW), sizes_then[-1], sum(of_waves.values())
+
+
+def _run_that_did(step: str, journal: Journal) -> Journal:
+    """The entries of the last run, between rollbacks, that came to the end of ``step``; none if no run did.
+
+    A run after a rollback that has only begun says little of how long it takes.
+    """
+    runs: list[list[JournalEntry]] = [[]]
+    for entry in journal:
+        if entry.kind == "rolled back":
+            runs.append([])
+        else:
+            runs[-1].append(entry)
+    did = (run for run in reversed(runs) if any(e.kind == "step" and e.step == step and e.spent for e in run))
+    return next(did, [])
 
 
 def _ratio(now: int | None, then: int | None) -> float:

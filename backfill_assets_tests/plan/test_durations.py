@@ -178,6 +178,23 @@ def test_a_campaign_that_runs_again_after_a_rollback_has_the_time_of_that() -> N
     assert spent_by_step(again) == {SHADOW: 4.0, SPARK: 0.0}
 
 
+@pytest.mark.parametrize("begun", [1, 2, 3])
+def test_a_run_that_has_only_begun_after_a_rollback_is_no_measure(begun: int) -> None:
+    """Its canary took a second: that is not what all waves take, nor is there a cut-over yet to know Spark by."""
+    again = [
+        entry("resumed"),
+        entry("step", CampaignStep.ANNOUNCE, 10.0),
+        entry("wave", seconds=1.5, spark_start=0.5, wave=0, pieces=2),
+    ]
+    first = carried(10.0)
+    assert times([*first, entry("rolled back"), *again[:begun]]) == times(first)
+
+
+def test_a_run_after_a_rollback_that_was_carried_out_is_the_measure() -> None:
+    first, second = carried(100.0, of_pieces=16), carried(10.0, of_pieces=8)
+    assert times([*first, entry("rolled back"), *second, entry("rolled back")]) == times(second)
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_both_numbers_are_side_by_side(known: bool) -> None:
     """In a table, in a line and in JSON; a plan from before there were bands has unknown ones."""
