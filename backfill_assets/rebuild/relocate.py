@@ -36,7 +36,7 @@ from backfill_assets.landing.raw_rows import event_day, raw_schema
 from backfill_assets.landing.supersessions import supersessions
 from backfill_assets.model.canonical import key_text
 from backfill_assets.model.declaration import DayFacts, Source, Step, Table
-from backfill_assets.publication.pin import files_at
+from backfill_assets.publication.pin import files_at, logicals
 from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
 from backfill_assets.quality.measures import zero_metrics
@@ -178,9 +178,12 @@ class _Attempt:
 
     def window(self, days: Iterable[date]) -> set[date]:
         """The published days on which a version can lie that is newer or older than one on ``days``."""
+        return self.near(days) & self.pin.inputs[self.table.name].days.keys()
+
+    def near(self, days: Iterable[date]) -> set[date]:
+        """All days in the window around ``days``, published or not."""
         width = self.source.supersession_window_days
-        near = {day + timedelta(days=n) for day in days for n in range(-width, width + 1)}
-        return set(near) & self.pin.inputs[self.table.name].days.keys()
+        return {day + timedelta(days=n) for day in days for n in range(-width, width + 1)}
 
     def rows(self, days: Iterable[date]) -> DataFrame:
         read = self.pin.inputs[self.table.name]
@@ -260,11 +263,15 @@ class _Attempt:
 
     def request(self, contents: Mapping[date, DayContent], rewritten: Collection[date]) -> Publication:
         read = self.pin.inputs[self.table.name]
-        kept = files_at(self.lake.storage, self.table.name, read.version).of_days(contents)
+        files = files_at(self.lake.storage, self.table.name, read.version)
+        kept = files.of_days(contents)
         days = tuple(
             self.change(day, content, () if day in rewritten else kept[day]) for day, content in contents.items()
         )
-        looked_at = {day: read.days[day] for day in self.window(contents)}
+        # Also days that were not published: rows that come to one meanwhile can be versions of those that were moved.
+        near = self.near(contents)
+        unpublished = logicals(files, {}, self.table.name, near - read.days.keys())
+        looked_at = unpublished | {day: read.days[day] for day in near & read.days.keys()}
         return Publication(
             id=self.lake.new_id(self.relocation.step.name),
             kind="replace",

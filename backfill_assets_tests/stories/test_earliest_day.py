@@ -9,6 +9,8 @@ import pytest
 
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.publication.pin import Pin
+from backfill_assets.rebuild.relocate import Relocation
 from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.stories.personal_key import VISITS, visit
@@ -122,3 +124,27 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     workshop.build("raw_visits", [EARLY, MOVED])
     assert received(workshop) == before and markers(workshop) == [] and accounted(workshop) == sums
     assert set(statuses(backfill, "raw_visits").values()) == {FRESH}
+
+
+def test_a_day_that_is_published_for_the_first_time_meanwhile_is_looked_at(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version lands on a day that had none while the newer one is put on its own: it counts once."""
+    declare(monkeypatch, TOO_LATE)
+    landing = workshop.settings.landing
+    land(landing, "visits", str(FIRST), "a", [visit("1", MOVED, "101", sent=SECOND)])
+    workshop.build("raw_visits", [FIRST])
+    declare(monkeypatch, RIGHT)
+    land(landing, "visits", str(SECOND), "b", [visit("1", EARLY, "100")])
+    pin, pins = Relocation.pin, list[Pin]()
+
+    def pinned(relocation: Relocation) -> Pin:
+        pins.append(pin(relocation))
+        if len(pins) == 1:
+            workshop.build("raw_visits", [SECOND])
+        return pins[-1]
+
+    monkeypatch.setattr(Relocation, "pin", pinned)
+    workshop.build("raw_visits", [FIRST])
+    assert len(pins) == 2, "looked again"
+    assert markers(workshop) == [(EARLY, MOVED)]
