@@ -15,7 +15,7 @@ from decimal import Decimal
 from operator import not_
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from backfill_assets.days import Cadence, DayRange, contiguous
 from backfill_assets.errors import InvalidRequest
@@ -315,8 +315,16 @@ class Plan(Record):
 
     @classmethod
     def from_json(cls, text: str | bytes, *, id: str | None = None) -> Plan:
-        """Raises :class:`InvalidRequest` when ``text`` was changed and is no longer the plan called ``id``."""
-        plan = cls.model_validate_json(text)
+        """Raises :class:`InvalidRequest` when ``text`` is no plan, or was changed and is not the one called ``id``."""
+        try:
+            plan = cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+            raise InvalidRequest(
+                f"What is kept as {id or 'a plan'} cannot be read: {what}.",
+                hint="A newer backfill made it, or its file was changed: use the newer one, or make the plan again.",
+            ) from error
         if id is not None and plan.id != id:
             raise InvalidRequest(f"What is kept as {id} is {plan.id}: it was changed.", hint="Make the plan again.")
         return plan

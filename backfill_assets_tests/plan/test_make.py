@@ -166,6 +166,17 @@ def test_a_changed_plan_is_not_the_plan(world: World) -> None:
         Plan.from_json(other, id=plan.id)
 
 
+def test_a_plan_that_a_newer_process_has_kept_is_named(world: World) -> None:
+    """Commands that look at the plans under way read it as well, and a pydantic error does not say which one it is."""
+    plan = make_plan(asked("fact"), situation_of(world))
+    newer = json.dumps(json.loads(plan.to_json()) | {"pace": "slow"})
+    with pytest.raises(InvalidRequest, match=f"{plan.id} cannot be read: pace: Extra inputs are not permitted") as told:
+        Plan.from_json(newer, id=plan.id)
+    assert "A newer backfill made it" in (told.value.hint or "")
+    with pytest.raises(InvalidRequest, match=f"{plan.id} cannot be read: Invalid JSON"):
+        Plan.from_json(plan.to_json()[:-9], id=plan.id)
+
+
 def test_what_a_file_says_of_the_campaign_is_part_of_the_plan_and_of_its_id(world: World) -> None:
     """A plan without it is stored, and named, as before there were files."""
     plain = make_plan(asked("fact", version="v1"), situation_of(world))
