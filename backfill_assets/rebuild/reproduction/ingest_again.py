@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -11,6 +12,7 @@ from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import DayContent, InputRead, Position, Prepared, TableChange
+from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.landing.zone import LandedFile, LandingZone
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.deletion import REFRESH
@@ -47,6 +49,20 @@ def ingest_again(lake: Lake, made_by: Prepared, progress: Progress) -> Contents 
     if build.source.personal_fields and not Path(lake.token_key_file).exists():
         return f"the token key {lake.token_key_file} is gone"
     return _taken_in(build, files, made_by)
+
+
+def declared_anew(made_by: Prepared) -> str:
+    """A sentence that says which fields of the source were declared or dropped since ``made_by``; empty for none.
+
+    Raw keeps the value of a field that is not declared elsewhere, so the same lines give other rows.
+    """
+    (change,) = made_by.publication.tables
+    source = registry.step(change.table).source
+    if source is None:
+        return ""
+    then = {field["name"] for field in json.loads(change.table_schema)["fields"]}
+    differ = sorted(then ^ set(raw_schema(source).names))
+    return f"its source has other fields now than it had then: {', '.join(differ)}" if differ else ""
 
 
 def _why_never(made_by: Prepared, change: TableChange) -> str:

@@ -28,7 +28,7 @@ from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.reproduction.ingest_again import ingest_again
+from backfill_assets.rebuild.reproduction.ingest_again import declared_anew, ingest_again
 from backfill_assets.rebuild.reproduction.recorded_inputs import (
     Inputs,
     Origin,
@@ -138,8 +138,12 @@ class _Again:
         if isinstance(again, str):
             for origin in days_to_make:
                 self.settle(origin, None, again)
-        else:
-            self.take(days_to_make, again)
+            return
+        self.take(days_to_make, again)
+        if reason := declared_anew(made_by):
+            for origin in days_to_make:
+                if self.done[TableDay(origin.table, origin.day)].verdict is ReproductionVerdict.DIFFERENT:
+                    self.settle(origin, None, reason)
 
     def settle(self, origin: Origin, staged: DayContent | None, reason: str = "") -> None:
         """Keep what became of a day."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.records import DayContent, DayLineage, Environment, InputRead, Position, Publication
+from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.rollback import roll_back
@@ -232,6 +235,29 @@ def test_landed_files_that_are_gone_or_changed_are_named(again: Again, tmp_path:
     assert (
         "taken in by several publications, the last one ingest" in again.verdicts("less")[TableDay("raw_sales", DAY)][1]
     )
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_field_that_was_declared_since_is_no_other_result(
+    again: Again, monkeypatch: pytest.MonkeyPatch, anew: bool
+) -> None:
+    """Raw had its value among those that are not declared: a day that differs by that accuses no logic."""
+    request = again.small.request("ingest", {"raw_sales": {DAY: [1], NEXT: [2]}}, mode="append")
+    fields = json.loads(request.tables[0].table_schema)["fields"]
+    (source,) = (step.source for step in registry.steps() if step.name == "raw_sales")
+    assert source is not None
+    missing = [{"name": name, "type": "string", "nullable": True, "metadata": {}} for name in raw_schema(source).names]
+    then = [each for each in missing if each["name"] not in ("day", "currency" if anew else "")]
+    schema = json.dumps({"type": "struct", "fields": [*then, next(each for each in fields if each["name"] == "day")]})
+    now = {TableDay("raw_sales", DAY): content_of(1), TableDay("raw_sales", NEXT): content_of(9)}
+    (change,) = request.tables
+    made_by = request.model_copy(update={"tables": (change.model_copy(update={"table_schema": schema}),)})
+    assert isinstance(again.small.publisher.publish(made_by), Published)
+    monkeypatch.setattr(reproduce_module, "ingest_again", lambda *about: now)
+    verdicts = again.verdicts("ingest")
+    assert verdicts[TableDay("raw_sales", DAY)] == ("equal", "")
+    why = "its source has other fields now than it had then: currency"
+    assert verdicts[TableDay("raw_sales", NEXT)] == (("cannot be reproduced", why) if anew else ("different", ""))
 
 
 def test_events_of_a_stream_are_not_read_again(again: Again) -> None:
