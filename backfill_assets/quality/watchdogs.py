@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Metrics, RuleOutcome, Table
@@ -36,8 +36,14 @@ def metrics_needed(table: Table) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for rule in watched_rules(table) for name in rule.tables))
 
 
-def judge(table: Table, recorded: RecordedDay, facts: DayFacts) -> tuple[RuleOutcome, ...]:
-    """Files first, then content, then everything that must add up. A day that cannot be read is judged by its files."""
+def judge(
+    table: Table, recorded: RecordedDay, facts: DayFacts, unread: Collection[str] = ()
+) -> tuple[RuleOutcome, ...]:
+    """Files first, then content, then everything that must add up. A day that cannot be read is judged by its files.
+
+    By tables that are ``unread``, since files of them are gone or damaged, nothing is judged: the day that has lost
+    them is wrong, and not the one that is compared with it.
+    """
     files = _files(table, recorded).as_outcome(FILES, "consistency")
     if recorded.missing_files or recorded.unreadable:
         return (files,)
@@ -45,6 +51,7 @@ def judge(table: Table, recorded: RecordedDay, facts: DayFacts) -> tuple[RuleOut
     declared = (
         replace(rule.judge(facts), next_step=_rebuild(table)).as_outcome(rule.name, rule.dimension)
         for rule in watched_rules(table)
+        if not set(rule.tables).intersection(unread)
     )
     return (files, content, *declared)
 

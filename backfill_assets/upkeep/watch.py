@@ -94,6 +94,8 @@ class Watch:
     spark: Callable[[], SparkSession]
     _measured: dict[TableDay, Metrics] = field(default_factory=dict)
     _damaged: dict[TableDay, str] = field(default_factory=dict)
+    _gone: set[TableDay] = field(default_factory=set)
+    """Days of which files are not there."""
 
     def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
         """The verdict on each of ``days`` that is published; a missing day is no failure.
@@ -101,7 +103,7 @@ class Watch:
         Days of a weekly or monthly table are the first days of its periods.
         """
         asked = sorted(set(days))
-        self._measured, self._damaged = {}, {}
+        self._measured, self._damaged, self._gone = {}, {}, set()
         needed = {table.name: table for table in tables}
         needed |= {name: registry.table(name) for t in tables for name in watchdogs.metrics_needed(t)}
         sight = self._sight({*needed, *_read_by(needed)})
@@ -148,6 +150,7 @@ class Watch:
         for name, table in tables.items():
             wanted = set(days.get(name, ()))
             gone = {day for day in wanted if self._missing(sight, name, day)}
+            self._gone |= {TableDay(name, day) for day in gone}
             readable = {day: _rows_of(sight, name, day) for day in sorted(wanted - gone)}
             found = self._readable(table, sight.logs[name].version, readable)
             zero = measures.zero_metrics(table)
@@ -202,7 +205,8 @@ class Watch:
             unreadable=self._damaged.get(TableDay(table.name, day), ""),
         )
         own = self._measured[TableDay(table.name, day)]
-        rules = watchdogs.judge(table, recorded, DayFacts(own, upstream=self._others(table, day)))
+        facts = DayFacts(own, upstream=self._others(table, day))
+        rules = watchdogs.judge(table, recorded, facts, self._unread(table, day))
         return WatchedDay(table.name, day, publication, physical, int(str(own["rows"])), rules)
 
     def _others(self, table: Table, day: date) -> dict[str, Metrics]:
@@ -212,6 +216,12 @@ class Watch:
             name: measures.add_up([self._measured[TableDay(name, each)] for each in period])
             for name in watchdogs.metrics_needed(table)
         }
+
+    def _unread(self, table: Table, day: date) -> set[str]:
+        """The tables that the rules look at and that cannot be read in the whole period of ``day``."""
+        period = registry.step(table.name).cadence.period(day)
+        unread = self._gone | self._damaged.keys()
+        return {name for name in watchdogs.metrics_needed(table) if any(TableDay(name, d) in unread for d in period)}
 
     def _missing(self, sight: TablesAtOnce, table: str, day: date) -> list[str]:
         return self.storage.missing(f"{table}/{path}" for path in sight.files(table, day))

@@ -46,6 +46,13 @@ def test_each_way_to_be_wrong_is_noticed(recorded: RecordedDay, own: Metrics, ru
     assert list(_failed(recorded, own)) == [rule]
 
 
+def test_a_day_is_not_compared_with_what_cannot_be_read() -> None:
+    """The day that has lost its files is wrong; of this one, what it holds itself is judged all the same."""
+    facts = DayFacts(own={**OWN, "checksum": "78"}, upstream={"fact_sales_transactions": {**FACT, "rows": 0}})
+    found = watchdogs.judge(REVENUE, GOOD, facts, unread={"fact_sales_transactions"})
+    assert {rule.rule: rule.passed for rule in found} == {watchdogs.FILES: True, watchdogs.CONTENT: False}
+
+
 def test_a_day_with_other_columns_then_is_compared_by_its_rows() -> None:
     """The checksum is over the columns of the contract: a column gained since would make every old day look changed."""
     assert not _failed(replace(GOOD, checksum=None), {**OWN, "checksum": "another"})

@@ -118,6 +118,19 @@ def test_a_damaged_file_is_found_and_does_not_hide_the_other_days(built: Worksho
     assert all(found[day].passed for day in DAYS if day != DAYS.first)
 
 
+def test_a_day_is_not_wrong_because_one_that_it_is_compared_with_cannot_be_read(
+    built: Workshop, spark: SparkSession
+) -> None:
+    """What a day held whose file is gone is not known, and is not no rows: the report of it was called wrong."""
+    fact = DeltaTable(str(built.settings.lakehouse / "fact_sales_transactions"))
+    for path in fact.file_uris(file_pruning_predicate=[("day", "=", str(DAYS.first))]):
+        Path(path).unlink()
+    lake = built.builder.lake
+    tables = [registry.table(name) for name in ("fact_sales_transactions", "fact_daily_revenue")]
+    found = _failures(Watch(lake.storage, lake.publisher.log, lambda: spark).look(tables, [DAYS.first]))
+    assert found == {("fact_sales_transactions", DAYS.first): {FILES}}
+
+
 def test_a_day_whose_rows_have_come_and_are_not_built_yet_is_behind_and_not_wrong(
     tmp_path: Path, spark: SparkSession
 ) -> None:
