@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 
-from backfill_assets.days import TableDay
+from backfill_assets.days import TableDay, day_or_none
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.delta_log import AddedFile, read_log
 from backfill_assets.lakehouse.storage import Storage
@@ -36,9 +36,11 @@ def damaged_days(storage: Storage, versions: Mapping[str, int]) -> dict[TableDay
     """The days that are noted and still damaged at ``versions``, with the files that are gone."""
     noted: dict[str, list[date]] = {}
     for file in storage.files(_NOTES, recursive=True):
-        _, table, name = file.path.split("/")
-        if table in versions and name.endswith(".json"):
-            noted.setdefault(table, []).append(date.fromisoformat(name.removesuffix(".json")))
+        folder, _, name = file.path.rpartition("/")
+        table, day = folder.removeprefix(f"{_NOTES}/"), day_or_none(name.removesuffix(".json"))
+        # Files with other names are left by file managers.
+        if table in versions and day is not None:
+            noted.setdefault(table, []).append(day)
     found = {}
     for table, days in noted.items():
         for day, files in read_log(storage, table, versions[table]).of_days(days).items():
