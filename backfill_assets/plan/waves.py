@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from backfill_assets.days import Cadence
@@ -14,6 +16,9 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.plan.records import PlannedStep
 
 _NAMES = ("canary", "pilot", "half", "all")
+_MOST_PLACES = 30
+_SHARE = re.compile(rf"([0-9]{{0,3}}(?:\.[0-9]{{0,{_MOST_PLACES}}})?(?:e-[0-9]{{2}})?) *%")
+"""Plans have been written with small shares as ``1e-05%``."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class Shares:
         return cls(parts)
 
     def __str__(self) -> str:
-        return ",".join(f"{float(part * 100):g}%" for part in self.parts)
+        """As :meth:`parse` reads it: rounded, 99.99999% would be a second 100%."""
+        return ",".join(f"{_percent(part)}%" for part in self.parts)
 
 
 def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
@@ -55,7 +61,7 @@ def waves(days: Iterable[date], shares: Shares = Shares()) -> list[Wave]:
     for number, share in enumerate(shares.parts):
         until = max(1, math.ceil(len(newest_first) * share)) if newest_first else 0
         if until > done:
-            name = _NAMES[number] if shares == Shares() else f"{float(share * 100):g} percent"
+            name = _NAMES[number] if shares == Shares() else f"{_percent(share)} percent"
             fresh, so_far = newest_first[done:until], newest_first[:until]
             found.append(Wave(name, len(found), tuple(sorted(fresh)), tuple(sorted(so_far))))
             done = until
@@ -89,11 +95,18 @@ def daily_days(steps: Iterable[PlannedStep]) -> set[date]:
 
 
 def _share(text: str) -> Fraction:
-    number = text.strip().removesuffix("%")
+    found = _SHARE.fullmatch(text.strip())
     try:
-        share = Fraction(number) / 100
-    except (ValueError, ZeroDivisionError):
+        share = Fraction(found[1]) / 100 if found else Fraction(0)
+    except ValueError:
         share = Fraction(0)
-    if not text.strip().endswith("%") or not 0 < share <= 1:
+    if not 0 < share <= 1:
         raise InvalidRequest(f"The wave {text.strip()!r} is no share of the days.", hint="Write it as 10%.")
     return share
+
+
+def _percent(share: Fraction) -> str:
+    """All digits of a share that :func:`_share` has read."""
+    percent = share * 100
+    with localcontext(prec=2 * _MOST_PLACES + 100):
+        return f"{(Decimal(percent.numerator) / percent.denominator).normalize():f}"

@@ -1,4 +1,5 @@
 from datetime import date
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -37,7 +38,27 @@ def test_waves_of_ones_own() -> None:
     assert str(Shares.parse("2.5%, 100%")) == "2.5%,100%"
 
 
-@pytest.mark.parametrize("text", ["10%,5%,100%", "10%", "ten,100%", "0%,100%", "0.1,100%", "200%"])
+@given(st.lists(st.decimals("1e-30", 100, places=30), min_size=1))
+def test_shares_are_written_as_they_are_read(percents: list[Decimal]) -> None:
+    shares = Shares.parse(",".join(f"{percent:f}%" for percent in sorted({*percents, Decimal(100)})))
+    assert Shares.parse(str(shares)) == shares
+
+
+def test_shares_that_are_nearly_equal_are_written_and_named_apart() -> None:
+    assert str(Shares.parse("98.99999%,100%")) == "98.99999%,100%"
+    assert str(Shares.parse("99.99999%,100%")) == "99.99999%,100%"
+    assert [wave.name for wave in waves(NINETY[:30], Shares.parse("66.66665%,66.66668%,100%"))] == [
+        "66.66665 percent",
+        "66.66668 percent",
+        "100 percent",
+    ]
+    assert str(Shares.parse("1e-05%,100%")) == "0.00001%,100%"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["10%,5%,100%", "10%", "ten,100%", "0%,100%", "0.1,100%", "200%", "²%,100%", "1e-999999999%,100%", ".%,100%", "%"],
+)
 def test_shares_that_do_not_ascend_to_all_days_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         Shares.parse(text)
