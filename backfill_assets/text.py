@@ -62,6 +62,11 @@ def format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else pluralize(noun)}"
 
 
+def format_changing(count: int, total: int, noun: str) -> str:
+    """``2 of 31 days change``, and ``1 of 31 days changes``."""
+    return f"{count:,} of {format_count(total, noun)} {'changes' if 1 in (count, total) else 'change'}"
+
+
 def format_range(days: DayRange) -> str:
     """``2017-03-01..2017-03-03``; one day is ``2017-03-01``."""
     return str(days.first) if len(days) == 1 else str(days)

@@ -12,6 +12,7 @@ from backfill_assets.text import (
     bullets,
     days_options,
     escape_markdown,
+    format_changing,
     format_count,
     format_duration,
     format_first,
@@ -105,3 +106,17 @@ def test_sizes_and_durations_have_a_fitting_unit() -> None:
 def test_shares_keep_digits_that_say_something(share: str, told: str) -> None:
     """A change is never shown as none."""
     assert percent(Decimal(share)) == told
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "text"),
+    [
+        (2, 3, "2 of 3 days change"),
+        (0, 3, "0 of 3 days change"),
+        (1, 3, "1 of 3 days changes"),
+        (1, 1, "1 of 1 day changes"),
+        (0, 1, "0 of 1 day changes"),
+    ],
+)
+def test_one_changes_and_several_change(count: int, total: int, text: str) -> None:
+    assert format_changing(count, total, "day") == text

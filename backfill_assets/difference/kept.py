@@ -13,7 +13,7 @@ from backfill_assets.difference.sentences import table_sentence
 from backfill_assets.difference.verdicts import ExpectationVerdict, judge
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.plan.records import Plan
-from backfill_assets.text import format_count
+from backfill_assets.text import format_changing, format_count
 
 
 class Difference(Record):
@@ -67,7 +67,7 @@ class Difference(Record):
             return "Nothing is rebuilt." if self.plan else "Nothing differs."
         parts = [f"{headline.table}, {table_sentence(headline)}"]
         if len(self.tables) > 1:
-            parts.append(f"{len(changed)} of {len(self.tables)} tables change.")
+            parts.append(f"{format_changing(len(changed), len(self.tables), 'table')}.")
         if self.verdicts:
             parts.append(_expectations(len(self.unmet), len(self.verdicts)))
         return " ".join(parts)

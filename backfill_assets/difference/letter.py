@@ -14,6 +14,7 @@ from backfill_assets.text import (
     UNKNOWN,
     amount,
     column_label,
+    format_changing,
     format_count,
     format_first,
     format_ranges,
@@ -116,7 +117,7 @@ def days_lines(table: TableCompared) -> list[str]:
     """Which days change, and what becomes of each other planned day."""
     noun, all_days = unit(table), len(table.days)
     ranges = format_ranges((day.day for day in table.differing), _MOST_RANGES)
-    found = [f"{len(table.differing)} of {format_count(all_days, noun)} change{f': {ranges}' if ranges else ''}."]
+    found = [f"{format_changing(len(table.differing), all_days, noun)}{f': {ranges}' if ranges else ''}."]
     same = len(table.known) - len(table.differing) - table.count("left out", "held back")
     for count, one, more in (
         (same, "keeps its rows.", "keep their rows."),

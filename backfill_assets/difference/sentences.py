@@ -9,7 +9,16 @@ from backfill_assets.difference.records import (
     TableCompared,
     TableDifference,
 )
-from backfill_assets.text import UNKNOWN, amount, column_label, format_count, percent, period, pluralize
+from backfill_assets.text import (
+    UNKNOWN,
+    amount,
+    column_label,
+    format_changing,
+    format_count,
+    percent,
+    period,
+    pluralize,
+)
 
 _MOST_NAMED = 3
 
@@ -39,7 +48,7 @@ def change_sentence(table: TableDifference) -> str:
     days = len(table.changed) + len(table.unchanged)
     moved = [_move_text(measure, sums) for measure, sums in table.sums.items() if sums.share or sums.change is None]
     suffix = f"; on {'this day' if days == 1 else f'these {days:,} days'} {', '.join(moved)}" if moved else ""
-    return f"{table.table}: {len(table.changed):,} of {format_count(days, 'published day')} change{suffix}."
+    return f"{table.table}: {format_changing(len(table.changed), days, 'published day')}{suffix}."
 
 
 def _move_text(measure: str, sums: Sums) -> str:

@@ -41,7 +41,7 @@ def test_the_whole_campaign_is_reported_by_the_table_that_was_asked_for() -> Non
         "report, March 2017: revenue eur -0.40 %, 22 of 31 days. 2 of 2 tables change."
     )
     assert difference(other, month(0), expected=("rows unchanged",)).sentence == (
-        "other, March 2017: revenue eur -0.037 %, 2 of 31 days. 1 of 2 tables change. It is as expected."
+        "other, March 2017: revenue eur -0.037 %, 2 of 31 days. 1 of 2 tables changes. It is as expected."
     )
     broken = difference(month(22), expected=("rows unchanged", "revenue_eur < 0.5% a day"))
     assert broken.sentence.endswith("1 of 2 expectations is not met.")

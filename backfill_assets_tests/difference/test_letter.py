@@ -78,7 +78,7 @@ def test_every_planned_day_is_in_one_line() -> None:
         a_day(date(2017, 3, 8), "100", "not staged"),
     ]
     assert days_lines(month(0, days=days)) == [
-        "1 of 8 days change: 2017-03-01.",
+        "1 of 8 days changes: 2017-03-01.",
         "3 days keep their rows.",
         "1 day failed its gates and keeps its rows.",
         "2 days read what failed, and keep their rows.",

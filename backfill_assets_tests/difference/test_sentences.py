@@ -176,7 +176,7 @@ def test_a_change_from_metadata_names_each_sum_that_moves() -> None:
         sums={"rows": sums("100000", "100234"), "net": sums("5", "5"), "revenue_eur": sums("100", "99.5877")},
     )
     assert change_sentence(found) == (
-        "report: 1 of 2 published days change; on these 2 days rows +0.23 %, revenue_eur -0.41 %."
+        "report: 1 of 2 published days changes; on these 2 days rows +0.23 %, revenue_eur -0.41 %."
     )
 
 
@@ -192,5 +192,5 @@ def test_a_change_from_metadata_of_a_total_that_was_not_measured_is_not_left_out
     """The person who reads it learns that there is one."""
     found = TableDifference("fact", changed=(FIRST,), unchanged=(SECOND,), sums={"eur": sums(None, "137961.56")})
     assert change_sentence(found) == (
-        "fact: 1 of 2 published days change; on these 2 days eur by an unknown amount: it was not measured before."
+        "fact: 1 of 2 published days changes; on these 2 days eur by an unknown amount: it was not measured before."
     )

@@ -228,7 +228,7 @@ def test_notes_say_what_the_numbers_leave_out() -> None:
 SMALL_PAGE = """\
 ## Difference of {plan}
 
-**report, 2017-03-01: revenue eur -0.57 %, 1 of 1 day, department MEAT. 1 of 2 tables change. It is as expected.**
+**report, 2017-03-01: revenue eur -0.57 %, 1 of 1 day, department MEAT. 1 of 2 tables changes. It is as expected.**
 
 | expected |  | where not |
 | --- | --- | --- |

@@ -14,6 +14,7 @@ from backfill_assets.cli.foreground import foreground_builder
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.landing.declaration_trial import CheckedFile
@@ -67,7 +68,8 @@ def _say(dataset: Dataset, problems: Sequence[str], files: Sequence[CheckedFile]
     for problem in problems:
         say(problem)
     if not problems:
-        say(f"{dataset.name}: {len(dataset.steps)} steps and {len(dataset.tables)} tables are declared soundly.")
+        steps, tables = format_count(len(dataset.steps), "step"), format_count(len(dataset.tables), "table")
+        say(f"{dataset.name}: {steps} and {tables} are declared soundly.")
     for each in files:
         _say_file(each)
 

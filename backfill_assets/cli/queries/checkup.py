@@ -76,7 +76,7 @@ def spark_profile(settings: Settings) -> MachineFinding:
     from backfill_assets.spark.session import profile
 
     options = profile(settings)
-    return MachineFinding("Spark profile", "ok", f"{settings.spark_profile}, {len(options)} settings")
+    return MachineFinding("Spark profile", "ok", f"{settings.spark_profile}, {format_count(len(options), 'setting')}")
 
 
 def jars(settings: Settings) -> MachineFinding:
@@ -165,7 +165,9 @@ def landed_files(root: Path, source: str) -> MachineFinding:
         of_its_own = f" --dataset {source}" if source in DATASETS[1:] else ""
         hint = f"For sample data: backfill sample{of_its_own}"
         return MachineFinding(f"landed {source}", "warn", f"nothing in {root / source}", hint)
-    return MachineFinding(f"landed {source}", "ok", f"{len(days):,} days in {root / source}: {ranges(days)}")
+    return MachineFinding(
+        f"landed {source}", "ok", f"{format_count(len(days), 'day')} in {root / source}: {ranges(days)}"
+    )
 
 
 def token_key(settings: Settings) -> MachineFinding:
@@ -214,7 +216,9 @@ def bucket(settings: Settings) -> MachineFinding:
     except OSError as error:
         hint = "Look at AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
         return MachineFinding("lakehouse", "fail", f"{settings.lakehouse} cannot be read: {error}", hint)
-    return MachineFinding("lakehouse", "ok", f"{settings.lakehouse} answers; {len(found)} folders in it")
+    return MachineFinding(
+        "lakehouse", "ok", f"{settings.lakehouse} answers; {format_count(len(found), 'folder')} in it"
+    )
 
 
 def open_publications(settings: Settings) -> MachineFinding:

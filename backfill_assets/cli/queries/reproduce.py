@@ -17,6 +17,7 @@ from backfill_assets.cli.ids import Show, find_publication, short_ids, typed_sto
 from backfill_assets.cli.output import ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +79,7 @@ def _judge(publication: str, found: Reproduction) -> None:
     """Raise if a day came out different or cannot be reproduced."""
     from backfill_assets.rebuild.reproduction.reproduce import ReproductionVerdict
 
-    of = f"of {len(found.days)} days"
+    of = f"of {format_count(len(found.days), 'day')}"
     different = sum(day.verdict is ReproductionVerdict.DIFFERENT for day in found.days)
     if different:
         raise DaysDiffer(
