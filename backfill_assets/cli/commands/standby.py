@@ -123,13 +123,17 @@ def _values(each: Refreshed) -> dict[str, Any]:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def drop(step: str, version: str, yes: bool) -> None:
     """Keep VERSION of STEP ready no longer. What is published does not change."""
+    from backfill_assets.datasets import registry
     from backfill_assets.lakehouse.named_timelines import delete_timeline
+    from backfill_assets.model.graph import step_by_table
     from backfill_assets.timeline.standby import find_standby
 
     publisher = open_publisher(current_settings())
-    found = find_standby(publisher.storage, publisher.now(), step, version)
+    declared = step_by_table(registry.steps()).get(step)
+    name = declared.name if declared else step  # a standby outlives the declaration of its step
+    found = find_standby(publisher.storage, publisher.now(), name, version)
     if found is None:
-        raise InvalidRequest(f"{version} of {step} is not on standby.", hint="backfill versions lists what is.")
+        raise InvalidRequest(f"{version} of {name} is not on standby.", hint="backfill versions lists what is.")
     if not yes:
         ask(f"Forget {found.name}?")
     delete_timeline(publisher.storage, found, publisher.now())

@@ -315,6 +315,15 @@ def test_a_standby_of_a_version_that_is_not_declared_any_more_is_reported_and_no
     assert "no version 'v0'" in kept("switch", FACT, "v0", "--yes", exit_code=1).stderr
 
 
+def test_a_standby_is_dropped_by_any_table_of_its_step_and_when_the_step_is_gone(backfill: Backfill) -> None:
+    lake = Builder.from_settings(Settings.at(backfill.home), lambda: pytest.fail("Spark is started")).lake
+    for step, named in ((SALES, "quarantine_sales"), ("former_sales", "former_sales")):
+        made = write_standby(lake, Standby(step=step, version="v0"), {}, "declared", "ana")
+        assert f"{made.name} is deleted" in backfill("standby", "drop", named, "v0", "--yes").output
+        refused = backfill("standby", "drop", named, "v0", "--yes", exit_code=1).stderr
+        assert f"v0 of {step} is not on standby" in refused
+
+
 def test_a_copy_of_a_standby_is_a_timeline_like_any_other(kept: Backfill) -> None:
     kept("forward", STANDBY, "--version", FIRST, "--as", "trial")
     assert [each["version"] for each in kept.json("standby", "refresh")] == [FIRST]
