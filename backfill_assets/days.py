@@ -16,6 +16,8 @@ from backfill_assets.errors import InvalidRequest
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_DAYS = 36_525
 """What people write; ranges that are computed may be longer."""
+_EARLIEST, _LATEST = date(101, 1, 1), date(9899, 12, 31)
+"""What people write: days around it are computed, and have to exist."""
 
 
 @lru_cache(maxsize=65_536)
@@ -65,7 +67,8 @@ class DayRange:
     def parse(cls, text: str) -> DayRange:
         """Parse ``A..B``, or a single day ``A``; raises :class:`InvalidRequest` also for more than a hundred years.
 
-        Every day of a range is looked at by itself: one that is meant to have no end would take hours.
+        Every day of a range is looked at by itself: one that is meant to have no end would take hours. A range at the
+        end of the calendar is refused, too.
         """
         first, dots, last = text.partition("..")
         found = cls(parse_day(first), parse_day(last if dots else first))
@@ -73,6 +76,11 @@ class DayRange:
             raise InvalidRequest(
                 f"The day range {found} has {len(found):,} days, more than a hundred years.",
                 hint="End it with yesterday at the latest.",
+            )
+        if found.first < _EARLIEST or found.last > _LATEST:
+            raise InvalidRequest(
+                f"The day range {found} is at the end of the calendar, where days before or after it do not exist.",
+                hint=f"Choose days within {_EARLIEST}..{_LATEST}.",
             )
         return found
 

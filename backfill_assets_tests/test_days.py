@@ -66,3 +66,11 @@ def test_contiguous_ranges_are_exactly_the_days(days: set[date]) -> None:
     found = contiguous(days)
     assert {day for each in found for day in each} == days
     assert not {each.last + timedelta(days=1) for each in found} & {each.first for each in found}
+
+
+@pytest.mark.parametrize("text", ["0001-01-01", "0100-12-31..0101-01-01", "9899-12-31..9900-01-01", "9999-12-31"])
+def test_a_range_at_the_end_of_the_calendar_is_refused(text: str) -> None:
+    """The days that it is computed from, or its week, may not exist."""
+    with pytest.raises(InvalidRequest, match="is at the end of the calendar"):
+        DayRange.parse(text)
+    assert len(DayRange.parse("0101-01-01")) == len(DayRange.parse("9899-12-31")) == 1

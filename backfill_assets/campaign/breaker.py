@@ -13,6 +13,7 @@ from backfill_assets.difference.records import Sums, TableDifference
 from backfill_assets.errors import InvalidRequest
 
 _WARN_AT = Decimal("0.8")
+_MOST_PLACES, _TOO_MUCH = 12, Decimal(10) ** 15
 _BUDGETS = {"seconds", "money"}
 
 
@@ -153,10 +154,16 @@ def _limit(name: str, text: str) -> Decimal | None:
         value = Decimal(text.removesuffix("%"))
     except InvalidOperation:
         value = Decimal("NaN")
-    if not (value.is_finite() and value >= 0) or percent == (name in _BUDGETS):
+    if not (value.is_finite() and value >= 0 and _is_exact(value)) or percent == (name in _BUDGETS):
         written = "3600" if name in _BUDGETS else "5%"
         raise InvalidRequest(f"The limit {name} is {text!r}.", hint=f"Write it as {name}={written}, or {name}=none.")
     return value / 100 if percent else value
+
+
+def _is_exact(value: Decimal) -> bool:
+    """Whether it is written with few enough digits to be computed with, and read back as it was."""
+    exponent = value.as_tuple().exponent
+    return isinstance(exponent, int) and exponent >= -_MOST_PLACES and value < _TOO_MUCH
 
 
 def _limit_text(limit: str, value: Decimal | None) -> str:

@@ -24,7 +24,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.contract_columns import struct_type
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import steps_of
-from backfill_assets.published.moments import HeldDays, differing, find_moment, held_days
+from backfill_assets.published.moments import HeldDays, differing, find_moment, held_days, is_version
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.overlay import Overlay
@@ -76,7 +76,7 @@ def find_state(storage: Storage, text: str, now: datetime, table: str = "") -> L
     for timeline in [find_place(storage, text, now)] if is_of_campaign(text) else kept_timelines(storage, now):
         if timeline.name == text:
             return LakehouseState(text, Snapshot(storage, timeline.base.sequence, timeline.base.versions), timeline)
-    if text.isdigit() and not table:
+    if is_version(text) and not table:
         raise InvalidRequest(
             f"{text} is a version of a table: of which one?", hint="backfill diff LEFT RIGHT --table TABLE"
         )

@@ -30,6 +30,7 @@ from backfill_assets.published.reading import anything_published
 from backfill_assets.published.snapshot import Snapshot
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MOST_DIGITS = 18
 HeldDays = Mapping[str, Mapping[date, HeldDay]]
 """What days hold, by table and day."""
 
@@ -57,13 +58,18 @@ def parse_time(text: str) -> datetime | None:
         return None
 
 
+def is_version(text: str) -> bool:
+    """Whether ``text`` can be the number of a Delta version: ``²`` is a digit and none, and so are a thousand."""
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
 def find_moment(storage: Storage, text: str, table: str) -> Moment:
     """The state that ``text`` names: a publication, a Delta version of ``table``, or a time.
 
     Raises :class:`InvalidRequest` for a publication or a version that there is none of, and for a time before the
     first publication.
     """
-    if text.isdigit():
+    if is_version(text):
         return Moment(snapshot_with(storage, table, int(text)), f"version {text} of {table}")
     if (at := parse_time(text)) is not None:
         return Moment(snapshot_at(storage, at), f"{at:%Y-%m-%d %H:%M:%S} UTC")

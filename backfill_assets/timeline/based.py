@@ -7,7 +7,7 @@ from datetime import datetime
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase, kept_timelines
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.published.moments import find_moment, held_days
+from backfill_assets.published.moments import find_moment, held_days, is_version
 from backfill_assets.timeline.rewind import copied_timeline, new_timeline, require_files
 
 _MAIN = "main"
@@ -27,7 +27,7 @@ def timeline_based_on(
     for other in kept_timelines(storage, now):
         if other.name == base:
             return copied_timeline(other, name, by, now).model_copy(update={"keep_until": keep_until})
-    if base.isdigit():
+    if is_version(base):
         raise InvalidRequest(
             f"{base} is a version of one table, and a base is a state of all of them.",
             hint="Name a publication (backfill history), a time in UTC, or another timeline.",

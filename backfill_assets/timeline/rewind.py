@@ -186,5 +186,14 @@ def earliest_moment(storage: Storage, table: str) -> PublicationRecord | None:
 
 
 def kept_for(days: int | None, now: datetime) -> datetime | None:
-    """Until when a timeline is kept that is declared to live for so many days; None for one without an age."""
-    return None if days is None else now + timedelta(days=days)
+    """Until when a timeline is kept that is declared to live for so many days; None for one without an age.
+
+    Raises :class:`InvalidRequest` for a day that the calendar has not.
+    """
+    try:
+        return None if days is None else now + timedelta(days=days)
+    except OverflowError:
+        raise InvalidRequest(
+            f"A timeline cannot be kept for {days:,} days: the calendar ends before.",
+            hint="Leave --keep-for out, and it is kept until it is deleted.",
+        ) from None

@@ -94,7 +94,20 @@ def test_limits_read_what_they_write(limits: Limits) -> None:
     assert Limits.parse(str(limits)) == limits
 
 
-@pytest.mark.parametrize("text", ["speed=1", "errors=5", "seconds=5%", "gates=many", "money=-1", "errors"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "speed=1",
+        "errors=5",
+        "seconds=5%",
+        "gates=many",
+        "money=-1",
+        "errors",
+        "seconds=1e999999999",
+        "gates=1e999999999999999999%",
+        "deviation=1e-999999999%",
+    ],
+)
 def test_invalid_limits_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         Limits.parse(text)

@@ -90,9 +90,9 @@ def _snapshot(
 def _moment(text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
-    except ValueError:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # in UTC, the year can be one that Python has not
         raise InvalidRequest(f"{text!r} is no moment.", hint="Write it as 2017-06-01T12:00, in UTC.") from None
-    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _say_raw(boundary: RawBoundary) -> None:

@@ -75,3 +75,21 @@ def test_what_is_missing_or_too_much_is_said_before_anything_is_made(rewound: Ba
 def _forward_of_an_empty_one(backfill: Backfill) -> str:
     backfill("timeline", "create", "empty")
     return backfill("forward", "empty", exit_code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("rewind", REVENUE, "--to", "²", "--on", "x"), "There is no publication '²'."),
+        (("timeline", "create", "x", "--base", "²"), "There is no publication '²'."),
+        (("diff", "main", "²"), "'²'"),
+        (("diff", "main", "9" * 5_000, "--table", REVENUE), "There is no publication '9999"),
+        (("timeline", "create", "x", "--keep-for", "999999999"), "cannot be kept for 999,999,999 days"),
+        (("rewind", REVENUE, "--to", "one", "--on", "x", "--keep-for", "9" * 30), "Leave --keep-for out"),
+    ],
+)
+def test_what_is_no_number_and_no_day_of_the_calendar_is_refused(
+    rewound: Backfill, typed: tuple[str, ...], message: str
+) -> None:
+    assert message in rewound(*typed, exit_code=1).stderr
+    assert [each["name"] for each in rewound.json("timeline", "list")] == ["before-v2"]

@@ -61,6 +61,7 @@ def test_any_published_state_can_be_asked_for(backfill: Backfill, streamed: Stre
         ((RAW, "--version", "99"), "raw_sales has no version 99: its newest version is"),
         ((RAW, "--at", "2017-01-01"), "Nothing was published by 2017-01-01 00:00:00 UTC."),
         ((RAW, "--at", "yesterday"), "'yesterday' is no moment."),
+        ((RAW, "--at", "0001-01-01T00:00:00+14:00"), "'0001-01-01T00:00:00+14:00' is no moment."),
         ((FACT,), "Nothing was published to fact_sales_transactions"),
         ((BRONZE, "--publication", "history"), "Nothing was published to bronze_sales by entry"),
     ],
