@@ -88,7 +88,8 @@ def _planner_and_starter(planner: Person, starter: Person) -> str:
 def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: CampaignState, ui: str = "") -> LetterTerms:
     """What the letter about the difference of ``plan`` says of its approval, and of what became of it.
 
-    It links to the pages of the UI at ``ui`` where people approve and undo; to none if that is empty.
+    It links to the pages of the UI at ``ui`` where people approve and undo; to none if that is empty, or if commands
+    carry the campaign out: it has no pages there.
     """
     terms = plan.terms
     decided = CampaignStep.CUT_OVER if is_published(state) else CampaignStep.VALIDATE
@@ -101,7 +102,7 @@ def letter_terms(plan: Plan, rule: ApprovalRule, planner: Person, state: Campaig
         reason=terms.reason,
         outcome=_outcome(state),
         published=is_published(state),
-        page=step_page(ui, decided, campaign_of(plan.id)) if ui else "",
+        page=step_page(ui, decided, campaign_of(plan.id)) if ui and state.daemon else "",
     )
 
 

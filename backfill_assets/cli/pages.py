@@ -11,6 +11,7 @@ from backfill_assets.ui_addresses import BACKFILLS, asset_page
 
 CAMPAIGN_COMMANDS = ("approve", "campaign")
 _OVERVIEW = "/assets"
+_START_HERE = asset_page("start_here")
 _PAGES: Mapping[str, str] = {
     "doctor": "/deployment",
     "demo": BACKFILLS,
@@ -24,7 +25,7 @@ _PAGES: Mapping[str, str] = {
     "rollback": _OVERVIEW,
     "status": _OVERVIEW,
     "plan": asset_page("campaign/planned"),
-    "campaign": asset_page("campaign/validated"),
+    "campaign": _START_HERE,
     "stream": _OVERVIEW,
 }
 """Of commands that are about no table, plan or timeline, or were given none."""
@@ -45,12 +46,17 @@ def page_of(command: str, parameters: Mapping[str, Any]) -> str:
 
 
 def page_about(word: str, day: str = "", command: str = "") -> str:
-    """The page of a table, a plan, a campaign or a timeline; empty for another word."""
+    """The page of a table, a plan, a campaign or a timeline; empty for another word.
+
+    Of a campaign that is carried out by commands it is the first page, which names the commands that it waits for.
+    """
     from backfill_assets.datasets import registry
 
     if any(word == table.name for table in registry.tables()):
         return asset_page(word, day)
     if campaign := _campaign(word):
+        if not _is_of_daemon(campaign):
+            return _START_HERE
         return asset_page("campaign/planned" if command == "plan" else "campaign/validated", campaign)
     return asset_page("timelines", name) if (name := _timeline(word)) else ""
 
@@ -71,6 +77,16 @@ def _campaign(word: str) -> str:
     with suppress(BackfillError, OSError):
         return campaign_of(find_plan(typed_storage(), word))
     return ""
+
+
+def _is_of_daemon(campaign: str) -> bool:
+    """Whether Dagster has carried it: a campaign that commands carry has no page of its own."""
+    from backfill_assets.cli.ids import typed_storage
+    from backfill_assets.lakehouse.campaign_journal import entries
+
+    with suppress(BackfillError, OSError):
+        return any(entry.report.get("daemon") for entry in entries(typed_storage(), campaign))
+    return False
 
 
 def _timeline(word: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -152,7 +153,9 @@ def test_the_letter_has_what_the_plan_says_and_what_became_of_it() -> None:
     back = entry("rolled back", 5, reason="by eva")
     assert letter_terms(plan, ANYONE, ANA, state_of("campaign-x", waits)).page == ""
     for journal, expected in ((waits, "validated"), (published, "cut_over"), ([*published, back], "validated")):
-        linked = letter_terms(plan, ANYONE, ANA, state_of("campaign-x", journal), "http://127.0.0.1:3000")
+        by_commands = state_of("campaign-x", journal)
+        assert letter_terms(plan, ANYONE, ANA, by_commands, "http://127.0.0.1:3000").page == ""
+        linked = letter_terms(plan, ANYONE, ANA, replace(by_commands, daemon=True), "http://127.0.0.1:3000")
         of_campaign = f"view=partitions&partition={plan.id.replace('plan-', 'campaign-')}"
         assert linked.page == f"http://127.0.0.1:3000/assets/campaign/{expected}?{of_campaign}"
     assert outcome(*published, back) == ("It was rolled back on 2017-06-02 05:00 UTC by eva.", False)

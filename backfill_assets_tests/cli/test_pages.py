@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.cli import pages
+from backfill_assets.cli import ids, pages
 from backfill_assets.cli.pages import page_of
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, write
 from backfill_assets.ui_addresses import asset_page
+from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.cli.golden import MADE
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +26,7 @@ def timelines(monkeypatch: pytest.MonkeyPatch) -> None:
         ("forward", {"name": "before", "other": None}, asset_page("timelines", "before")),
         ("show", {"table": "bronze_sales", "day_text": "2017-03-01"}, asset_page("bronze_sales", "2017-03-01")),
         ("history", {"table": None}, "/assets"),
+        ("campaign", {"plan": None}, asset_page("start_here")),
         ("doctor", {}, "/deployment"),
         ("ui", {"about": "bronze_sales"}, ""),
     ],
@@ -32,3 +36,25 @@ def test_a_command_leads_to_the_page_of_what_it_made_or_names(
 ) -> None:
     """A timeline that went forward under another name stays as it is: the days are on the other."""
     assert page_of(command, given) == page
+
+
+@pytest.mark.parametrize(
+    ("carried", "command", "page"),
+    [
+        ([], "plan", asset_page("start_here")),
+        ([False], "approve", asset_page("start_here")),
+        ([True], "approve", asset_page("campaign/validated", "campaign-x")),
+        ([True, False], "campaign", asset_page("campaign/validated", "campaign-x")),
+        ([True], "plan", asset_page("campaign/planned", "campaign-x")),
+    ],
+)
+def test_a_campaign_that_commands_carry_has_no_page_of_its_own(
+    backfill: Backfill, monkeypatch: pytest.MonkeyPatch, carried: list[bool], command: str, page: str
+) -> None:
+    """The first page names the commands that it waits for."""
+    monkeypatch.setattr(pages, "_campaign", lambda word: "campaign-x")
+    monkeypatch.setattr(ids, "typed_storage", lambda: backfill.lakehouse.storage)
+    for number, daemon in enumerate(carried):
+        entry = JournalEntry(kind="resumed" if number else "started", report={"daemon": daemon}, at=MADE)
+        write(backfill.lakehouse.storage, "campaign-x", entry)
+    assert page_of(command, {"plan": "plan-x"}) == page

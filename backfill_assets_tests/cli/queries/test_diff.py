@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.difference.kept import Difference, difference_of
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of, write
 from backfill_assets.lakehouse.kept_differences import keep_difference
 from backfill_assets.lakehouse.plans import kept_plan, plan_ids
 from backfill_assets.plan.expectations import Expectation
@@ -65,12 +66,16 @@ def test_pages_are_written_where_they_are_wanted(backfill: Backfill, tmp_path: P
 
 
 def test_a_page_links_to_the_ui_that_runs(backfill: Backfill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And to none once it is gone."""
+    """And to none once it is gone, or before Dagster carries the campaign out."""
     id, page = planned(backfill), tmp_path / "own.html"
     keep(backfill, id, "100")
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         monkeypatch.setenv("BACKFILL_UI", address)
+        backfill("diff", id, "--kept", "--html", page)
+        assert "in the UI" not in page.read_text()
+        started = JournalEntry(kind="started", report={"daemon": True}, at=MADE)
+        write(backfill.lakehouse.storage, campaign_of(id), started)
         backfill("diff", id, "--kept", "--html", page)
         assert f'href="{address}/assets/campaign/validated?' in page.read_text()
     backfill("diff", id, "--kept", "--html", page)
