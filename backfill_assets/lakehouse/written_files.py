@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WRITE = "write-id"
 """The folders that one timeline was written to look like partitions, so that Spark reads all of them at once. It is no
 name that a column could have."""
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 _LONGEST_TEXT = 32
 _LAST_CHARACTER = chr(0x10FFFF)
 
@@ -155,10 +156,16 @@ def _cut(value: str, *, up: bool) -> str:
 
 def _day_of(file: StoredFile, table: str) -> str:
     name, _, day = file.path.rsplit("/", 2)[-2].partition("=")
-    try:
-        return str(date.fromisoformat(day)) if name == PARTITION_COLUMN else _no_day(file, table)
-    except ValueError:
+    if name != PARTITION_COLUMN or day == _NULL:
         return _no_day(file, table)
+    try:
+        return str(date.fromisoformat(day))
+    except ValueError:
+        raise PublicationRefused(
+            f"{table}: a row of the {PARTITION_COLUMN} {day} was computed, and written to {file.path}.",
+            hint="Days are those of the years 1 to 9999. Look at the unit of the time that the day comes from: a topic "
+            "has the times of its messages in milliseconds since 1970.",
+        ) from None
 
 
 def _no_day(file: StoredFile, table: str) -> str:

@@ -205,6 +205,14 @@ def test_rows_without_a_day_are_refused(tmp_path: Path, below: str) -> None:
         written_files(storage, "t/_timelines/one", FOLDER)
 
 
+def test_rows_of_a_day_that_is_none_are_refused_with_the_day(tmp_path: Path) -> None:
+    """As where a producer gives a topic the time of a message in microseconds."""
+    storage = write(tmp_path, {"id": pa.array([1])}, "day=+49137-10-07")
+    with pytest.raises(PublicationRefused, match=r"a row of the day \+49137-10-07 was computed") as refused:
+        written_files(storage, "t/_timelines/one", FOLDER)
+    assert "milliseconds since 1970" in (refused.value.hint or "")
+
+
 def test_moments_that_only_spark_reads_are_refused(tmp_path: Path) -> None:
     moment = pa.array([datetime(2017, 3, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     storage = write(tmp_path, {"at": moment}, use_deprecated_int96_timestamps=True)
