@@ -115,7 +115,7 @@ def test_landing_zone(home: Settings) -> None:
     day = home.landing / "sales" / "2017-03-01"
     day.mkdir(parents=True)
     (day / "a.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
-    assert checkup.landed_files(home.landing, "sales").found == f"1 days in {home.landing / 'sales'}: 2017-03-01"
+    assert checkup.landed_files(home.landing, "sales").found == f"1 day in {home.landing / 'sales'}: 2017-03-01"
     (home.landing / "sales" / "march").mkdir()
     found = {each.what: each for each in checkup.landing_zone(home)}
     assert found["landed sales"].verdict == "warn" and "sales/march" in found["landed sales"].found
