@@ -103,6 +103,7 @@ class _Pending:
     late: Mapping[date, Sequence[str]] = field(default_factory=dict)
     """No run looks at these days again."""
     given_back: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    """Of days with a file that a rollback has given back: all that wait, which a run takes in together."""
     earlier: Mapping[date, Sequence[str]] = field(default_factory=dict)
     """From before the first day that was ingested."""
     newest: Mapping[date, Sequence[str]] = field(default_factory=dict)
@@ -118,10 +119,11 @@ def _pending(landed: Landed) -> _Pending:
     found: dict[str, dict[date, Sequence[str]]] = {kind: {} for kind in ("late", "given_back", "earlier", "newest")}
     for day, files in landed.files.items():
         if paths := [path for path in files if path not in taken]:
-            if day in ingested:
-                kind = "late"
-            elif given_back.intersection(paths):
+            # First: a run of the day takes in all of its files, and would undo what a person has rolled back.
+            if given_back.intersection(paths):
                 kind = "given_back"
+            elif day in ingested:
+                kind = "late"
             elif not ingested or day > max(ingested):
                 kind = "newest"
             else:

@@ -131,6 +131,16 @@ def test_what_is_left_alone_is_named(landed: Landed, line: str) -> None:
     assert (due.launch, due.waiting) == ((), (line,))
 
 
+@pytest.mark.parametrize("new", [[], ["sales/2017-03-01/c"]], ids=["alone", "beside a file that landed since"])
+def test_a_rollback_of_one_file_of_a_day_is_not_undone(new: list[str]) -> None:
+    """A run takes in all files of its arrival day: other files of the day that are ingested make no difference."""
+    files = ["sales/2017-03-01/a", "sales/2017-03-01/b", *new]
+    landed = replace(BUILT, files={**BUILT.files, D: files}, given_back=["sales/2017-03-01/b"])
+    due = arrivals_due([[BUILT_FX, landed]], {})
+    line = f"raw_sales 2017-03-01: {1 + len(new)} file(s) given back by a rollback; backfill run ingests them again"
+    assert (due.launch, due.waiting) == ((), (line,))
+
+
 def test_it_waits_for_what_is_under_way_on_its_tables() -> None:
     """A run that is taking the same files in would only be raced."""
     late = replace(BUILT, files={D: ["sales/2017-03-01/a", "sales/2017-03-01/b"]})
