@@ -8,13 +8,13 @@ from datetime import datetime
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange, TableDay
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.plans import keep_plan, keep_planner, kept_plan, kept_planner, open_plan_ids
+from backfill_assets.lakehouse.plans import keep_plan, keep_planner, kept_plan, kept_planner
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.basis import PlanDrift, drift_since
 from backfill_assets.plan.boundaries import planned_boundaries
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.make import make_plan
-from backfill_assets.plan.observe import observe_context, observe_context_of
+from backfill_assets.plan.observe import observe_context, observe_context_of, open_plans
 from backfill_assets.plan.records import NO_TERMS, Plan, PlanRequest, PlanTerms, Scope, days_of
 from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.plan.situation import PlanContext
@@ -81,11 +81,11 @@ def plan_as_kept(settings: Settings, id: str) -> Plan:
 
 
 def days_of_open_plans(storage: Storage) -> dict[TableDay, str]:
-    """Each day that a plan under way rebuilds, with the plan."""
+    """Each day that a plan under way rebuilds, with the plan; without plans that cannot be read any more."""
     return {
-        TableDay(table, day): id
-        for id in open_plan_ids(storage)
-        for step in rebuilt_steps(Plan.from_json(kept_plan(storage, id), id=id))
+        TableDay(table, day): plan.id
+        for plan in open_plans(storage)
+        for step in rebuilt_steps(plan)
         for table in step.tables
         for day in step.days
     }

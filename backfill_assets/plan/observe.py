@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
+from pydantic import ValidationError
+
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse import campaign_journal
 from backfill_assets.lakehouse.plans import kept_plan, open_plan_ids
 from backfill_assets.lakehouse.storage import Storage
@@ -57,11 +61,20 @@ def observe_context(
         landed=_landed_days(settings, storage, steps, step, days, read_files=read_files),
         files_may_go=files_may_go(storage, versions, settings.rollback_window_days, now),
         journals=campaign_journal.newest(storage, _TIMED_CAMPAIGNS),
-        open_plans=[Plan.from_json(kept_plan(storage, id), id=id) for id in open_plan_ids(storage)],
+        open_plans=open_plans(storage),
         machine=Machine(os.cpu_count() or 1, settings.core_hour_price, free_bytes(storage)),
         rollback_window_days=settings.rollback_window_days,
         now=now,
     )
+
+
+def open_plans(storage: Storage) -> list[Plan]:
+    """Without one that was removed or changed while it is open, or kept by other code: it holds up nothing else."""
+    found = []
+    for id in open_plan_ids(storage):
+        with suppress(InvalidRequest, ValidationError):
+            found.append(Plan.from_json(kept_plan(storage, id), id=id))
+    return found
 
 
 def declared_schemas(steps: Iterable[Step], tables: Container[str]) -> dict[str, str]:

@@ -100,9 +100,8 @@ def _statuses(storage: Storage, table: str) -> Mapping[date, DayStatus]:
 def _open_plans(storage: Storage) -> list[tuple[Plan, CampaignState]]:
     from backfill_assets.campaign.course import state_of
     from backfill_assets.lakehouse.campaign_journal import campaign_of, entries
-    from backfill_assets.lakehouse.plans import kept_plan, open_plan_ids
-    from backfill_assets.plan.records import Plan
+    from backfill_assets.plan.observe import open_plans
 
-    plans = [Plan.from_json(kept_plan(storage, id), id=id) for id in open_plan_ids(storage)]
+    plans = open_plans(storage)
     campaigns = {plan.id: campaign_of(plan.id) for plan in plans}
     return [(plan, state_of(campaigns[plan.id], entries(storage, campaigns[plan.id]))) for plan in plans]

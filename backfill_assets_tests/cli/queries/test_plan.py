@@ -94,6 +94,18 @@ def test_a_campaign_whose_plan_was_removed_does_not_hide_the_status(backfill: Ba
     assert told["tables"]["raw_sales"]["counts"]["fresh"] > 0
 
 
+def test_a_plan_that_was_removed_while_it_is_open_stops_no_other(backfill: Backfill) -> None:
+    """Nor one that other code has kept."""
+    _publish(backfill)
+    storage = backfill.lakehouse.storage
+    removed = backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"]
+    storage.delete(f"_plans/{removed}.json")
+    storage.write_bytes("_plans/plan-0123456789abcdef.json", b'{"of other code": 1}')
+    for id in (removed, "plan-0123456789abcdef"):
+        open_plan(storage, id)
+    assert backfill.json("plan", "bronze_sales", "--days", SECOND, exit_code=1)["id"] == removed
+
+
 def test_nothing_to_do_is_no_failure(backfill: Backfill) -> None:
     """Nothing that stops, nothing to rebuild: exit code 0."""
     _publish(backfill)

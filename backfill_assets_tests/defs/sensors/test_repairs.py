@@ -18,6 +18,7 @@ from backfill_assets.defs.location import code_location, table_partitions
 from backfill_assets.defs.sensors import repairs
 from backfill_assets.defs.sensors.repairs import REPAIR_TAG, SENSOR, repair_sensor
 from backfill_assets.defs.watchdogs import JOB, STEP
+from backfill_assets.lakehouse.plans import open_plan
 from backfill_assets.model.declaration import RuleOutcome
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.observed import observe
@@ -106,6 +107,13 @@ def test_late_rows_become_one_backfill_of_exactly_their_days(world: World) -> No
     assert backfill.tags[VERSION_TAG] == AS_PUBLISHED
     assert f"waits for the backfill {backfill.backfill_id}" in world.tick()
     assert len(world.backfills()) == 1
+
+
+def test_a_plan_that_was_removed_while_it_is_open_stops_no_repair(world: World) -> None:
+    """What it rebuilds is not known any more; that other days need repair is."""
+    open_plan(world.lakehouse.storage, "plan-0123456789abcdef")
+    world.late_row(DAY)
+    assert "Launched late_rows_" in world.tick()
 
 
 def test_days_that_a_running_stream_follows_are_left_to_it(world: World) -> None:
