@@ -112,7 +112,7 @@ def _look(
             targets = _materializations(context.instance, table.name, [str(day) for day in days])
             yield from (_evaluation(day, targets.get(str(day.day))) for day in verdicts if day.table == table.name)
     if not config.days and not config.tables:
-        context.instance.daemon_cursor_storage.set_cursor_values({_LOOKED_UNTIL: str(newest)})
+        context.instance.daemon_cursor_storage.set_cursor_values({_LOOKED_UNTIL: f"{newest} {watch.log.identity}"})
 
 
 def _asked_tables(config: WatchOptions, known: Mapping[str, Watched]) -> list[str]:
@@ -132,8 +132,14 @@ def _own_choice(
 ) -> dict[str, list[date]]:
     states = log.day_states(log.head(), _asked_tables(config, known)).values()
     shown = [state for state in states if known[state.table].partitions.has_partition_key(str(state.day))]
-    until = instance.daemon_cursor_storage.get_cursor_values({_LOOKED_UNTIL}).get(_LOOKED_UNTIL)
-    return days_to_watch(shown, looked_until=int(until or -1), tonight=datetime.now(UTC).date())
+    place = instance.daemon_cursor_storage.get_cursor_values({_LOOKED_UNTIL}).get(_LOOKED_UNTIL, "")
+    return days_to_watch(shown, looked_until=_looked_until(place, log.identity), tonight=datetime.now(UTC).date())
+
+
+def _looked_until(place: str, log: str) -> int:
+    """The entry of ``log`` that the job has come to; none of one that was made again at the same place."""
+    until, _, of = place.partition(" ")
+    return int(until) if until and of in ("", log) else -1
 
 
 def _same_days(known: Mapping[str, Watched], days: Mapping[str, Sequence[date]]) -> dict[tuple[date, ...], list[Table]]:

@@ -119,6 +119,11 @@ class PublicationLog:
         except TableNotFoundError:
             return self._create(uri)
 
+    @property
+    def identity(self) -> str:
+        """That of this log as long as it is there; one that is made again at the same place has another."""
+        return str(self._load().metadata().id)
+
     def files(self) -> LogFiles:
         """The files of the newest version, with their bounds."""
         return LogFiles.of(self.storage, self._load())

@@ -2,6 +2,7 @@
 
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -124,6 +125,20 @@ def test_by_itself_it_looks_at_what_is_new_once(
     turn = {day for day in DAYS if day.toordinal() % 30 == datetime.now(UTC).toordinal() % 30}
     assert set(watch.looked) - {(table, day) for table in TABLES for day in turn} <= {("bronze_sales", DAYS.last)}
     assert ("bronze_sales", DAYS.last) in watch.looked
+
+
+def test_a_lakehouse_that_is_made_again_at_the_same_place_is_new(
+    watching: dg.Definitions, dagster_instance: dg.DagsterInstance, lakehouse: SmallLakehouse, tmp_path: Path
+) -> None:
+    """Its entries have the numbers of entries that were looked at."""
+    lakehouse.publish("p2", {"bronze_sales": {date(2017, 3, 3): [1, 2]}})
+    _run(watching, dagster_instance)
+    shutil.rmtree(lakehouse.storage.root)
+    again = SmallLakehouse(tmp_path)
+    again.publish("p1", {table: {day: [1] for day in DAYS} for table in TABLES})
+    watch = fake_watch(again)
+    _run(code_location([SMALL], fake_resources(FakeBuilder(log=watch.log, watch=watch))), dagster_instance)
+    assert set(watch.looked) == {(table, day) for table in TABLES for day in DAYS}
 
 
 def test_the_schedule_runs_every_night_from_the_start(

@@ -61,33 +61,34 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
         if log is None:
             return dg.SkipReason("Nothing was published yet.")
         require_own_lakehouse(context.instance, backfill.storage)
-        settled = settled_until(context.cursor, tables)
-        within = settled_within(context.cursor, tables)
+        identity = log.identity
+        settled = settled_until(context.cursor, tables, identity)
+        within = settled_within(context.cursor, tables, identity)
         corrections = put_statuses_right(context.instance, log, tables, settled=settled, within=within)
         count = len(corrections.published) + len(corrections.withdrawn)
         reason = f"Reported {count} day(s) to Dagster." if count else "Partition statuses and publication log agree."
         if checks := put_checks_right(context.instance, log, tables):
             reason += f" Reported {format_count(checks, 'check')} that failed runs did not come to."
         place = f" {corrections.within}" if corrections.within else ""
-        return dg.SensorResult(skip_reason=reason, cursor=f"{corrections.settled} {_ends(tables)}{place}")
+        return dg.SensorResult(skip_reason=reason, cursor=f"{corrections.settled} {_ends(tables, identity)}{place}")
 
     return partition_statuses
 
 
-def settled_until(cursor: str | None, tables: Mapping[str, Partitions]) -> int:
-    """The entry of the log that the cursor has come to; the beginning if partitions have grown since.
+def settled_until(cursor: str | None, tables: Mapping[str, Partitions], log: str = "") -> int:
+    """The entry that the cursor has come to; the beginning if partitions have grown since, or ``log`` is another one.
 
-    Days that had no partition then were passed over.
+    Days that had no partition then were passed over. Entries of a log that was made again have numbers of before.
     """
     settled, ends, _ = _parts(cursor)
-    return int(settled) if ends in ("", _ends(tables)) else -1
+    return int(settled) if ends in ("", _ends(tables, log)) else -1
 
 
-def settled_within(cursor: str | None, tables: Mapping[str, Partitions]) -> TableDay | None:
+def settled_within(cursor: str | None, tables: Mapping[str, Partitions], log: str = "") -> TableDay | None:
     """The table and day that the cursor has come to in the entry after that; None at its beginning."""
     _, ends, place = _parts(cursor)
     table, _, day = place.partition(" ")
-    return TableDay(table, parse_day(day)) if day and ends == _ends(tables) else None
+    return TableDay(table, parse_day(day)) if day and ends == _ends(tables, log) else None
 
 
 def _parts(cursor: str | None) -> tuple[str, str, str]:
@@ -96,10 +97,10 @@ def _parts(cursor: str | None) -> tuple[str, str, str]:
     return settled, ends, place
 
 
-def _ends(tables: Mapping[str, Partitions]) -> str:
-    """One may grow to where another one ends already, so each table's end is in it."""
+def _ends(tables: Mapping[str, Partitions], log: str = "") -> str:
+    """Of partitions and ``log``: one table may grow to where another one ends already, so each table's end is in it."""
     ends = {name: str(partitions.end.date()) if partitions.end else "open" for name, partitions in tables.items()}
-    return sha256(json.dumps(ends, sort_keys=True).encode()).hexdigest()[:16]
+    return sha256(f"{log}{json.dumps(ends, sort_keys=True)}".encode()).hexdigest()[:16]
 
 
 def put_statuses_right(

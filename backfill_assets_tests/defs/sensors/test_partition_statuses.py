@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -213,6 +214,30 @@ def test_the_sensor_looks_at_each_publication_once(
     assert (first.skip_message, first.run_requests) == ("Reported 2 day(s) to Dagster.", [])
     second = tick(first.cursor)
     assert (second.skip_message, second.cursor) == ("Partition statuses and publication log agree.", first.cursor)
+
+
+def test_a_lakehouse_that_is_made_again_at_the_same_place_is_looked_at_from_its_beginning(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance, builder: FakeBuilder
+) -> None:
+    """Its entries have the numbers of entries that were looked at."""
+    sensor = partition_status_sensor(PARTITIONS)
+
+    def tick(cursor: str | None) -> dg.SensorExecutionData:
+        resources = fake_resources(builder)
+        with dg.build_sensor_context(instance=dagster_instance, cursor=cursor, resources=resources) as context:
+            return sensor.evaluate_tick(context)
+
+    first, place = SmallLakehouse(tmp_path), Path(SmallLakehouse(tmp_path).storage.root)
+    builder.log = first.publisher.log
+    for number in range(3):
+        _publish(first, f"p{number}", 1, number)
+    seen = tick(None)
+    shutil.rmtree(place)
+    second = SmallLakehouse(tmp_path)
+    builder.log = second.publisher.log
+    _publish(second, "again", 1)
+    assert tick(seen.cursor).skip_message == "Reported 2 day(s) to Dagster."
+    assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "again"
 
 
 def test_days_that_get_a_partition_later_are_reported_then() -> None:
