@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage
 
-_HOLDS = "_holds"
+_HOLDS, _SUFFIX = "_holds", ".json"
 HOLD_SECONDS = 60
 """How long a hold lasts unless it is extended."""
 LONGEST_WAIT_SECONDS = 300
@@ -52,7 +52,7 @@ class HeldDays:
     def extend(self, seconds: float = HOLD_SECONDS) -> None:
         """Let the hold last ``seconds`` from now on."""
         self.hold = self.hold.model_copy(update={"until": self.now() + timedelta(seconds=seconds)})
-        self.storage.write_bytes(_path(self.hold), self.hold.model_dump_json().encode())
+        self.storage.replace_bytes(_path(self.hold), self.hold.model_dump_json().encode())
 
     def release(self) -> None:
         self.storage.delete(_path(self.hold))
@@ -84,7 +84,8 @@ def holding(
 def all_holds(storage: Storage) -> list[Hold]:
     """Every hold that was put and not released, expired ones included; one that is being written is no hold yet."""
     holds = []
-    for file in sorted(storage.files(_HOLDS), key=lambda file: file.path):
+    found = (file for file in storage.files(_HOLDS) if file.path.endswith(_SUFFIX))
+    for file in sorted(found, key=lambda file: file.path):
         try:
             holds.append(Hold.model_validate_json(storage.read_bytes(file.path)))
         except (FileNotFoundError, ValidationError):
@@ -155,4 +156,4 @@ def drop_expired(storage: Storage, now: datetime) -> list[Hold]:
 
 
 def _path(hold: Hold) -> str:
-    return f"{_HOLDS}/{hold.name}.json"
+    return f"{_HOLDS}/{hold.name}{_SUFFIX}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,29 @@ def test_it_is_released_however_the_block_ends(storage: Storage) -> None:
     with pytest.raises(ValueError, match="boom"):
         failing()
     assert all_holds(storage) == []
+
+
+class Slow(Storage):
+    """Every writer is looked at when half of the file is written; ``seen`` is how many holds there are then."""
+
+    @cached_property
+    def seen(self) -> list[int]:
+        return []
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        super().write_bytes(path, data[: len(data) // 2])
+        self.seen.append(len(all_holds(self)))
+        super().write_bytes(path, data)
+        self.seen.append(len(all_holds(self)))
+
+
+def test_a_hold_that_is_extended_is_there_all_the_time(tmp_path: Path) -> None:
+    """Else a writer that looks in that moment publishes, and the cut-over starts over."""
+    storage = Slow(str(tmp_path))
+    held = put_hold(storage, "campaign-x", {"t": [D1]}, lambda: NOON)
+    storage.seen.clear()
+    held.extend()
+    assert storage.seen == [1, 1]
 
 
 def test_two_processes_of_one_campaign_do_not_release_each_others(storage: Storage) -> None:
