@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from backfill_assets.days import DayRange, TableDay
+from backfill_assets.days import TableDay
 from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
@@ -254,9 +254,7 @@ def _left_to_plans(seen: RepairContext, decision: RepairDecision) -> RepairDecis
     people: list[ManualAction] = []
     waiting = list(decision.waiting)
     for action in decision.for_people:
-        by_plan: dict[str, list[date]] = {}
-        for day in action.days:
-            by_plan.setdefault(seen.rebuilt_by.get(TableDay(action.table, day), ""), []).append(day)
+        by_plan = _by_plan(seen, action.table, action.days)
         if free := by_plan.pop("", []):
             people.append(replace(action, days=tuple(free)))
         waiting += [
@@ -264,6 +262,14 @@ def _left_to_plans(seen: RepairContext, decision: RepairDecision) -> RepairDecis
             for plan, days in sorted(by_plan.items())
         ]
     return replace(decision, waiting=tuple(waiting), for_people=tuple(people))
+
+
+def _by_plan(seen: RepairContext, table: str, days: Iterable[date]) -> dict[str, list[date]]:
+    """``days`` by the plan that is rebuilding them; under an empty name those that none is."""
+    found: dict[str, list[date]] = {}
+    for day in days:
+        found.setdefault(seen.rebuilt_by.get(TableDay(table, day), ""), []).append(day)
+    return found
 
 
 def _raw(troubles: Sequence[StaleDay]) -> list[ManualAction]:
@@ -304,9 +310,10 @@ def _rolled_back(troubles: Sequence[StaleDay]) -> list[ManualAction]:
 
 def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay]) -> list[ManualAction]:
     """The logic that built these days is not there any more; the current one would change what they say."""
-    by_version: dict[tuple[str, StaleReason, str], list[date]] = {}
+    by_version: dict[tuple[str, StaleReason, str, str], list[date]] = {}
     for trouble in troubles:
-        key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day))
+        plan = seen.rebuilt_by.get(TableDay(trouble.table, trouble.day), "")
+        key = (trouble.table, trouble.reason, seen.version_name(trouble.table, trouble.day), plan)
         by_version.setdefault(key, []).append(trouble.day)
     return [
         ManualAction(
@@ -315,15 +322,20 @@ def _of_gone_versions(seen: RepairContext, troubles: Sequence[StaleDay]) -> list
             f"{reason.value}, and it was published with {version}, which is not declared any more",
             _declare_or_build(seen.step_of[table], version, days),
         )
-        for (table, reason, version), days in by_version.items()
+        for (table, reason, version, _), days in by_version.items()
     ]
 
 
 def _declare_or_build(step: Step, version: str, days: Iterable[date]) -> str:
     return (
-        f"declare {version} again, or build it with {step.current} if that is to count: "
-        f"backfill run {step.name} --downstream {days_options(days, _MOST_RANGES)}"
+        f"declare {version} again, or build it with {step.current} if that is to count: {_run_downstream(step, days)}"
     )
+
+
+def _run_downstream(step: Step, days: Iterable[date]) -> str:
+    """For just the first ranges of ``days``: one range over a gap would build what is between, too."""
+    covered = (each for day in days for each in step.cadence.period(day))
+    return f"backfill run {step.name} --downstream {days_options(covered, _MOST_RANGES)}"
 
 
 def _manual_actions(troubles: Iterable[StaleDay], why: str, next_step: str) -> list[ManualAction]:
@@ -335,13 +347,12 @@ def _other_code(seen: RepairContext, statuses: Statuses) -> list[ManualAction]:
     actions = []
     for table, days in statuses.items():
         gone = tuple(day for day, status in days.items() if status is DayStatus.CODE_CHANGED)
-        older = tuple(_of_older_version(seen, table, days))
+        older = _by_plan(seen, table, _of_older_version(seen, table, days))
         launch = "launch these days if they are to have the current version"
-        if older:
+        for own in older.values():
             keep = f"repairs keep that version, also where both make the same rows; {launch}"
-            span = days_options(DayRange(older[0], older[-1]))
-            command = f"backfill run {seen.step_of[table].name} --downstream {span}"
-            actions.append(ManualAction(table, older, "built by other code", f"{keep}: {command}"))
+            command = _run_downstream(seen.step_of[table], own)
+            actions.append(ManualAction(table, tuple(own), "built by other code", f"{keep}: {command}"))
         if gone and seen.step_of[table].source:
             actions.append(
                 ManualAction(table, gone, "other event days are possible now", "launch these days to move rows")

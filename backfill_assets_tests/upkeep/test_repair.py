@@ -326,6 +326,18 @@ def test_what_a_plan_is_rebuilding_is_left_to_it(old_world: World) -> None:
     assert _decide_old(old_world, rebuilt_by=rebuilt).waiting == (waiting,), "beside a repair as well"
 
 
+def test_the_command_for_days_of_other_code_names_no_day_between_them(old_world: World) -> None:
+    """One range would build days of the current version, and days that were never built, as well."""
+    first, second, third, *_ = list(DAYS)
+    rebuilt = {TableDay("fact", second): "plan-1"}
+    (action,) = _decide_old(old_world, rebuilt_by=rebuilt).for_people
+    assert second not in action.days and {first, third} <= set(action.days)
+    assert f"--days {first} --days {third}" in action.next_step
+    old_world.publish("fact", second)
+    (action,) = _decide_old(old_world).for_people
+    assert f"backfill run fact --downstream --days {first} --days {third}" in action.next_step
+
+
 def test_a_repair_is_named_for_its_reason_and_its_first_day() -> None:
     """The UI shows ids up to the first hyphen, and Dagster keeps 32 characters of them."""
     seen = {}
