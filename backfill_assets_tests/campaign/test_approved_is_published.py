@@ -28,6 +28,7 @@ from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.datasets import registry
 from backfill_assets.days import TableDay
 from backfill_assets.difference import compare as difference
+from backfill_assets.difference import find as difference_search
 from backfill_assets.difference.find import last_difference
 from backfill_assets.difference.kept import Difference
 from backfill_assets.difference.records import GroupCompared, RowCounts, Sides, Sums
@@ -50,7 +51,7 @@ from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.replace import ReplaceBuild
-from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
+from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, staged_by
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.text import percent
 from backfill_assets_tests.strategies.how_many import drawn
@@ -400,6 +401,20 @@ def test_what_moved_within_the_bounds_is_published_and_reported(world: World) ->
     assert publication.notice.lines[0].endswith("revenue_eur +6.0 %.")
     assert publication.notice.lines[1].startswith(f"Moved after the approval: {TABLE} {DAYS[1]}. ")
     assert world.at.state.done[CampaignStep.CUT_OVER].report["moved"] == {TABLE: [str(DAYS[1])]}
+
+
+def test_a_wave_is_judged_by_what_it_staged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day of a later wave may be staged from before the campaign was begun again: it is staged anew in its turn."""
+    before = dict(zip(DAYS, (PLANNED, PLANNED, 10 * PLANNED), strict=True))
+    source, world.source = world.source, before
+    (old,) = world.shadow()
+    world.source = source
+    monkeypatch.setattr(difference_search, "days_staged_in", lambda *_: staged_by([old]))
+    monkeypatch.setattr(difference_search, "with_days_that_stay", lambda _, __, staged: staged)
+    assert len(world.at.waves) > 1
+    world.at.judge_wave(0, world.shadow())
+    kept = last_difference(world.storage, PLAN.id)
+    assert kept is not None and change_of(kept) == 15
 
 
 def test_what_did_not_move_is_published_without_another_look(world: World) -> None:
