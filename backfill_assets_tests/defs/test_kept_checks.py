@@ -167,6 +167,20 @@ def test_each_failed_run_is_put_right_once(place: Place) -> None:
     assert found and found.tags[REPORTED_TAG] == "8"
 
 
+def test_a_run_that_fails_after_many_that_began_later_is_put_right(place: Place) -> None:
+    """A stream that ends early is started again and again beside a long backfill."""
+    run = place.instance.create_run_for_job(
+        place.defs.resolve_implicit_global_asset_job_def(),
+        asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
+        tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]},
+    )
+    for _ in range(25):
+        place.instance.add_run(dg.DagsterRun(job_name="stream", status=dg.DagsterRunStatus.FAILURE))
+    place.put_right()
+    place.instance.report_run_failed(run)
+    assert place.put_right() == 8
+
+
 def test_a_gate_that_failed_stays_failed(place: Place) -> None:
     """Its day has a verdict: only those that the run did not come to are put right."""
     place.builder.failing = {TABLE: [date.fromisoformat(DAYS[1])]}

@@ -44,9 +44,11 @@ def report_checks_not_run(
     target: Target,
     report: Report,
 ) -> int:
-    """Report the checks that the newest failed runs left planned, once for each run; returns how many."""
+    """Report the checks that the runs that failed last left planned, once for each run; returns how many."""
     ended = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    runs = instance.get_runs(dg.RunsFilter(statuses=ended), limit=_NEWEST_RUNS)
+    # By when they changed: one that began long ago may have failed just now.
+    records = instance.get_run_records(dg.RunsFilter(statuses=ended), limit=_NEWEST_RUNS, order_by="update_timestamp")
+    runs = [record.dagster_run for record in records]
     reported = 0
     for run in (run for run in runs if REPORTED_TAG not in run.tags):
         planned = list(_planned(instance, run, tables))
