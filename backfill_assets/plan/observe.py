@@ -8,8 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from pydantic import ValidationError
-
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.errors import InvalidRequest
@@ -72,7 +70,7 @@ def open_plans(storage: Storage) -> list[Plan]:
     """Without one that was removed or changed while it is open, or kept by other code: it holds up nothing else."""
     found = []
     for id in open_plan_ids(storage):
-        with suppress(InvalidRequest, ValidationError):
+        with suppress(InvalidRequest):
             found.append(Plan.from_json(kept_plan(storage, id), id=id))
     return found
 
