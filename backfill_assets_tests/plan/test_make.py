@@ -167,7 +167,7 @@ def test_a_changed_plan_is_not_the_plan(world: World) -> None:
 
 
 def test_a_plan_that_a_newer_process_has_kept_is_named(world: World) -> None:
-    """Commands that look at the plans under way read it as well, and a pydantic error does not say which one it is."""
+    """A pydantic error does not say which plan it is, nor what to do."""
     plan = make_plan(asked("fact"), situation_of(world))
     newer = json.dumps(json.loads(plan.to_json()) | {"pace": "slow"})
     with pytest.raises(InvalidRequest, match=f"{plan.id} cannot be read: pace: Extra inputs are not permitted") as told:
