@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -31,6 +32,8 @@ exec "$@"
 
 CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 """Makes a Spark driver answer to Connect clients; it is in the command line of a server."""
+_SERVER_PORTS = range(20_000, 32_000)
+_PORTS_TRIED = 100
 _DRIVER = Path(__file__).parent / "submitted" / "connect_driver.py"
 
 
@@ -94,7 +97,7 @@ def start_connect_server(
     process = _launch(profile_of_servers, chosen, options or {}, log, outlives_starter=outlives_starter)
     server = ConnectServer(chosen, process, log)
     try:
-        _wait_until_itanswers(server, timeout_seconds)
+        _wait_until_it_answers(server, timeout_seconds)
     except BaseException:
         server.stop()
         raise
@@ -109,10 +112,17 @@ def dismiss_watch(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A free TCP port of the loopback interface."""
-    with closing(socket.socket()) as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A free TCP port of the loopback interface, for a server that starts later or comes back to it.
+
+    It is below the ports that systems give to connections (from 32768 on Linux, 49152 elsewhere): one of those can
+    belong to any connection by the time the server starts. Raises ``LakehouseUnusable`` when none is free.
+    """
+    for port in secrets.SystemRandom().sample(_SERVER_PORTS, k=_PORTS_TRIED):
+        with closing(socket.socket()) as probe, suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
+    hint = "End the programs that hold them, or name a port."
+    raise LakehouseUnusable(f"None of {_PORTS_TRIED} ports tried on {LOOPBACK} is free.", hint=hint)
 
 
 def spark_script(name: str) -> str:
@@ -159,7 +169,7 @@ def _launch(
         )
 
 
-def _wait_until_itanswers(server: ConnectServer, timeout_seconds: float) -> None:
+def _wait_until_it_answers(server: ConnectServer, timeout_seconds: float) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not answers(server.port):
         if server.process.poll() is not None or time.monotonic() > deadline:
@@ -170,10 +180,13 @@ def _wait_until_itanswers(server: ConnectServer, timeout_seconds: float) -> None
 
 
 def answers(port: int) -> bool:
-    """Whether something listens on a port of the loopback interface."""
+    """Whether something listens on a port of the loopback interface.
+
+    A socket that was given this very port for its own end connects to itself: that is nobody's answer.
+    """
     with closing(socket.socket()) as probe:
         probe.settimeout(1)
-        return probe.connect_ex((LOOPBACK, port)) == 0
+        return probe.connect_ex((LOOPBACK, port)) == 0 and probe.getsockname() != (LOOPBACK, port)
 
 
 def _serve() -> None:

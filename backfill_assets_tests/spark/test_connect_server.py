@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
+from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.settings import Settings
-from backfill_assets.spark.connect_server import connect_server
+from backfill_assets.spark import connect_server as servers
+from backfill_assets.spark.connect_server import LOOPBACK, answers, connect_server, free_port
 from backfill_assets_tests.conftest import SMALL_SPARK
 
 if TYPE_CHECKING:
@@ -28,6 +32,28 @@ from backfill_assets_tests.conftest import SMALL_SPARK
 print(start_connect_server(Settings.at(Path(sys.argv[1])), options=SMALL_SPARK).process.pid, flush=True)
 time.sleep(600)
 """
+
+
+def test_the_port_of_a_server_is_never_one_that_a_connection_is_given() -> None:
+    """Between the choice and the start of the server, anything on the machine may open a connection."""
+    with closing(socket.create_server((LOOPBACK, 0))) as given:
+        (_, port) = given.getsockname()
+    assert all(20_000 <= free_port() < 32_000 < port for _ in range(50))
+
+
+def test_a_taken_port_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(socket.create_server((LOOPBACK, 0))) as taken:
+        (_, port) = taken.getsockname()
+        monkeypatch.setattr(servers, "_SERVER_PORTS", [port] * 100)
+        with pytest.raises(LakehouseUnusable, match="None of 100 ports tried"):
+            free_port()
+
+
+def test_a_socket_that_meets_itself_is_no_answer() -> None:
+    """It is given the port that it asks for, one time in the thousands: a server seemed to be up that was not."""
+    with closing(socket.create_server((LOOPBACK, 0))) as given:
+        (_, port) = given.getsockname()
+    assert not any(answers(port) for _ in range(30_000))
 
 
 @pytest.mark.spark

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,8 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from backfill_assets.spark.connect_server import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HOME = Path("/tmp/backfill-demo")  # noqa: S108  the pictures show it, so it is no folder of anybody's
@@ -133,12 +134,6 @@ def _said(*command: str, within: dict[str, str]) -> str:
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)} failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout.strip()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answered(address: str) -> None:

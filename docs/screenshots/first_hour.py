@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo_place import HOME, answered, backfill, empty_home, free_port, running
+from demo_place import HOME, answered, backfill, empty_home, running
 from playwright.sync_api import expect, sync_playwright
 from take import TALL, Tour, launch
 from take_campaign import Campaign
+
+from backfill_assets.spark.connect_server import free_port
 
 DAYS = os.environ.get("FIRST_HOUR_DAYS", "2017-03-01..2017-03-12")
 FACT = "fact_sales_transactions"

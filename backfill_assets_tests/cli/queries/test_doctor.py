@@ -18,6 +18,7 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.token_key import require_token_key
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.settings import Settings
+from backfill_assets.spark.connect_server import free_port
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 
@@ -42,12 +43,6 @@ def sound_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Java and JARs as they should be, independent of this machine."""
     monkeypatch.setattr("backfill_assets.spark.java.require_java", lambda: 17)
     monkeypatch.setattr("backfill_assets.spark.jars.locked_jars", lambda settings: [Path("delta.jar")])
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.usefixtures("sound_machine")
