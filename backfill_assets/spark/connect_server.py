@@ -182,7 +182,7 @@ def _wait_until_it_answers(server: ConnectServer, timeout_seconds: float) -> Non
 def answers(port: int) -> bool:
     """Whether something listens on a port of the loopback interface.
 
-    A socket that was given this very port for its own end connects to itself: that is nobody's answer.
+    A socket that was given this very port for its own end connects to itself: no server answers there.
     """
     with closing(socket.socket()) as probe:
         probe.settimeout(1)
