@@ -62,6 +62,11 @@ def format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else pluralize(noun)}"
 
 
+def format_are(count: int, noun: str) -> str:
+    """``2 days are``, and ``1 day is``."""
+    return f"{format_count(count, noun)} {'is' if count == 1 else 'are'}"
+
+
 def format_changing(count: int, total: int, noun: str) -> str:
     """``2 of 31 days change``, and ``1 of 31 days changes``."""
     return f"{count:,} of {format_count(total, noun)} {'changes' if 1 in (count, total) else 'change'}"

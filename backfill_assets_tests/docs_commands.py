@@ -92,7 +92,7 @@ EXECUTED: Mapping[str, str | tuple[str, ...]] = {
     f"backfill rollback {PLAN} --dry-run": ("put back", "--dry-run"),
     f"backfill rollback {PLAN}": "is_undone_untold",
     "backfill notices list": "is_due",
-    "backfill notices send": ("Undone: ", "Sent 1 notice(s) by log."),
+    "backfill notices send": ("Undone: ", "Sent 1 notice by log."),
     f"backfill run {PLAN} --waves 5%,100% --limits deviation=2%,gates=20%,seconds=3600,money=5": "waits_for_approval",
     f"backfill run {FACT} --downstream --days {DAYS}": "builds_v2",
     "backfill run fact_daily_revenue --days 2017-03-01..2017-03-07": ("Nothing was computed",),

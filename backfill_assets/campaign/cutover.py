@@ -20,6 +20,7 @@ from backfill_assets.rebuild.decide import read_days
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep, ShadowStep, shadow
+from backfill_assets.text import format_are, format_count
 
 _MOST_ATTEMPTS = 5
 MakeNotice = Callable[[Publication], Notice]
@@ -133,7 +134,7 @@ def _refuse_held_back(campaign: str, done: Sequence[ShadowedStep], accepted: set
     if held := [each for each in _days_held_back(done) if (each.table, each.day) not in accepted]:
         named = ", ".join(f"{each.table} {each.day}" for each in held[:5])
         raise GateFailed(
-            f"{campaign}: {len(held)} day(s) are held back: {named}. Nothing was published.",
+            f"{campaign}: {format_are(len(held), 'day')} held back: {named}. Nothing was published.",
             hint="Fix the cause and run the plan again, or approve with --without-held-back to publish the others.",
         )
 
@@ -199,4 +200,4 @@ def _days_staged_again(
 
 def _conflict_text(moved: Conflict) -> str:
     days = {f"{table} {day}" for table, found in (*moved.days.items(), *moved.inputs.items()) for day in found}
-    return f"{len(days)} day(s) moved" + (f" ({'; '.join(moved.reasons[:2])})" if moved.reasons else "")
+    return f"{format_count(len(days), 'day')} moved" + (f" ({'; '.join(moved.reasons[:2])})" if moved.reasons else "")

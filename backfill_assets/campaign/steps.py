@@ -339,7 +339,7 @@ def _wrong(days: Sequence[WatchedDay]) -> str:
     broken = "; ".join(
         f"{rule.rule}: {rule.observed}, expected {rule.expected}" for rule in first.rules if not rule.passed
     )
-    others = f", and {len(days) - 1} more day(s)" if len(days) > 1 else ""
+    others = f", and {format_count(len(days) - 1, 'more day')}" if len(days) > 1 else ""
     return f"{first.table} {first.day} is not as it was published ({broken}){others}."
 
 

@@ -32,6 +32,7 @@ from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import staged_days
+from backfill_assets.text import format_are
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class UndoAttempt:
             require_undoable(found)
             again = [each.day for each in found if each.way is UndoAction.STAGE_AGAIN]
             if again and part.version is not None:
-                progress(f"{part.step.name}: {len(again)} day(s) are staged again by {part.version.name}")
+                progress(f"{part.step.name}: {format_are(len(again), 'day')} staged again by {part.version.name}")
                 self.stage_again(part, part.version, again, run, progress)
         self.refuse_lost_files()
 

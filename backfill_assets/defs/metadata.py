@@ -10,6 +10,7 @@ from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.model.deletion import DELETED
 from backfill_assets.quality.summary import DimensionQuality, chart, from_record, score, summarize
 from backfill_assets.rebuild.outcome import BuiltDay
+from backfill_assets.text import format_count
 
 _RULE_COLUMNS = {
     "rule": "string",
@@ -86,7 +87,7 @@ def gates_summary(day: BuiltDay) -> str:
         return f"unchanged since they passed for publication {day.publication}"
     as_judged = f", {judged_for(day)}" if day.reused else ""
     warnings = sum(not rule.passed and not rule.holds_back for rule in day.rules)
-    suffix = f", {warnings} warning(s)" if warnings else ""
+    suffix = f", {format_count(warnings, 'warning')}" if warnings else ""
     return f"{sum(rule.passed for rule in day.rules)} of {len(day.rules)} passed{suffix}{as_judged}"
 
 

@@ -27,6 +27,7 @@ from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.quality import watchdogs
+from backfill_assets.text import format_count
 from backfill_assets.upkeep.watch import WatchedDay
 from backfill_assets.upkeep.watch_plan import TURNS, days_to_watch
 
@@ -106,7 +107,7 @@ def _look(
     newest = watch.log.head().version
     chosen = _configured_days(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
     for days, tables in _same_days(known, chosen).items():
-        context.log.info(f"{', '.join(table.name for table in tables)}: {len(days)} day(s), read again")
+        context.log.info(f"{', '.join(table.name for table in tables)}: {format_count(len(days), 'day')}, read again")
         verdicts = watch.look(tables, days)
         for table in tables:
             targets = _materializations(context.instance, table.name, [str(day) for day in days])

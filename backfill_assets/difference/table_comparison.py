@@ -41,6 +41,7 @@ from backfill_assets.model.personal import personal_columns
 from backfill_assets.quality.arrow_hashes import NotRendered
 from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import format_are
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,7 +113,7 @@ class TableComparison(ABC):
             yield self._day(day, hows[day], RowCounts(unchanged=content.rows), _unchanged_sums(self.table, content))
 
     def _with_rows(self, found: TableCompared, days: Sequence[date], sample_rows: int) -> TableCompared:
-        with waiting(self.progress, f"{self.table.name}: {len(days)} day(s) are compared"):
+        with waiting(self.progress, f"{self.table.name}: {format_are(len(days), 'day')} compared"):
             parts = self._read(days)
         nothing = GroupCompared(value=None, sums={name: Sums() for name in self.table.totals})
         groups = {day: parts.days.get(day, nothing) for day in days}

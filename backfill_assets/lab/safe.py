@@ -31,7 +31,7 @@ RAW, BRONZE, QUARANTINE = "raw_sales", "bronze_sales", "quarantine_sales"
 STAGED, AGAIN, OVERTAKEN = "days staged", "staging them again", "another run took in the same files"
 """How progress reports that days are staged, that some moved and are staged again, and that files were read before."""
 _RUN = RunInfo("lab", launched_by="backfill lab")
-ADOPTED = "staged day(s) of an earlier run are used"
+ADOPTED = "used as an earlier run left them"
 
 
 @dataclass(frozen=True)

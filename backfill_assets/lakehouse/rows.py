@@ -24,6 +24,7 @@ from backfill_assets.lakehouse.timelines import StagedAs, Timeline
 from backfill_assets.lakehouse.written_files import WRITE, write_folder, written_files
 from backfill_assets.model.contract_columns import as_declared
 from backfill_assets.model.refinement import PART, SET_ASIDE, SET_ASIDE_PART
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -246,7 +247,7 @@ def _require_rows(files: Sequence[AddedFile], written: int, folder: str) -> None
     held = sum(file.rows for file in files)
     if held != written:
         raise LakehouseUnusable(
-            f"Spark wrote {written} row(s) to {folder}, and its {len(files)} file(s) hold {held}.",
+            f"Spark wrote {format_count(written, 'row')} to {folder}. The files there ({len(files)}) hold {held:,}.",
             hint="Nothing was published. Run the days again: they are written to a new folder.",
         )
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from backfill_assets.days import Cadence, DayRange
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.model.placement import Placement
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -271,8 +272,8 @@ class Source:
         earliest = self.placement.earliest_day
         if earliest is None or named >= earliest:
             return (
-                f"{named} is more than {self.days_ahead} day(s) after the day it arrived. If it is right, set a "
-                f"greater `days_ahead` of the source {self.name}, then run raw_{self.name} again."
+                f"{named} is more than {format_count(self.days_ahead, 'day')} after the day it arrived. If it is "
+                f"right, set a greater `days_ahead` of the source {self.name}, then run raw_{self.name} again."
             )
         whose = (
             "`first_day` of its dataset" if self.earliest_day is None else f"`earliest_day` of the source {self.name}"

@@ -27,6 +27,7 @@ from backfill_assets.model.measure import (
     ValueOf,
 )
 from backfill_assets.model.placement import ON_ARRIVAL_DAY
+from backfill_assets.text import format_count
 
 DUPLICATES = "duplicates"
 """The metric of the rows that gave way to an equal version, measured on days where it matters."""
@@ -495,7 +496,7 @@ class ArrivedWithin(DayRule):
         most = _most(arrived, self.at_most, self.tolerated_rows)
         return GateFinding(
             late <= most,
-            observed=f"{late} of {arrived} rows arrived more than {self.days} day(s) after their day",
+            observed=f"{late} of {arrived} rows arrived more than {format_count(self.days, 'day')} after their day",
             expected=f"at most {most}",
             next_step="Ask the source why it delivers late. Who read this day before saw it without these rows.",
         )

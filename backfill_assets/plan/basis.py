@@ -12,6 +12,7 @@ from backfill_assets.landing.landed_days import LandedDay
 from backfill_assets.model.graph import step_by_table
 from backfill_assets.plan.records import Fingerprints, Plan, PlanFingerprint, PlannedStep, as_ranges, days_of
 from backfill_assets.plan.situation import PlanContext
+from backfill_assets.text import format_count
 
 _TAKES_IN = "takes in"
 
@@ -29,7 +30,9 @@ class MovedTable:
     def __str__(self) -> str:
         ranges = ", ".join(as_ranges(self.days)[:6])
         versions = "" if self.version_was == self.version else f" (version {self.version_was} -> {self.version})"
-        return f"{self.table}: {len(self.days)} day(s) that the plan {self.role} moved: {ranges}{versions}"
+        return (
+            f"{self.table}: {format_count(len(self.days), 'day')} that the plan {self.role} moved: {ranges}{versions}"
+        )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from backfill_assets.plan.status import DayStatus, day_statuses
 from backfill_assets.published.observed import LogView
 from backfill_assets.published.rolled_back import Rollbacks
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, reading_as_published, rolled_back
-from backfill_assets.text import days_options, format_range
+from backfill_assets.text import days_options, format_count, format_range
 
 LATEST_DAYS = 35
 """Files that land more days than this after the days of a run are no news about them."""
@@ -68,7 +68,7 @@ class NotTakenIn:
         landed = ", ".join(ranges[:_MOST_RANGES]) + (" and later" if ranges[_MOST_RANGES:] else "")
         add = f"add {days}" if self.in_run else f"first backfill run {self.table} {days}"
         return (
-            f"{self.table}: landed on {landed} and not ingested: {sum(self.files.values())} file(s). "
+            f"{self.table}: landed on {landed} and not ingested: {format_count(sum(self.files.values()), 'file')}. "
             f"If they may have rows of these days, {add}"
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from backfill_assets.days import Cadence
 from backfill_assets.plan.basis import PlanDrift
 from backfill_assets.plan.boundaries import boundary_lines
 from backfill_assets.plan.durations import band, basis_line, estimate_line, together
@@ -36,9 +37,11 @@ def headline(plan: Plan) -> str:
     tables = [step for step in plan.steps if step.rebuild]
     if not tables:
         return f"{plan.asked.target} {plan.asked.days}{version}: nothing to rebuild, every day is fresh."
-    periods = sum(len(step.days) for step in tables)
+    daily = sum(len(step.days) for step in tables if step.cadence is Cadence.DAILY)
+    longer = sum(len(step.days) for step in tables) - daily
+    counts = [format_count(count, noun) for count, noun in ((daily, "day"), (longer, "period")) if count]
     of = format_count(len(tables), "step")
-    return f"{plan.asked.target} {plan.asked.days}{version}, {plan.asked.scope}: {periods:,} days and periods of {of}."
+    return f"{plan.asked.target} {plan.asked.days}{version}, {plan.asked.scope}: {' and '.join(counts)} of {of}."
 
 
 def step_rows(plan: Plan) -> list[tuple[str, ...]]:

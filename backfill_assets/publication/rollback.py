@@ -157,7 +157,8 @@ def _notice(undone: Publication, request: Publication) -> Notice:
     return Notice(
         title=f"Undone: {earlier.title if earlier else undone.provenance.campaign}",
         lines=tuple(
-            f"{table}: {count} day(s) or periods hold again what they held before." for table, count in days.items()
+            f"{table}: its days or periods ({count:,}) hold again what they held before."
+            for table, count in days.items()
         ),
         reports=earlier.reports if earlier else tuple(days),
         approved_by=request.provenance.launched_by,

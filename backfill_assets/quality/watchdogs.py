@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from backfill_assets.model.declaration import DayFacts, DayRule, GateFinding, Metrics, RuleOutcome, Table
+from backfill_assets.text import format_are
 
 FILES, CONTENT = "files_as_published", "content_as_published"
 
@@ -70,7 +71,10 @@ def _files(table: Table, recorded: RecordedDay) -> GateFinding:
     if recorded.missing_files:
         gone = recorded.missing_files
         return GateFinding(
-            False, f"{len(gone)} file(s) are gone, for example {gone[0]}", "every file is there", _rebuild(table)
+            False,
+            f"{format_are(len(gone), 'file')} gone, for example {gone[0]}",
+            "every file is there",
+            _rebuild(table),
         )
     if recorded.unreadable:
         return GateFinding(False, f"damaged: {recorded.unreadable}", "every file can be read", _rebuild(table))

@@ -51,6 +51,7 @@ from backfill_assets.rebuild.stage import (
     with_verdict,
 )
 from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import format_are
 
 _MOST_ATTEMPTS = 20
 _ATTEMPTS_BEFORE_A_HOLD = 3
@@ -152,7 +153,9 @@ class AppendBuild:
             held = list(timeline.days().values())
             if held and all(self.fits(day, wanted) for day in held) and self.has_declared_columns(timeline):
                 self.environment = held[0].environment
-                self.progress(f"{self.table.name}: {len(held)} staged day(s) of an earlier run are used as they are")
+                self.progress(
+                    f"{self.table.name}: {format_are(len(held), 'staged day')} used as an earlier run left them"
+                )
                 return timeline
         return None
 
@@ -272,8 +275,8 @@ class AppendBuild:
         if counts:
             example = date.fromisoformat(str(measured[min(counts)][f"{ON_ARRIVAL_DAY}{EXAMPLE}"]))
             self.progress(
-                f"{self.table.name}: {sum(counts.values())} row(s) are on the day they arrived and not on the day they "
-                f"name: {self.source.why_on_arrival_day(example)}"
+                f"{self.table.name}: {format_are(sum(counts.values()), 'row')} on the day of arrival and not on the "
+                f"day named: {self.source.why_on_arrival_day(example)}"
             )
 
     # ---------------------------------------------------------------- publish

@@ -13,7 +13,7 @@ from backfill_assets.lakehouse.records import DayState, Expected
 from backfill_assets.model.declaration import RuleOutcome, Step, Version
 from backfill_assets.model.graph import Days, read_by, reading
 from backfill_assets.published.rolled_back import Rollbacks
-from backfill_assets.text import format_first, format_ranges
+from backfill_assets.text import format_count, format_first, format_ranges
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 _MOST_DAYS = 45
@@ -173,7 +173,7 @@ def versions_as_published(step: Step, days: Sequence[date], states: Mapping[Tabl
         version = version_of[gone[0]]
         raise InvalidRequest(
             f"{step.name} {gone[0]} was published with {version}, which is not declared any more"
-            f" ({len(gone)} day(s) in all).",
+            f" ({format_count(len(gone), 'day')} in all).",
             hint=f"Declare {version} again, or build the days with {step.current} if that is to count: "
             f"backfill run {step.name} --downstream --days {gone[0]}..{gone[-1]}",
         )

@@ -25,6 +25,7 @@ from backfill_assets.rebuild.outcome import BuildResult, BuiltDay
 from backfill_assets.rebuild.relocate import Relocation
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import format_count
 
 _MOST_ATTEMPTS = 20
 _EXPANSION = 40
@@ -102,7 +103,7 @@ class ArrivalBuild(AppendBuild):
         absent = [day for day in days if deliveries[day] != "landed"]
         if not absent:
             return []
-        more = f" and {len(absent) - 1} more day(s) up to {absent[-1]}" if len(absent) > 1 else ""
+        more = f" and {format_count(len(absent) - 1, 'more day')} up to {absent[-1]}" if len(absent) > 1 else ""
         return [
             SourceUnreadable(
                 f"Nothing has landed for {self.source.name} on {absent[0]}{more} in {self.lake.landing.root}.",
@@ -146,7 +147,7 @@ class ArrivalBuild(AppendBuild):
         for part in decide.chunks(days, per_day) or [[]]:
             arrived = [file for file in files if file.arrival_day in part]
             paths = [str(self.lake.landing.locate(file)) for file in arrived]
-            with waiting(self.progress, f"{self.table.name}: Spark reads {len(paths)} landed file(s)"):
+            with waiting(self.progress, f"{self.table.name}: Spark reads {format_count(len(paths), 'landed file')}"):
                 rows = raw_rows(self.lake.spark(), self.source, paths, self.lake.token_key_file)
                 stage(rows, timeline, {}, other_days=True)
             for file in arrived:

@@ -9,6 +9,7 @@ from datetime import date
 from backfill_assets.errors import GateFailed
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.rebuild.person import UNKNOWN, Person
+from backfill_assets.text import format_count
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class DaysFailed(GateFailed):
 
 def _message(failed: Sequence[BuiltDay]) -> str:
     days = sorted({day.day for day in failed})
-    lines = [f"{failed[0].table}: {len(days)} day(s) did not pass their gates, nothing was published:"]
+    lines = [f"{failed[0].table}: {format_count(len(days), 'day')} did not pass the gates, nothing was published:"]
     for day in failed[:10]:
         broken = [rule for rule in day.rules if rule.holds_back]
         lines += [f"  {day.table} {day.day} {r.rule}: {r.observed}, expected {r.expected}" for r in broken]

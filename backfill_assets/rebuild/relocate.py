@@ -52,6 +52,7 @@ from backfill_assets.rebuild.stage import (
     with_verdict,
 )
 from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -134,8 +135,8 @@ class _Attempt:
         self.timeline.close()
         if isinstance(outcome, Published):
             self.relocation.progress(
-                f"{self.table.name}: the rows of {len(self.asked)} day(s) are where they belong "
-                f"({self.source.placement.code_version}); {len(gaining)} other day(s) gained from them"
+                f"{self.table.name}: the rows of {format_count(len(self.asked), 'day')} are where they belong "
+                f"({self.source.placement.code_version}); {format_count(len(gaining), 'other day')} gained from them"
             )
         return outcome
 

@@ -40,7 +40,7 @@ from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
 from backfill_assets.rebuild.waiting import waiting
-from backfill_assets.text import pluralize
+from backfill_assets.text import format_are, pluralize
 
 Adoptable = Mapping[date, tuple[Timeline, StagedDay]]
 """Staged days that can be used as they are, and the timelines that have their rows."""
@@ -138,7 +138,9 @@ class ReplaceBuild:
                 _adopt_day(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
             ]
         if adopted:
-            self.progress(f"{self.step.name}: {len(adopted)} staged day(s) of an earlier run are used as they are")
+            self.progress(
+                f"{self.step.name}: {format_are(len(adopted), 'staged day')} used as an earlier run left them"
+            )
 
     def adoptable_of(self, table: str, fingerprints: Mapping[date, str]) -> Adoptable:
         """What this campaign has staged; or without one, what any other run has."""

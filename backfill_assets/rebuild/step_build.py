@@ -21,6 +21,7 @@ from backfill_assets.rebuild.lake import Lake, Progress
 from backfill_assets.rebuild.outcome import BuildResult, RunInfo
 from backfill_assets.rebuild.replace import ReplaceBuild, refuse_failed
 from backfill_assets.rebuild.stage import StagedTableDay
+from backfill_assets.text import format_count
 
 _MOST_ATTEMPTS = 5
 _ATTEMPTS_BEFORE_A_HOLD = 2
@@ -71,11 +72,11 @@ class StepBuild:
                         return self.result(outcome)
                     moved = self.moved_days(outcome)
                 todo = moved
-                self.progress(f"{self.step.name}: {len(todo)} day(s) moved while they were staged, staging them again")
+                self.progress(f"{self.step.name}: {format_count(len(todo), 'day')} moved while staged: once more")
                 if attempt + 1 >= _ATTEMPTS_BEFORE_A_HOLD:
                     self.hold(held, days, time.monotonic() - began)
         raise PublicationRefused(
-            f"{self.step.name}: main moved {_MOST_ATTEMPTS} times while {len(todo)} day(s) were staged.",
+            f"{self.step.name}: main moved {_MOST_ATTEMPTS} times while staging {format_count(len(todo), 'day')}.",
             hint="Another run is rewriting the same days; let it finish, then run this one again.",
         )
 

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 15
 """A broker that does not answer within this is away."""
-_AWAY = re.compile(r"TimeoutException|DisconnectException|No resolvable bootstrap urls|BrokerNotAvailable")
+_AWAY = re.compile(
+    r"kafka\.common\.errors\.(?:Timeout|Disconnect|BrokerNotAvailable)Exception"
+    r"|Cannot fetch record for offset|No resolvable bootstrap urls"
+)
+"""Of Kafka's client and of Spark's connector. Spark has timeouts of its own, which say that something else is slow."""
 _MISSING = re.compile(r"UnknownTopicOrPartition")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.published.stream_positions import TopicPositions
 from backfill_assets.stream.sources import KafkaTopic
+from backfill_assets.text import format_count
 
 Offsets = Mapping[int, int]
 """An offset by partition: the next one to read, or the one after the last."""
@@ -88,7 +89,7 @@ def lost_events(source: KafkaTopic, lost: Sequence[OffsetRange]) -> SourceUnread
     events = sum(each.events for each in lost)
     ranges = "; ".join(map(str, lost))
     return SourceUnreadable(
-        f"{source} has deleted {events:,} event(s) that raw has not read: {ranges}.",
+        f"{source} has deleted {format_count(events, 'event')} that raw has not read: {ranges}.",
         hint="Bring them back from the source, or go on without them and have that recorded: --accept-gap",
     )
 

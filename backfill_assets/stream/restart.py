@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from backfill_assets.text import format_count
+
 STEADY = timedelta(minutes=10)
 """A start that lasted this long was a good one: the count of early ends begins anew."""
 _FIRST_WAIT = timedelta(seconds=15)
@@ -54,7 +56,8 @@ def decide_restart(
     attempts = early_ends(earlier)
     due = newest.ended + wait_after(attempts)
     if now < due:
-        return RestartDecision(None, f"{name} failed at {_at(newest.ended)}, {attempts} times: next at {_at(due)}.")
+        how_often = format_count(attempts, "time")
+        return RestartDecision(None, f"{name} failed at {_at(newest.ended)}, {how_often}: next at {_at(due)}.")
     return RestartDecision(newest, f"{name} failed at {_at(newest.ended)}: it is started again.")
 
 

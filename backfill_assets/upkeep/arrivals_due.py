@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.model.declaration import Dataset
+from backfill_assets.text import format_count
 from backfill_assets.upkeep.repair import first_ranges
 
 
@@ -139,7 +140,7 @@ def _late(landed: Landed, pending: _Pending) -> Arrival | None:
     if not late:
         return None
     paths = sorted(path for files in late.values() for path in files)
-    title = f"Late files: {landed.raw} {first_ranges(late)}: {len(paths)} file(s)"
+    title = f"Late files: {landed.raw} {first_ranges(late)}: {format_count(len(paths), 'file')}"
     return Arrival(f"late-{_digest([landed.raw, paths])}", title, {landed.raw: tuple(sorted(late))})
 
 
@@ -151,7 +152,9 @@ def _left_alone(landed: Landed, pending: _Pending) -> list[str]:
         (pending.given_back, "given back by a rollback; backfill run ingests them again"),
     )
     return [
-        f"{landed.raw} {first_ranges(days)}: {sum(map(len, days.values()))} file(s) {why}" for days, why in whys if days
+        f"{landed.raw} {first_ranges(days)}: {format_count(sum(map(len, days.values())), 'file')} {why}"
+        for days, why in whys
+        if days
     ]
 
 

@@ -30,6 +30,7 @@ from backfill_assets.publication_log.pinned import moved_pins, pin_again
 from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.environment import git_commit
 from backfill_assets.rebuild.waiting import waiting
+from backfill_assets.text import format_are, format_count
 from backfill_assets.upkeep.maintenance_plan import (
     Chore,
     DayFiles,
@@ -154,7 +155,13 @@ class Maintenance:
         files = sum(len(task.items) for task in tasks)
         reason = f"{why}. If the clock is right: backfill maintain --clock-checked"
         return (
-            Task(Chore.CHECK_CLOCK, "", (), sum(task.bytes for task in tasks), f"{files} file(s) are kept: {reason}"),
+            Task(
+                Chore.CHECK_CLOCK,
+                "",
+                (),
+                sum(task.bytes for task in tasks),
+                f"{format_are(files, 'file')} kept: {reason}",
+            ),
         )
 
     def _reclaiming(self, table: str, closing: Sequence[str]) -> Task | None:
@@ -194,17 +201,17 @@ class Maintenance:
         return doing[task.chore](task)
 
     def _release(self, task: Task) -> str:
-        return f"{len(drop_expired(self.publisher.storage, self.publisher.now()))} hold(s) dropped"
+        return f"{format_count(len(drop_expired(self.publisher.storage, self.publisher.now())), 'hold')} dropped"
 
     def _reclaim(self, task: Task) -> str:
-        return f"{len(reclaim(self.publisher, task.table))} file(s) deleted"
+        return f"{format_count(len(reclaim(self.publisher, task.table)), 'file')} deleted"
 
     def _fold(self, task: Task) -> str:
         folded = fold(self.publisher.log, self.publisher.now())
         return f"{folded} entries folded" if folded else "left for the next time: others appended meanwhile"
 
     def _trim(self, task: Task) -> str:
-        return f"{len(reclaim_log(self.publisher))} file(s) deleted"
+        return f"{format_count(len(reclaim_log(self.publisher)), 'file')} deleted"
 
     def _keep(self, task: Task) -> str:
         main, days = MainTable.open(self.publisher.storage, task.table), self._window()
@@ -217,7 +224,7 @@ class Maintenance:
     def _close(self, task: Task) -> str:
         for name in task.items:
             Timeline(self.publisher.storage, task.table, name).close()
-        return f"{len(task.items)} timeline(s) closed"
+        return f"{format_count(len(task.items), 'timeline')} closed"
 
     def _compact(self, task: Task) -> str:
         id = f"{self.publisher.now():%Y%m%dt%H%M%S}-{task.table.replace('_', '-')}-{secrets.token_hex(4)}"
@@ -225,4 +232,4 @@ class Maintenance:
         compacted = compact(self.publisher, task.table, map(parse_day, task.items), id=id, provenance=made)
         if isinstance(compacted, Conflict):
             return f"left for the next time: {compacted.reasons[0]}"
-        return f"{len(task.items)} day(s) compacted" if compacted else "nothing left to compact"
+        return f"{format_count(len(task.items), 'day')} compacted" if compacted else "nothing left to compact"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from backfill_assets.lakehouse.timelines import CAMPAIGN
+from backfill_assets.text import format_count
 
 _PLAN = "plan-"
 COMPACT_FROM_FILES = 5
@@ -74,7 +75,7 @@ def days_to_compact(table: str, days: Mapping[date, DayFiles], changing: Collect
     if not chosen:
         return None
     files = sum(days[day].files for day in chosen)
-    why = f"{files} small files in {len(chosen)} day(s)"
+    why = f"{format_count(files, 'small file')} in {format_count(len(chosen), 'day')}"
     return Task(Chore.COMPACT, table, tuple(map(str, sorted(chosen))), total, why)
 
 

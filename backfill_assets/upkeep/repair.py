@@ -11,7 +11,7 @@ from backfill_assets.model.declaration import Step
 from backfill_assets.model.graph import Days, Presence, walk_downstream
 from backfill_assets.plan.status import DayStatus, Statuses, day_statuses
 from backfill_assets.rebuild.decide import reading_as_published
-from backfill_assets.text import days_options, format_ranges
+from backfill_assets.text import days_options, format_count, format_ranges
 from backfill_assets.upkeep.streamed_days import in_words, left_to_streams
 from backfill_assets.upkeep.trouble import (
     RepairContext,
@@ -110,7 +110,7 @@ def repairs_needed(seen: RepairContext) -> RepairDecision:
     tried = [trouble for trouble in free if seen.attempts.get(trouble.evidence, 0) >= MOST_ATTEMPTS]
     launch, waiting = _launches(seen, _roots(seen, [trouble for trouble in free if trouble not in tried]))
     if len(free) < len(there):
-        waiting += (f"{len(there) - len(free)} day(s) made of raw days that wait for a person",)
+        waiting += (f"{format_count(len(there) - len(free), 'day')} made of raw days that wait for a person",)
     waiting += tuple(in_words(left))
     later = [trouble for trouble in nowhere if _is_after_partitions(seen, trouble)]
     waiting += tuple(_after_partitions(later))

@@ -174,11 +174,26 @@ def test_a_run_that_fails_after_many_that_began_later_is_put_right(place: Place)
         asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
         tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]},
     )
-    for _ in range(25):
+    for _ in range(45):
         place.instance.add_run(dg.DagsterRun(job_name="stream", status=dg.DagsterRunStatus.FAILURE))
     place.put_right()
     place.instance.report_run_failed(run)
     assert place.put_right() == 8
+
+
+def test_runs_that_fail_all_at_once_are_all_put_right(place: Place) -> None:
+    """A full disk ends every run of a backfill within seconds, more than one look has at first."""
+    run = place.instance.create_run_for_job(
+        place.defs.resolve_implicit_global_asset_job_def(),
+        asset_selection={dg.AssetKey(TABLE), dg.AssetKey("quarantine_sales")},
+        tags={ASSET_PARTITION_RANGE_START_TAG: DAYS[0], ASSET_PARTITION_RANGE_END_TAG: DAYS[-1]},
+    )
+    place.instance.report_run_failed(run)
+    for _ in range(90):
+        other = dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED)
+        place.instance.report_run_failed(place.instance.add_run(other))
+    assert place.put_right() == 8
+    assert place.put_right() == 0
 
 
 def test_a_gate_that_failed_stays_failed(place: Place) -> None:

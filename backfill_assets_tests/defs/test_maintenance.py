@@ -45,7 +45,7 @@ def test_it_says_what_it_did(small: Lake, dagster_instance: dg.DagsterInstance) 
     assert isinstance(told, dg.TableMetadataValue)
     (record,) = told.records
     assert (record.data["chore"], record.data["table"]) == ("compact", "t")
-    assert record.data["outcome"] == "1 day(s) compacted"
+    assert record.data["outcome"] == "1 day compacted"
     assert len(small.state("t").active) == 1
 
 

@@ -27,7 +27,7 @@ def test_the_quality_of_a_day_is_a_table_a_chart_and_numbers() -> None:
     assert "completeness ██████████ 1/1" in str(shown["quality_chart"].value)
     numbers = {name: shown[name].value for name in shown if name.startswith("quality_") and name != "quality_chart"}
     assert numbers == {"quality_score": 0.5, "quality_completeness": 1.0, "quality_timeliness": 0.0}
-    assert shown["gates"].value == "1 of 2 passed, 1 warning(s)"
+    assert shown["gates"].value == "1 of 2 passed, 1 warning"
 
 
 def test_a_failed_day_shows_its_quality_with_its_gates() -> None:

@@ -285,7 +285,7 @@ def test_a_file_that_the_write_did_not_make_is_refused(
 
     monkeypatch.setattr(rows_module, "written_files", with_a_stray_file)
     timeline = Timeline(Storage(str(tmp_path)), "fact", "run-two")
-    with pytest.raises(LakehouseUnusable, match=r"Spark wrote 2 row\(s\) to .* and its 2 file\(s\) hold 4"):
+    with pytest.raises(LakehouseUnusable, match=r"Spark wrote 2 rows to .*\. The files there \(2\) hold 4\."):
         stage(days_of(spark, {FIRST: [1, 2]}), timeline, as_staged(FIRST))
     assert not timeline.exists()
 

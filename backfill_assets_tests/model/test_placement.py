@@ -110,5 +110,5 @@ def test_a_row_that_names_an_earlier_day_says_what_to_declare() -> None:
     assert declared.startswith("2016-11-03 is before 2016-12-01, `earliest_day` of the source sea_temperatures. ")
     assert "`first_day` of the dataset" in declared
     ahead = _source(FIRST).why_on_arrival_day(date(2017, 3, 9))
-    assert ahead.startswith("2017-03-09 is more than 1 day(s) after the day it arrived. ")
+    assert ahead.startswith("2017-03-09 is more than 1 day after the day it arrived. ")
     assert "`days_ahead` of the source sea_temperatures" in ahead

@@ -61,7 +61,7 @@ def test_nothing_has_moved_is_false_and_has_no_lines() -> None:
     assert not PlanDrift() and PlanDrift().lines() == []
     assert PlanDrift(tables=(table,)) and PlanDrift(code=("fact: other",))
     assert PlanDrift((table,), ("fact: other",)).lines() == [
-        "fact: 1 day(s) that the plan reads moved: 2017-03-08",
+        "fact: 1 day that the plan reads moved: 2017-03-08",
         "fact: other",
     ]
 
@@ -87,12 +87,12 @@ def test_a_moved_table_names_its_first_six_ranges_and_a_version_that_is_another(
     """Every day counts, also those of the ranges that are left out."""
     apart = tuple(D + timedelta(days=2 * n) for n in range(7))
     assert str(MovedTable("fact", "rebuilds", apart, 3, 5)) == (
-        "fact: 7 day(s) that the plan rebuilds moved: 2017-03-08, 2017-03-10, 2017-03-12, 2017-03-14, 2017-03-16, "
+        "fact: 7 days that the plan rebuilds moved: 2017-03-08, 2017-03-10, 2017-03-12, 2017-03-14, 2017-03-16, "
         "2017-03-18 (version 3 -> 5)"
     )
     together = tuple(DayRange(D, D + timedelta(days=9)))
     assert str(MovedTable("raw", "takes in", together, None, None)) == (
-        "raw: 10 day(s) that the plan takes in moved: 2017-03-08..2017-03-17"
+        "raw: 10 days that the plan takes in moved: 2017-03-08..2017-03-17"
     )
 
 

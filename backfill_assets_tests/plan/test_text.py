@@ -71,12 +71,13 @@ def _plan(*steps: PlannedStep, scope: Scope = Scope.ONWARDS, version: str = "", 
 
 def test_a_headline_counts_days_periods_and_steps_that_are_rebuilt() -> None:
     """Skipped days and steps that only skip are not counted."""
-    assert headline(_plan(FACT, FRESH)) == "fact 2017-03-08, from the table on: 1 days and periods of 1 step."
+    assert headline(_plan(FACT, FRESH)) == "fact 2017-03-08, from the table on: 1 day of 1 step."
     assert headline(_plan(FACT, WEEKLY, FRESH, version="v1", scope=Scope.WHOLE)) == (
-        "fact 2017-03-08 by v1, whole pipeline: 2 days and periods of 2 steps."
+        "fact 2017-03-08 by v1, whole pipeline: 1 day and 1 period of 2 steps."
     )
     years = FACT.model_copy(update={"rebuild": {Why.MISSING: ("2014-01-01..2016-12-31",)}})
-    assert headline(_plan(years, scope=Scope.DOWNSTREAM)).endswith("downstream only: 1,096 days and periods of 1 step.")
+    assert headline(_plan(years, scope=Scope.DOWNSTREAM)).endswith("downstream only: 1,096 days of 1 step.")
+    assert headline(_plan(WEEKLY)).endswith("from the table on: 1 period of 1 step.")
 
 
 @pytest.mark.parametrize("steps", [(), (FRESH,)], ids=["no step", "all skipped"])
@@ -270,11 +271,11 @@ What the days hold now can be put back for 30 days after they are replaced.
 LARGEST = """\
 ## {id}
 
-fact 2017-03-08, from the table on: 1 days and periods of 1 step.
+fact 2017-03-08, from the table on: 1 day of 1 step.
 
 **It has moved since it was made; make it again:**
 
-- rates: 1 day(s) that the plan reads moved: 2017-03-08 (version 4 -> 5)
+- rates: 1 day that the plan reads moved: 2017-03-08 (version 4 -> 5)
 - fact: other code
 
 | table | to rebuild | why | skipped | rows read | read | rows written | written | time |

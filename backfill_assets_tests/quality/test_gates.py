@@ -122,8 +122,8 @@ def test_each_gate_fails_for_its_own_reason(table: str, change: dict[str, Any], 
 @pytest.mark.parametrize(
     ("table", "change", "rule", "words"),
     [
-        ("bronze_sales", {"late_rows": 21}, "arrived_within", "21 of 100 rows arrived more than 7 day(s) after"),
-        ("bronze_fx_rates", {"late_rows": 1}, "arrived_within", "1 of 100 rows arrived more than 1 day(s) after"),
+        ("bronze_sales", {"late_rows": 21}, "arrived_within", "21 of 100 rows arrived more than 7 days after"),
+        ("bronze_fx_rates", {"late_rows": 1}, "arrived_within", "1 of 100 rows arrived more than 1 day after"),
         ("fact_sales_transactions", {"outdated_rate_day": 2}, "recent_rate_day", "2 rows with a rate_day more than 5"),
     ],
 )

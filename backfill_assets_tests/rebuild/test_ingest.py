@@ -68,7 +68,7 @@ def test_all_that_keeps_a_range_from_being_taken_in_is_reported_at_once(ingest: 
     told = str(refused.value)
     assert "raw_sales: 3 problems" in told
     for part in (
-        "Nothing has landed for sales on 2017-03-04 and 1 more day(s) up to 2017-03-05",
+        "Nothing has landed for sales on 2017-03-04 and 1 more day up to 2017-03-05",
         "sales/2017-03-01/half.jsonl.gz: truncated gzip",
         "sales/2017-03-03/text.jsonl.gz: undecodable gzip at byte",
         "Wait for the delivery",

@@ -74,7 +74,7 @@ def test_a_run_says_which_files_it_leaves_and_which_other_days_gained_rows(
     landed.build("raw_sales", DAYS)
     land_lines(landed.settings.landing, THIRD, "late", 2, {"transaction_timestamp": "2017-03-01T10:00:00Z"})
     told = backfill("run", "raw_sales", "--days", SECOND, "--dry-run").stdout
-    assert f"raw_sales: landed on {THIRD} and not ingested: 1 file(s)" in told
+    assert f"raw_sales: landed on {THIRD} and not ingested: 1 file" in told
     told = backfill("run", "raw_sales", "--days", THIRD).stdout
     assert f"raw_sales: rows were appended to {FIRST} as well" in told and f"run {FIRST} too" in told
     assert "Nothing was computed" not in told

@@ -78,7 +78,7 @@ def test_ranges_and_days_succeed_and_a_failed_gate_fails_the_build(materialize: 
     failed = materialize("--select", TO_BRONZE, "--partition", str(BAD_DAY))
     assert failed.returncode == 1, failed.stderr[-3000:]
     for words in (
-        "bronze_sales: 1 day(s) did not pass their gates, nothing was published",
+        "bronze_sales: 1 day did not pass the gates, nothing was published",
         "bronze_sales 2017-03-04 few_rejected: 30 of 40 rows quarantined, for example",
         "sales_value: '12,50' is not a decimal(18,2), expected at most 20",
         "Ask the source to land corrected rows as a new file, then build this day again.",

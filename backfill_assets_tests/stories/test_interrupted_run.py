@@ -14,6 +14,7 @@ from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import open_timelines
 from backfill_assets.sample.synthetic_tally import SyntheticSpec
+from backfill_assets.text import format_are
 from backfill_assets_tests.workshop import Workshop
 
 DAYS = DayRange.parse("2017-03-01..2017-06-28")
@@ -65,5 +66,5 @@ def test_an_interrupted_run_publishes_nothing_and_its_days_are_used_again(worksh
     result = workshop.build("bronze_sales", DAYS)
 
     assert {day.day for day in result.days if day.table == "bronze_sales"} == set(DAYS)
-    assert f"bronze_sales: {kept} staged day(s) of an earlier run are used as they are" in workshop.messages
+    assert f"bronze_sales: {format_are(kept, 'staged day')} used as an earlier run left them" in workshop.messages
     assert len(workshop.read("bronze_sales")) == 3 * len(DAYS)

@@ -116,7 +116,7 @@ def test_a_failed_gate_keeps_the_timeline_as_it_was_and_good_days_are_used_by_th
     old = contents(workshop)
     backfill("timeline", "create", "trial")
     failed = backfill("run", FACT, "--downstream", "--days", str(DAYS), "--on", "trial", exit_code=1)
-    for words in (f"{FACT}: 1 day(s) did not pass their gates", f"{FACT} {LATE_DAY} rates_found", "8 staged days"):
+    for words in (f"{FACT}: 1 day did not pass the gates", f"{FACT} {LATE_DAY} rates_found", "8 staged days"):
         assert words in failed.stderr
     assert timeline(workshop, "trial").revision == 0 and contents(workshop) == old
     assert statuses("trial", FACT) == {"stale: code changed", "stale: input changed"} - {"stale: input changed"}

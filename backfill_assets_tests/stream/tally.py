@@ -33,6 +33,7 @@ from backfill_assets.sample.landing_writer import landing
 from backfill_assets.sample.rates import LEAD_DAYS, rate_lines
 from backfill_assets.settings import Settings
 from backfill_assets.spark.connect_server import connect_server
+from backfill_assets.text import format_count
 from backfill_assets_tests.conftest import CHILDREN_OF_TESTS, SMALL_SPARK
 from backfill_assets_tests.stories.real_dagster import RealDagster
 from backfill_assets_tests.stream import whole_rebuild
@@ -443,8 +444,8 @@ class TallyReport:
         yield f"{self.events:,} events at {self.rate:,.0f} a second, in {len(self.batches)} batches"
         yield f"batches in seconds: {', '.join(f'{name} {value:.1f}' for name, value in self.batch_seconds().items())}"
         yield (
-            f"{self.campaigns} campaign(s) cut over and undone, {self.backfills} range backfill(s), "
-            f"{self.compactions} compaction(s)"
+            f"{format_count(self.campaigns, 'campaign')} cut over and undone, "
+            f"{format_count(self.backfills, 'range backfill')}, {format_count(self.compactions, 'compaction')}"
         )
         for name, killed in self.kills.items():
             yield f"{name}: killed {len(killed)} times ({'; '.join(killed)})"

@@ -22,6 +22,7 @@ from backfill_assets.publication_log.log import PublicationLog, utc_now
 from backfill_assets.published.snapshot import Snapshot
 from backfill_assets.sample.live_events import LiveSpec, SaleVersion, live_events
 from backfill_assets.sample.live_tally import LiveTally, winner_checksum
+from backfill_assets.text import format_are
 from backfill_assets.upkeep.accounting import account
 from backfill_assets_tests.stream.sent import partition_of
 
@@ -146,7 +147,7 @@ class TallyCheck:
         steps = [registry.step(table) for table in (BRONZE, FACT)]
         for found in account(steps, days, states):
             if found.reconciled != found.days:
-                yield f"{found.table}: {found.days - found.reconciled} day(s) are not accounted for"
+                yield f"{found.table}: {format_are(found.days - found.reconciled, 'day')} not accounted for"
             counts = (found.received, found.quarantined, found.deduplicated, found.superseded)
             wanted = (tally.lines, tally.quarantined, tally.deduplicated, len(tally.superseded()))
             if counts != wanted:

@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.datasets import registry
+from backfill_assets.text import format_count
 from backfill_assets.upkeep.arrivals_due import Landed, arrivals_due
 
 D, E = date(2017, 3, 1), date(2017, 3, 7)
@@ -64,7 +65,7 @@ def test_late_files_beside_taken_ones_are_taken_in_once() -> None:
     late = replace(BUILT, files={**BUILT.files, D: ["sales/2017-03-01/a", "sales/2017-03-01/b"]})
     (arrival,) = arrivals_due([[BUILT_FX, late]], {}).launch
     assert arrival.days == {"raw_sales": (D,)}
-    assert arrival.title == "Late files: raw_sales 2017-03-01: 1 file(s)"
+    assert arrival.title == "Late files: raw_sales 2017-03-01: 1 file"
     again = arrivals_due([[BUILT_FX, late]], {}, launched=[arrival.id])
     assert again.launch == ()
     assert "did not take them in" in again.waiting[0]
@@ -86,7 +87,7 @@ WHOLE = replace(BUILT, files={**BUILT.files, F: ["sales/2017-03-05/a", "sales/20
 def test_a_whole_day_that_lands_late_is_taken_in_once_a_later_one_was() -> None:
     """The daily job has looked at it when nothing was there, and does not look again."""
     (arrival,) = arrivals_due([[BUILT_FX, WHOLE]], {}).launch
-    assert (arrival.days, arrival.title) == ({"raw_sales": (F,)}, "Late files: raw_sales 2017-03-05: 2 file(s)")
+    assert (arrival.days, arrival.title) == ({"raw_sales": (F,)}, "Late files: raw_sales 2017-03-05: 2 files")
     again = arrivals_due([[BUILT_FX, WHOLE]], {}, launched=[arrival.id])
     assert again.launch == () and "did not take them in" in again.waiting[0]
 
@@ -112,15 +113,15 @@ def test_a_late_day_is_known_by_what_was_ingested_and_not_by_what_is_still_there
     [
         (
             replace(BUILT, files={**BUILT.files, G: ["sales/2017-03-08/a"]}),
-            "raw_sales 2017-03-08: 1 file(s) left to the daily job",
+            "raw_sales 2017-03-08: 1 file left to the daily job",
         ),
         (
             replace(BUILT, files={**BUILT.files, date(2017, 2, 1): ["sales/2017-02-01/a"]}),
-            "raw_sales 2017-02-01: 1 file(s) from before the first ingested day; backfill run ingests them",
+            "raw_sales 2017-02-01: 1 file from before the first ingested day; backfill run ingests them",
         ),
         (
             replace(WHOLE, given_back=WHOLE.files[F]),
-            "raw_sales 2017-03-05: 2 file(s) given back by a rollback; backfill run ingests them again",
+            "raw_sales 2017-03-05: 2 files given back by a rollback; backfill run ingests them again",
         ),
     ],
     ids=["newest", "earlier", "rolled back"],
@@ -137,7 +138,8 @@ def test_a_rollback_of_one_file_of_a_day_is_not_undone(new: list[str]) -> None:
     files = ["sales/2017-03-01/a", "sales/2017-03-01/b", *new]
     landed = replace(BUILT, files={**BUILT.files, D: files}, given_back=["sales/2017-03-01/b"])
     due = arrivals_due([[BUILT_FX, landed]], {})
-    line = f"raw_sales 2017-03-01: {1 + len(new)} file(s) given back by a rollback; backfill run ingests them again"
+    count = format_count(1 + len(new), "file")
+    line = f"raw_sales 2017-03-01: {count} given back by a rollback; backfill run ingests them again"
     assert (due.launch, due.waiting) == ((), (line,))
 
 

@@ -57,16 +57,16 @@ def test_it_compacts_closes_and_reclaims_and_then_there_is_nothing_left(lake: La
     assert first == {(Chore.CLOSE, "u"), (Chore.RELEASE, ""), (Chore.COMPACT, "t"), (Chore.RECLAIM, "u")}
     assert planned(lake) == first
     assert maintained(lake) == {
-        (Chore.CLOSE, "u"): "1 timeline(s) closed",
-        (Chore.RELEASE, ""): "1 hold(s) dropped",
-        (Chore.COMPACT, "t"): "1 day(s) compacted",
-        (Chore.RECLAIM, "u"): "2 file(s) deleted",
+        (Chore.CLOSE, "u"): "1 timeline closed",
+        (Chore.RELEASE, ""): "1 hold dropped",
+        (Chore.COMPACT, "t"): "1 day compacted",
+        (Chore.RECLAIM, "u"): "2 files deleted",
     }
     assert lake.rows("t") == {D1: [f"x{number}" for number in range(5)]}
     assert len(lake.state("t").active) == 1 and not open_timelines(lake.storage, "u")
     assert planned(lake) == set()
     lake.clock += timedelta(days=31)
-    assert maintained(lake) == {(Chore.RECLAIM, "t"): "10 file(s) deleted"}
+    assert maintained(lake) == {(Chore.RECLAIM, "t"): "10 files deleted"}
 
 
 @pytest.mark.protocol
@@ -78,7 +78,7 @@ def test_what_others_wrote_past_the_protocol_goes_when_nothing_needs_it(lake: La
     lake.clock += timedelta(days=29)
     assert planned(lake) == set()
     lake.clock += timedelta(days=2)
-    assert maintained(lake) == {(Chore.RECLAIM, "t"): "3 file(s) deleted"}
+    assert maintained(lake) == {(Chore.RECLAIM, "t"): "3 files deleted"}
     assert lake.rows("t") == {D1: ["b"]}
 
 
@@ -110,7 +110,7 @@ def test_a_clock_that_is_weeks_ahead_deletes_no_before_image(lake: Lake, publish
     why = unchecked(lake)[Chore.CHECK_CLOCK]
     days, until = (41, "next entry") if published else (40, "now")
     assert f"{days} days lie between {right:%Y-%m-%d %H:%M}Z and " in why and until in why
-    assert "file(s) are kept" in why and "backfill maintain --clock-checked" in why
+    assert "files are kept" in why and "backfill maintain --clock-checked" in why
     lake.clock = right
     undone = f"p{right:%m%d}" if not published else f"p{right + timedelta(days=41):%m%d}"
     roll_back(lake.publisher(), undone, id="undo")
@@ -149,7 +149,7 @@ def test_a_rollback_within_its_window_works_after_maintenance(lake: Lake) -> Non
     for number in range(4):
         lake.append(f"a{number}", "t", {D1: [f"x{number}"]})
     lake.publish("cut", {"u": {D1: ["u"]}})
-    assert maintained(lake)[Chore.COMPACT, "t"] == "1 day(s) compacted"
+    assert maintained(lake)[Chore.COMPACT, "t"] == "1 day compacted"
     roll_back(lake.publisher(), "a3", id="undo")
     assert lake.rows("t") == {D1: ["a", "x0", "x1", "x2"]}
     for number in range(4, 8):

@@ -12,7 +12,7 @@ from backfill_assets.cli.output import say, say_json, say_lines
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import NotDelivered
-from backfill_assets.text import escape_controls
+from backfill_assets.text import escape_controls, format_count
 
 if TYPE_CHECKING:
     from backfill_assets.publication.outbox import NoticeDelivery, Sender
@@ -88,7 +88,7 @@ def send(as_json: bool) -> None:
         say("No notice is due.")
     if found.failed:
         raise NotDelivered(
-            f"{len(found.failed)} notice(s) could not be sent and stay due.",
+            f"Not sent, and still due: {format_count(len(found.failed), 'notice')}.",
             hint="backfill notices send tries again.",
         )
 
@@ -99,7 +99,7 @@ def deliver_notices(settings: Settings, publisher: Publisher, *, as_json: bool =
 
     found = deliver(publisher, notice_sender(settings, as_json=as_json))
     if not as_json and found.sent:
-        say(Text(f"Sent {len(found.sent)} notice(s) by {settings.notices.partition(':')[0]}.", "green"))
+        say(Text(f"Sent {format_count(len(found.sent), 'notice')} by {settings.notices.partition(':')[0]}.", "green"))
     say_undelivered(dict(found.failed), as_json=as_json)
     return found
 

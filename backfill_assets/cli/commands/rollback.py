@@ -19,7 +19,7 @@ from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_publisher
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.text import format_first
+from backfill_assets.text import format_are, format_first
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.undo import UndoPlan
@@ -155,7 +155,7 @@ def _how_long(plan: UndoPlan) -> str:
     if not plan.again:
         return "It takes about a second: no day has to be staged again."
     timed = "an unknown time (none was measured yet)" if plan.seconds is None else f"about {plan.seconds:.0f} s"
-    return f"{len(plan.again)} day(s) are staged again first, which takes {timed} and the start of Spark."
+    return f"{format_are(len(plan.again), 'day')} staged again first, which takes {timed} and the start of Spark."
 
 
 def _undo_json(plan: UndoPlan) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.published.boundaries import boundary_values, read_text, versions_text
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from backfill_assets.lakehouse.storage import Storage
@@ -105,7 +106,7 @@ def _say_raw(boundary: RawBoundary) -> None:
     if boundary.positions:
         say(rows)
     if boundary.landed_files:
-        say(f"{boundary.landed_files:,} landed file(s), the newest of {boundary.newest_arrival}.")
+        say(f"{format_count(boundary.landed_files, 'landed file')}, the newest of {boundary.newest_arrival}.")
     if boundary.unknown:
         say(f"{boundary.unknown[:1].upper()}{boundary.unknown[1:]}.")
 

@@ -22,6 +22,7 @@ from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.timelines import CAMPAIGN
 from backfill_assets.model.declaration import Step
 from backfill_assets.rebuild.shadow import ShadowedStep
+from backfill_assets.text import format_are
 
 TIMELINE_TAG = "backfill/timeline"
 """The timeline that a run works on: a campaign, or the name of a timeline."""
@@ -129,7 +130,7 @@ def _report_days(context: dg.AssetExecutionContext, done: Sequence[ShadowedStep]
     held = [each for step in done for each in step.held_back if each.table in selected and each.day in days]
     if held:
         raise dg.Failure(
-            description="\n".join([f"{len(held)} day(s) are held back:", *held_back_lines(held[:_MOST_NAMED])]),
+            description="\n".join([f"{format_are(len(held), 'day')} held back:", *held_back_lines(held[:_MOST_NAMED])]),
             metadata={"held_back": dg.MetadataValue.json([f"{each.table} {each.day}" for each in held])},
             allow_retries=False,
         )

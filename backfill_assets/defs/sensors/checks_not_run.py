@@ -21,7 +21,7 @@ from backfill_assets.rebuild.lake import built_from_log
 from backfill_assets.rebuild.outcome import BuiltDay
 
 REPORTED_TAG = "backfill/checks_reported"
-_NEWEST_RUNS = 20
+_NEWEST_RUNS = 40
 Target = Callable[[str, str], AssetCheckEvaluationTargetMaterializationData | None]
 """The newest materialization of a day of a table."""
 Report = Callable[[dg.AssetCheckEvaluation, str], None]
@@ -45,18 +45,28 @@ def report_checks_not_run(
     report: Report,
 ) -> int:
     """Report the checks that the runs that failed last left planned, once for each run; returns how many."""
-    ended = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    # By when they changed: one that began long ago may have failed just now.
-    records = instance.get_run_records(dg.RunsFilter(statuses=ended), limit=_NEWEST_RUNS, order_by="update_timestamp")
-    runs = [record.dagster_run for record in records]
     reported = 0
-    for run in (run for run in runs if REPORTED_TAG not in run.tags):
+    for run in _unreported(instance):
         planned = list(_planned(instance, run, tables))
         for verdict in _evaluations(instance, planned, run.run_id, published, target) if planned else ():
             report(verdict, run.run_id)
         instance.add_run_tags(run.run_id, {REPORTED_TAG: str(len(planned))})
         reported += len(planned)
     return reported
+
+
+def _unreported(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """The runs that failed last, however many failed at once.
+
+    By when they changed: one that began long ago may have failed just now. To have been reported is a change, too.
+    """
+    ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
+    many = _NEWEST_RUNS
+    while True:
+        runs = [each.dagster_run for each in instance.get_run_records(ended, limit=many, order_by="update_timestamp")]
+        if len(runs) < many or all(REPORTED_TAG in run.tags for run in runs[many // 2 :]):
+            return [run for run in runs if REPORTED_TAG not in run.tags]
+        many *= 2
 
 
 def _planned(instance: dg.DagsterInstance, run: dg.DagsterRun, tables: Sequence[str]) -> Iterator[tuple[str, str, str]]:

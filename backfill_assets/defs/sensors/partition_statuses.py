@@ -66,7 +66,11 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
         within = settled_within(context.cursor, tables, identity)
         corrections = put_statuses_right(context.instance, log, tables, settled=settled, within=within)
         count = len(corrections.published) + len(corrections.withdrawn)
-        reason = f"Reported {count} day(s) to Dagster." if count else "Partition statuses and publication log agree."
+        reason = (
+            f"Reported {format_count(count, 'day')} to Dagster."
+            if count
+            else "Partition statuses and publication log agree."
+        )
         if checks := put_checks_right(context.instance, log, tables):
             reason += f" Reported {format_count(checks, 'check')} that failed runs did not come to."
         place = f" {corrections.within}" if corrections.within else ""

@@ -160,13 +160,14 @@ def _failed_watches(
 
 
 def _newest_verdict(instance: dg.DagsterInstance, table: str, day: date) -> list[FailedWatch]:
-    (record,) = instance.event_log_storage.get_asset_check_execution_history(
+    """None where the asset's history was wiped since, and the watchdog has not looked again."""
+    newest = instance.event_log_storage.get_asset_check_execution_history(
         watchdog_key(table),
         limit=1,
         status={Status.FAILED, Status.SUCCEEDED},
         partition_filter=PartitionKeyFilter(key=day.isoformat()),
     )
-    event = record.event.dagster_event if record.event else None
+    event = newest[0].event.dagster_event if newest and newest[0].event else None
     if event is None or event.asset_check_evaluation_data.passed:
         return []
     values = {name: str(value.value) for name, value in event.asset_check_evaluation_data.metadata.items()}

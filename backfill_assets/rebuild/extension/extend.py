@@ -31,6 +31,7 @@ from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import HeldBack
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.rebuild.step_build import merge_changes
+from backfill_assets.text import format_count
 
 HOLD_SECONDS = 5.0
 _MOST_ATTEMPTS = 3
@@ -168,7 +169,7 @@ class _Call:
                 if isinstance(outcome, Published):
                     return self.result(outcome)
                 todo = self.moved_days(outcome)
-                self.progress(f"{len(todo)} day(s) moved while they were extended, doing them again")
+                self.progress(f"{format_count(len(todo), 'day')} moved while extended: once more")
             # The last try published nothing either: no day of it may be taken for one that was extended.
             self.leave({day for build in self.builds.values() for day in build.staged}, _KEPT_CHANGING)
             return self.result(None)
@@ -379,7 +380,7 @@ class _Call:
 def summary(result: ExtendResult) -> str:
     """One line for a log: how many days were extended, built whole, held back and left."""
     counts = {how: len({each.day for each in result.by(how)}) for how in (_EXTENDED, _BUILT, _UNCHANGED)}
-    parts = [f"{count} day(s) {how}" for how, count in counts.items() if count]
+    parts = [f"{format_count(count, 'day')} {how}" for how, count in counts.items() if count]
     parts += [f"{each.table} {each.day} is held back: {each.why}" for each in result.held_back]
     parts += [f"{day} is left for the next time: {why}" for day, why in result.left.items()]
     return "; ".join(parts) or "nothing to extend"

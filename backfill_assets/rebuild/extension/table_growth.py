@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, partial
 
@@ -48,7 +48,6 @@ from backfill_assets.rebuild.stage import (
     content_of,
     measured_files,
     side_by_side,
-    with_cost,
     with_verdict,
 )
 
@@ -381,7 +380,7 @@ def _grown(
     if plan.miscounted(choice, removed, added, sum(file.rows for file in written)):
         raise LakehouseUnusable(
             f"Extending {table.name} {day} lost or doubled rows: {removed} were replaced by {added}, and the "
-            f"{len(written)} file(s) written hold {sum(file.rows for file in written)}.",
+            f"written files ({len(written)}) hold {sum(file.rows for file in written)}.",
             hint=f"Nothing was published. Build the day whole: backfill run {table.name} --days {day} --force",
         )
     metrics = plan.extended_metrics(growth.content(table.name, day), *change, metric_names(table))
@@ -431,7 +430,8 @@ def _judge(
             old = growth.content(table.name, day)
             metrics = {**grown[table.name][day].metrics, EXTENSIONS: plan.extensions_of(old) + 1}
             content = content_of(metrics, build.version.name, now[day].inputs, build.upstream(pin, day))
-            judged = with_cost(with_verdict(content, rules), (old.staged_ms or 0) / 1000)
+            # What the whole day took, for plans; as unknown as it was.
+            judged = replace(with_verdict(content, rules), staged_ms=old.staged_ms)
             files = grown[table.name][day].files
             share = seconds / len(days)
             staged.append(

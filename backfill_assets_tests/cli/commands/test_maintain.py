@@ -19,7 +19,7 @@ def test_planned_done_and_nothing_left(backfill: Backfill) -> None:
     assert (task["chore"], task["table"], task["items"], task["outcome"]) == ("compact", "raw_sales", [str(DAY)], "")
     assert "Nothing was done" in backfill("maintain", "--dry-run").output
     assert len(backfill.lakehouse.newest("raw_sales").file_uris()) == 5
-    assert "1 day(s) compacted" in backfill("maintain").output
+    assert "1 day compacted" in backfill("maintain").output
     assert len(backfill.lakehouse.newest("raw_sales").file_uris()) == 1
     assert backfill.json("maintain") == []
 

@@ -50,6 +50,6 @@ def test_what_is_not_delivered_fails_the_command_and_stays_due(due: Backfill, mo
     """Without showing the webhook's secret."""
     monkeypatch.setenv("BACKFILL_NOTICES", "webhook:http://127.0.0.1:9/hook?token=secret")
     result = due("notices", "send", exit_code=1)
-    assert "2 notice(s) could not be sent" in result.stderr
+    assert "Not sent, and still due: 2 notices." in result.stderr
     assert "127.0.0.1:9 did not answer" in result.output and "secret" not in result.output + result.stderr
     assert len(due.json("notices", "list")["due"]) == 2

@@ -55,7 +55,7 @@ def test_a_kept_plan_says_what_has_moved(backfill: Backfill) -> None:
     assert backfill.json("plan", id, exit_code=1)["moved"] == []
     backfill.lakehouse.publish("late", {"raw_sales": {SECOND: [9]}}, mode="append")
     (moved,) = backfill.json("plan", id, exit_code=1)["moved"]
-    assert moved == "raw_sales: 1 day(s) that the plan reads moved: 2017-03-02 (version 1 -> 2)"
+    assert moved == "raw_sales: 1 day that the plan reads moved: 2017-03-02 (version 1 -> 2)"
     assert "moved  raw_sales" in backfill("plan", id, exit_code=1).output
 
 

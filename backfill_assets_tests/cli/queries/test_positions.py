@@ -29,7 +29,7 @@ def streamed(backfill: Backfill) -> StreamedLakehouse:
 def test_positions_of_raw_and_of_what_is_computed_from_it(backfill: Backfill, streamed: StreamedLakehouse) -> None:
     """Raw has read further than bronze."""
     output = backfill("positions", RAW).output
-    assert "1,020" in output and "1,000" in output and "1 landed file(s), the newest of 2017-03-01." in output
+    assert "1,020" in output and "1,000" in output and "1 landed file, the newest of 2017-03-01." in output
     output = backfill("positions", BRONZE).output
     assert "2017-03-01..2017-03-02" in output and "1,010" in output and "1,020" not in output
     found = backfill.json("positions", BRONZE)

@@ -102,7 +102,7 @@ def test_a_backfill_that_cannot_be_launched_says_why(tmp_path: Path) -> None:
 
 def test_a_failed_backfill_says_why_and_what_to_do(tmp_path: Path) -> None:
     """The reason of the failed step, not only that there was one."""
-    reason = "bronze_sales: 1 day(s) did not pass their gates"
+    reason = "bronze_sales: 1 day did not pass the gates"
     steps = {"raw_sales": "SUCCESS", "bronze_sales": "FAILURE"}
     failed = BackfillProgress("abcdefgh", "COMPLETED_FAILED", {}, steps, {}, failure=reason)
     with pytest.raises(DemoFailed, match="abcdefgh ended as COMPLETED_FAILED: bronze_sales: 1 day") as error:

@@ -170,7 +170,7 @@ def test_a_day_that_was_rolled_back_is_left_alone_and_named(world: World) -> Non
     uri = lakehouse.storage.uri("raw_sales")
     write_deltalake(uri, table_of(late, []), mode="append", commit_properties=back)
     world.tick()
-    assert f"raw_sales {late}: 1 file(s) given back by a rollback" in world.tick()
+    assert f"raw_sales {late}: 1 file given back by a rollback" in world.tick()
     assert world.backfills() == []
 
 

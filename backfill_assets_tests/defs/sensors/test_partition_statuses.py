@@ -157,8 +157,8 @@ def test_many_withdrawn_days_are_reported_tick_by_tick(
             tick = sensor.evaluate_tick(context)
         cursor, words = tick.cursor, [*words, tick.skip_message]
     assert words == [
-        "Reported 200 day(s) to Dagster.",
-        "Reported 5 day(s) to Dagster.",
+        "Reported 200 days to Dagster.",
+        "Reported 5 days to Dagster.",
         "Partition statuses and publication log agree.",
     ]
     assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "p2"
@@ -211,7 +211,7 @@ def test_the_sensor_looks_at_each_publication_once(
     builder.log = lakehouse.publisher.log
     _publish(lakehouse, "p1", 1)
     first = tick(None)
-    assert (first.skip_message, first.run_requests) == ("Reported 2 day(s) to Dagster.", [])
+    assert (first.skip_message, first.run_requests) == ("Reported 2 days to Dagster.", [])
     second = tick(first.cursor)
     assert (second.skip_message, second.cursor) == ("Partition statuses and publication log agree.", first.cursor)
 
@@ -236,7 +236,7 @@ def test_a_lakehouse_that_is_made_again_at_the_same_place_is_looked_at_from_its_
     second = SmallLakehouse(tmp_path)
     builder.log = second.publisher.log
     _publish(second, "again", 1)
-    assert tick(seen.cursor).skip_message == "Reported 2 day(s) to Dagster."
+    assert tick(seen.cursor).skip_message == "Reported 2 days to Dagster."
     assert _newest(dagster_instance, DAYS[0]).metadata["publication"].value == "again"
 
 

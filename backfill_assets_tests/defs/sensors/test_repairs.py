@@ -183,8 +183,7 @@ def test_a_repair_that_worked_is_over(world: World) -> None:
     assert world.tick() == "Nothing to repair."
 
 
-def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
-    """A run that builds the day plans its watchdog anew: the verdict before must not be forgotten by that."""
+def _watchdog_fails(world: World) -> None:
     state = observe(world.lakehouse.storage, TABLES).states[TableDay("fact_sales_transactions", DAY)]
     rule = RuleOutcome("content_as_published", "consistency", False, "6 rows", "7 rows", "Build it again.")
     watched = WatchedDay("fact_sales_transactions", DAY, state.publication, state.physical, 6, (rule,))
@@ -192,6 +191,23 @@ def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
     config = {"ops": {STEP: {"config": {"days": str(DAY), "tables": ["fact_sales_transactions"]}}}}
     job = world.defs.resolve_job_def(JOB)
     assert job.execute_in_process(instance=world.instance, run_config=config).success
+
+
+def test_a_watchdog_whose_verdicts_were_wiped_stops_no_repair(world: World) -> None:
+    """A person wipes the asset's history in the UI, and a run plans the watchdog anew."""
+    _watchdog_fails(world)
+    world.tick()
+    world.end()
+    world.instance.wipe_assets([dg.AssetKey("fact_sales_transactions")])
+    job = world.defs.resolve_job_def("daily_small")
+    assert job.execute_in_process(instance=world.instance, partition_key=str(DAY)).success
+    world.late_row(OTHER)
+    assert "Launched late_rows_" in world.tick()
+
+
+def test_a_failed_watchdog_is_forced_until_it_is_right(world: World) -> None:
+    """A run that builds the day plans its watchdog anew: the verdict before must not be forgotten by that."""
+    _watchdog_fails(world)
 
     world.tick()
     (first,) = world.backfills()

@@ -64,7 +64,7 @@ def test_a_stream_that_failed_is_started_again_with_the_same_options(
     """After a wait, and two ticks ask for the same run."""
     failed = world.run("fails", **OPTIONS)
     requests, words = tick(world)
-    assert requests == [] and "1 times: next at" in words
+    assert requests == [] and "1 time: next at" in words
     later(monkeypatch, 16)
     (request,), _ = tick(world)
     assert request.run_config["ops"]["stream_small"]["config"]["source"] == OPTIONS["source"]
