@@ -31,6 +31,8 @@ class RunningDev:
     ui: str
     spark: str
     lakehouse: str
+    landing: str = ""
+    """Where its runs read what has landed; empty in a note of an earlier version."""
 
 
 def dev_file(settings: Settings) -> Path:
@@ -44,7 +46,8 @@ def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
     import psutil
 
     pid = os.getpid()
-    dev = RunningDev(pid, psutil.Process(pid).create_time(), ui, spark, str(settings.lakehouse))
+    created = psutil.Process(pid).create_time()
+    dev = RunningDev(pid, created, ui, spark, str(settings.lakehouse), str(settings.landing))
     file = dev_file(settings)
     unfinished = file.with_suffix(f".{pid}.tmp")
     unfinished.write_text(json.dumps(asdict(dev), indent=2))

@@ -23,6 +23,7 @@ from types import FrameType
 
 from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.cli.demo.dev_parts import DevPart, DevParts
+from backfill_assets.cli.demo.only_daemon import only_daemon
 from backfill_assets.cli.demo.sessions import start_process
 from backfill_assets.cli.demo.taken_port import port_of, require_free_port, require_place
 from backfill_assets.cli.running_dev import noted_dev, ui_of_arguments
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str], commands: DagsterCommands | None = None) -> i
         ui = ui_of_arguments(arguments)
         require_place(settings, ui)
         home = dagster_home(settings)
-        with TemporaryDirectory() as folder, _one_spark(settings) as spark:
+        with only_daemon(settings, _COMMAND), TemporaryDirectory() as folder, _one_spark(settings) as spark:
             variables = {"DAGSTER_HOME": str(home), "DAGSTER_IS_DEV_CLI": "1", **spark.variables}
             variables["BACKFILL_UI"] = settings.ui or ui
             letters = _letters(variables, letters_port(arguments))

@@ -16,7 +16,7 @@ from backfill_assets.text import escape_controls
 from backfill_assets.ui_addresses import asset_page
 
 _MOST_CHARACTERS = 80
-_LAST_PORT = 65535
+LAST_PORT = 65535
 
 
 class DevRefused(BackfillError):
@@ -82,5 +82,5 @@ def _named(owner: psutil.Process | None, settings: Settings) -> str:
 
 def _free_pair(taken: int) -> int:
     """The next port that is free, and the one after it, which the letters have."""
-    above = (port for port in count(taken + 1) if port < _LAST_PORT and not answers(port) and not answers(port + 1))
-    return next(above) if taken < _LAST_PORT - 1 else _free_pair(3000)
+    above = (port for port in count(taken + 1) if port < LAST_PORT and not answers(port) and not answers(port + 1))
+    return next(above) if taken < LAST_PORT - 1 else _free_pair(3000)

@@ -15,6 +15,7 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
+from backfill_assets.cli.demo.only_daemon import only_daemon
 from backfill_assets.cli.demo.sessions import start_process, stop_sessions
 from backfill_assets.cli.output import say
 from backfill_assets.cli.running_dev import RunningDev, running_dev
@@ -33,6 +34,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
 from backfill_assets.ui_addresses import backfill_page
 
+_COMMAND = "backfill demo"
 _LAST_LINES = 15
 _GRACE_SECONDS = 30.0
 """A run that has to stop records it in Dagster first, and the daemon waits for it."""
@@ -55,12 +57,12 @@ def launch_demo(
     ``version`` is that of the steps that have it; empty for the current ones.
     """
     dev = running_dev(settings)
-    if dev is not None and dev.lakehouse != str(settings.lakehouse):
-        raise DemoFailed(
-            f"`make dev` of {settings.home} runs on the lakehouse {dev.lakehouse}, and the demo is for "
-            f"{settings.lakehouse}.",
-            hint=f"End it first: Ctrl-C where it runs, or kill {dev.pid}. Or give the demo a BACKFILL_HOME of its own.",
-        )
+    if dev is not None:
+        _require_same_places(settings, dev)
+    else:
+        # Before the launch: a daemon that is there would carry it out, and this one would be refused.
+        with only_daemon(settings, _COMMAND):
+            pass
     instance = dg.DagsterInstance.from_config(str(dagster_home(settings)))
     backfill_id = launch_backfill(
         instance,
@@ -70,6 +72,23 @@ def launch_demo(
         tags={"user": "backfill demo"} | ({VERSION_TAG: version} if version else {}),
     )
     return DemoBackfill(settings, instance, backfill_id, dev=dev)
+
+
+def _require_same_places(settings: Settings, dev: RunningDev) -> None:
+    """The runs of ``make dev`` read and write where it was started to: elsewhere they would not find these files."""
+    differing = [
+        (what, theirs, ours)
+        for what, theirs, ours in (
+            ("the lakehouse", dev.lakehouse, str(settings.lakehouse)),
+            ("the landing zone", dev.landing, str(settings.landing)),
+        )
+        if theirs and theirs != ours
+    ]
+    for what, theirs, ours in differing[:1]:
+        raise DemoFailed(
+            f"`make dev` of {settings.home} runs on {what} {theirs}, and the demo is for {ours}.",
+            hint=f"End it first: Ctrl-C where it runs, or kill {dev.pid}. Or give the demo a BACKFILL_HOME of its own.",
+        )
 
 
 @dataclass(frozen=True)
@@ -124,12 +143,13 @@ class DemoBackfill:
             say(f"  The daemon of `make dev` carries it out: {self.dev.ui}{backfill_page(self.backfill_id)}")
             yield self._dev_lives
             return
-        with self.daemon_log.open("w") as log:
-            process = start_process(self.daemon, REPOSITORY, _variables(self.settings), output=log)
-        try:
-            yield lambda: process.poll() is None
-        finally:
-            stop_sessions([process], _GRACE_SECONDS)
+        with only_daemon(self.settings, _COMMAND):
+            with self.daemon_log.open("w") as log:
+                process = start_process(self.daemon, REPOSITORY, _variables(self.settings), output=log)
+            try:
+                yield lambda: process.poll() is None
+            finally:
+                stop_sessions([process], _GRACE_SECONDS)
 
 
 def require_success(last: BackfillProgress, daemon_log: Path, dev: RunningDev | None = None) -> None:

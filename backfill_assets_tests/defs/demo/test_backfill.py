@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,7 +18,8 @@ import dagster as dg
 import pytest
 
 from backfill_assets.cli.demo.dagster_home import dagster_home
-from backfill_assets.cli.running_dev import noted_dev
+from backfill_assets.cli.demo.only_daemon import HasDaemon, only_daemon
+from backfill_assets.cli.running_dev import dev_file, noted_dev
 from backfill_assets.days import DayRange
 from backfill_assets.defs.assets import VERSION_TAG
 from backfill_assets.defs.demo.backfill import DemoBackfill, DemoFailed, launch_demo, require_success
@@ -193,6 +195,49 @@ def test_make_dev_on_another_lakehouse_is_no_daemon_for_it(tmp_path: Path, dev: 
     with pytest.raises(DemoFailed, match=f"the demo is for {tmp_path}/elsewhere") as error:
         launch_demo(settings, DAYS, TABLES, fake_location.__name__)
     assert f"kill {os.getpid()}" in str(error.value.hint)
+
+
+def test_make_dev_with_another_landing_zone_is_no_daemon_for_it(tmp_path: Path, dev: ExitStack) -> None:
+    """Its runs would not find what was landed here, and the days would fail or stay as they are."""
+    settings = replace(Settings.at(tmp_path), landing=tmp_path / "elsewhere")
+    with pytest.raises(
+        DemoFailed, match=f"the landing zone {tmp_path}/landing, .* is for {tmp_path}/elsewhere"
+    ) as error:
+        launch_demo(settings, DAYS, TABLES, fake_location.__name__)
+    assert f"kill {os.getpid()}" in str(error.value.hint)
+
+
+def test_make_dev_of_an_earlier_version_has_noted_no_landing_zone(tmp_path: Path, dev: ExitStack) -> None:
+    settings = Settings.at(tmp_path)
+    noted = json.loads(dev_file(settings).read_text())
+    del noted["landing"]
+    dev_file(settings).write_text(json.dumps(noted))
+    assert launch_demo(settings, DAYS, TABLES, fake_location.__name__).dev is not None
+
+
+@pytest.mark.parametrize("command", ["make dev", "backfill demo"])
+def test_beside_a_command_that_starts_or_has_a_daemon_it_launches_nothing(tmp_path: Path, command: str) -> None:
+    """`make dev` is noted when its Spark is there: before, the demo would start a second daemon."""
+    settings = Settings.at(tmp_path)
+    with only_daemon(settings, command), pytest.raises(HasDaemon, match=f"`{command}` of {tmp_path} is under way"):
+        launch_demo(settings, DAYS, TABLES, fake_location.__name__)
+    assert not (tmp_path / "dagster").exists()
+
+
+def test_its_own_daemon_keeps_make_dev_away(demo: Demo, tmp_path: Path) -> None:
+    backfill = demo(_ENDING.format(status="COMPLETED_SUCCESS"))
+    seen: list[str] = []
+
+    def refused() -> bool:
+        with pytest.raises(HasDaemon) as error, only_daemon(Settings.at(tmp_path), "make dev"):
+            pass
+        seen.append(str(error.value))
+        return True
+
+    with backfill._running_daemon() as lives:
+        assert lives() and refused()
+    with only_daemon(Settings.at(tmp_path), "make dev"):
+        assert "`backfill demo`" in seen[0]
 
 
 _INTERRUPTED = """
