@@ -25,7 +25,7 @@ from backfill_assets.cli.demo.dagster_home import REPOSITORY, dagster_home
 from backfill_assets.cli.demo.dev_parts import DevPart, DevParts
 from backfill_assets.cli.demo.only_daemon import only_daemon
 from backfill_assets.cli.demo.sessions import start_process
-from backfill_assets.cli.demo.taken_port import port_of, require_free_port, require_place
+from backfill_assets.cli.demo.taken_port import LAST_PORT, port_of, require_free_port, require_place
 from backfill_assets.cli.running_dev import noted_dev, ui_of_arguments
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import Settings
@@ -152,7 +152,7 @@ def letters_port(arguments: Sequence[str]) -> int:
     """The port after that of the UI: links that the UI keeps are good after a restart. If it is taken, a free one."""
     place = next((n for n, word in enumerate(arguments[:-1], start=1) if word in ("-p", "--port")), None)
     port = int(arguments[place]) + 1 if place is not None and arguments[place].isdigit() else _LETTERS_PORT
-    return free_port() if answers(port) else port
+    return free_port() if port > LAST_PORT or answers(port) else port
 
 
 def _letters(variables: dict[str, str], port: int) -> DevPart:
