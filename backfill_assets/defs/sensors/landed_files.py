@@ -3,7 +3,7 @@
 # No postponed annotations here: Dagster resolves resources from the annotations themselves.
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 import dagster as dg
@@ -25,9 +25,12 @@ from backfill_assets.model.declaration import Dataset
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
+from backfill_assets.text import days_options
 from backfill_assets.upkeep.arrivals_due import Due, Landed, arrivals_due
+from backfill_assets.upkeep.repair import first_ranges
 
 SENSOR = "landed_files"
+_MOST_RANGES = 4
 Listings = Mapping[str, str]
 """A fingerprint of the names that had landed, by dataset."""
 
@@ -55,7 +58,7 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
         ]
         busy = busy_tables(context.instance, partitions) | _followed_by_streams(backfill.storage)
         due = arrivals_due(landed_chains, busy, _earlier_launches(context.instance))
-        lines = _launch(context, due)
+        lines = [*_launch(context, due), *_never_published(landed_chains, busy)]
         for line in lines:
             context.log.info(line)
         for path in _strays(LandingZone(backfill.settings.landing), datasets):
@@ -82,6 +85,21 @@ def _launch(context: dg.SensorEvaluationContext, due: Due) -> list[str]:
     return [f"Launched {arrival.id}: {arrival.title}" for arrival in due.launch] + [
         f"Waiting: {text}" for text in due.waiting
     ]
+
+
+def _never_published(landed_chains: Iterable[Iterable[Landed]], busy: Mapping[str, str]) -> Iterator[str]:
+    """Datasets that were asked for and never came: their first days begin by themselves only once."""
+    for landed in (each for chain in landed_chains for each in chain):
+        if not landed.files or landed.published or not landed.targeted:
+            continue
+        days = f"{landed.raw} {first_ranges(landed.files)}"
+        if landed.raw in busy:
+            yield f"Waiting: {days}: {busy[landed.raw]} takes them in"
+        else:
+            yield (
+                f"For a person: {days}: launched before, and nothing is published. Its run says why; to launch it "
+                f"again: backfill run {landed.raw} --downstream {days_options(landed.files, _MOST_RANGES)}"
+            )
 
 
 def _landed_state(

@@ -118,6 +118,20 @@ def test_what_a_person_has_launched_is_theirs(world: World) -> None:
     assert len(world.backfills()) == 1
 
 
+def test_what_was_launched_and_never_published_is_not_called_ingested(world: World) -> None:
+    """Its backfill failed, or the lakehouse was deleted since: nothing ingests it until a person launches it."""
+    world.land(DAYS[0])
+    graph = world.defs.resolve_asset_graph()
+    launch_backfill(world.instance, graph, dict.fromkeys(TABLES, DayRange.of(DAYS[0])), title="By hand")
+    (backfill,) = world.backfills()
+    assert f"Waiting: raw_sales 2017-03-01: the backfill {backfill.backfill_id}" in world.tick()
+    world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
+    said = world.tick()
+    assert "launched before, and nothing is published" in said
+    assert said.endswith("backfill run raw_sales --downstream --days 2017-03-01")
+    assert "or its schedule will" not in said
+
+
 def test_a_late_file_is_left_to_a_stream_of_the_landing_folder(world: World) -> None:
     """It has found the file within seconds. A stream of a topic reads no files."""
     world.land(DAYS[0])
