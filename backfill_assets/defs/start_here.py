@@ -9,9 +9,11 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import dagster as dg
+from pydantic import ValidationError
 
 from backfill_assets.campaign.course import state_of, waits_for_approval
 from backfill_assets.datasets.registry import chains
+from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
@@ -115,7 +117,12 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = instance.get_materialized_partitions(_VALIDATED)
     for name in campaigns(storage):
-        state, plan = state_of(name, entries(storage, name)), plan_of(name)
+        try:
+            state, plan = state_of(name, entries(storage, name)), plan_of(name)
+        except ValidationError:
+            # Its journal is of a later version of this code, or damaged.
+            yield f"{name} cannot be read: the newest tick of the sensor `{CAMPAIGNS_SENSOR}` says why"
+            continue
         if state.stopped and not state.stopped.report.get(ABANDONED):
             look = "" if name in shown else f" (`backfill campaign {plan}` shows it)"
             yield f"{_name(name, shown)} was stopped: {escape_markdown(state.stopped.reason)}{look}"

@@ -133,3 +133,15 @@ def test_a_campaign_without_its_plan_is_on_the_page_too(page: Page) -> None:
     at = started(page.home, CampaignStep.VALIDATE)
     page.tick()
     assert f"{at.campaign} waits for approval" in str(page.shown()[0][PEOPLE])
+
+
+def test_a_journal_that_cannot_be_read_hides_nothing_else(page: Page) -> None:
+    """Of a later version, or half of a file: the sensor `campaigns` says it in each tick."""
+    page.publish()
+    at = started(page.home, CampaignStep.VALIDATE)
+    other = campaign_of("plan-0123456789abcdef")
+    page.lakehouse.storage.write_bytes(f"_campaigns/{other}/000000.json", b'{"kind": "of a later version"}')
+    page.tick()
+    shown = str(page.shown()[0][PEOPLE])
+    assert f"{at.campaign} waits for approval" in shown
+    assert f"{other} cannot be read" in shown
