@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from backfill_assets.days import Cadence, DayRange
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, InvalidRequest
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.published.observed import observe
@@ -23,6 +23,20 @@ class PlanExample:
     tables: tuple[str, ...]
     target: str
     days: str
+
+    def is_left(self, target: str, days: str) -> bool:
+        """Are ``days`` those that a launchpad opened with, perhaps an earlier one?
+
+        The example moves with what is published. A run loads it anew; a code server has that of its start.
+        """
+        if days in ("", self.days):
+            return True
+        try:
+            written = DayRange.parse(days)
+        except InvalidRequest:
+            return False
+        is_as_long = written.last - written.first == timedelta(_DAYS - 1)
+        return target == self.target and is_as_long and written.last <= DayRange.parse(self.days).last
 
 
 def plan_example(datasets: Sequence[Dataset], storage: Storage | None = None) -> PlanExample:

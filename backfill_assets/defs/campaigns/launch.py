@@ -130,7 +130,7 @@ def _plan(
 ) -> tuple[Plan, PlanDrift | None, datetime]:
     if kept := config.plan or (config.target if is_plan_id(config.target) else ""):
         # The launchpad always sends its example: only what a person has written over it counts.
-        if config.expect or config.version or config.days not in ("", example.days):
+        if config.expect or config.version or not example.is_left(config.target, config.days):
             raise InvalidRequest(
                 f"{kept} is kept and does not change.",
                 hint="Leave days, version and expect as the launchpad has them, or leave plan empty to plan anew.",

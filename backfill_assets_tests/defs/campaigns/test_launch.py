@@ -93,3 +93,24 @@ def test_a_kept_plan_is_found_beside_the_example_and_refuses_what_was_written(mo
     for written in others:
         with pytest.raises(InvalidRequest, match="is kept and does not change"):
             launch._plan(PlanConfig(**{**sent, **written}), example, backfill, Person())
+
+
+def test_a_kept_plan_is_found_beside_the_example_of_an_earlier_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code server has the example of its start; a run loads it anew, and a day was published in between."""
+    lakehouse = SmallLakehouse(tmp_path)
+    target = plan_example([SMALL]).target
+    lakehouse.publish("p1", {target: {date(2017, 3, 10): [1]}})
+    opened = plan_example([SMALL], lakehouse.storage)
+    lakehouse.publish("p2", {target: {date(2017, 3, 11): [1]}})
+    example = plan_example([SMALL], lakehouse.storage)
+    assert opened.days != example.days
+    monkeypatch.setattr(launch, "look_again", lambda _, id: (id, None, None))
+    backfill = cast("Backfill", type("_Backfill", (), {"settings": None}))
+    sent: dict[str, Any] = {"target": opened.target, "days": opened.days, "plan": "plan-0123456789abcdef"}
+    found: Any = launch._plan(PlanConfig(**sent), example, backfill, Person())[0]
+    assert found == sent["plan"]
+    for written in ({"days": "2017-03-12..2017-03-18"}, {"days": "2017-03-04..2017-03-09"}, {"target": "fact_other"}):
+        with pytest.raises(InvalidRequest, match="is kept and does not change"):
+            launch._plan(PlanConfig(**{**sent, **written}), example, backfill, Person())
