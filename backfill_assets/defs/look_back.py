@@ -20,7 +20,7 @@ from backfill_assets.published.current_versions import read_switches
 from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.decide import AS_PUBLISHED, published_days, reading_as_published
 from backfill_assets.rebuild.outcome import BuiltDay
-from backfill_assets.text import days_options, format_ranges
+from backfill_assets.text import days_options, format_count, format_ranges
 
 LATER_DAYS, STALE_LATER_DAYS = "later_days", "stale_later_days"
 
@@ -67,7 +67,7 @@ def later_days_text(table: str, readers: Mapping[str, int]) -> str:
     """What a person reads before a range of ``table`` is launched; ``readers`` are the days by step, at least one."""
     names = " and ".join(f"`{name}`" for name in readers)
     return (
-        f"Days up to {max(readers.values())} days later use these rows as well: {names} "
+        f"Days up to {format_count(max(readers.values()), 'day')} later use these rows as well: {names} "
         f"look{'s' if len(readers) == 1 else ''} back. A backfill of a range does not include those days. The sensor "
         f"`repairs` builds the ones that are stale within a minute or two of its end. To build them at once: "
         f"`backfill run {table} --downstream --days A..B`."

@@ -12,7 +12,7 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
-from backfill_assets.defs.look_back import LATER_DAYS, STALE_LATER_DAYS, missing_earlier_days
+from backfill_assets.defs.look_back import LATER_DAYS, STALE_LATER_DAYS, later_days_text, missing_earlier_days
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, Version
@@ -170,3 +170,8 @@ def test_another_version_looks_back_as_it_does(tmp_path: Path) -> None:
 
     assert missing("") == missing("as published") == landed[-2:]
     assert missing("v1") == landed
+
+
+def test_a_look_back_of_one_day_is_in_the_singular() -> None:
+    assert later_days_text("bronze_x", {"fact": 1}).startswith("Days up to 1 day later use these rows as well")
+    assert later_days_text("bronze_x", {"fact": 7}).startswith("Days up to 7 days later use these rows as well")
