@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
 from backfill_assets.days import parse_day
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, LakehouseUnusable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.named_timelines import kept_timelines
 from backfill_assets.lakehouse.plans import open_plan_ids, under_way
@@ -80,9 +83,11 @@ class Maintenance:
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
         """Do ``tasks`` in their order. Days that moved since they were planned are looked at again and left alone.
 
-        A refused task is reported, and its error raised when the others are done.
+        A task that is refused or fails, at a damaged file or a full disk, is reported, and its error raised when the
+        others are done.
         """
-        done, refused = [], []
+        done: list[Done] = []
+        refused: list[BackfillError] = []
         for task in tasks:
             try:
                 with waiting(progress, f"{task.chore.value} {task.table}"):
@@ -90,6 +95,9 @@ class Maintenance:
             except BackfillError as error:
                 refused.append(error)
                 outcome = Done(task, f"refused: {error.message}")
+            except (DeltaError, OSError, pa.ArrowException) as error:
+                refused.append(LakehouseUnusable(f"{task.chore.value} {task.table} failed: {error}"))
+                outcome = Done(task, f"failed: {error}")
             progress(f"{task.chore.value} {task.table}: {outcome.outcome}")
             done.append(outcome)
         if refused:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.errors import PublicationRefused
+from backfill_assets.errors import LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse.plans import close_plan, keep_plan, open_plan
 from backfill_assets.lakehouse.timelines import open_timelines
 from backfill_assets.publication.holds import put_hold
@@ -202,3 +202,15 @@ def test_a_refused_task_does_not_hold_up_the_others(lake: Lake) -> None:
     with pytest.raises(PublicationRefused, match=r"t cannot be published to: delta\.appendOnly=true"):
         found.carry_out(found.plan(), told.append)
     assert any(line.startswith("compact t: refused: ") for line in told) and len(lake.state("u").active) == 1
+
+
+def test_a_file_that_is_gone_does_not_hold_up_the_others(lake: Lake) -> None:
+    """Its day cannot be compacted. Before, no table was reclaimed from then on, until the disk was full."""
+    for number in range(5):
+        for table in ("t", "u"):
+            lake.append(f"{table}{number}", table, {D1: [f"{table}{number}"]})
+    lake.storage.delete(f"t/{min(lake.state('t').active)}")
+    found, told = maintenance(lake), list[str]()
+    with pytest.raises(LakehouseUnusable, match="compact t failed: "):
+        found.carry_out(found.plan(), told.append)
+    assert any(line.startswith("compact t: failed: ") for line in told) and len(lake.state("u").active) == 1
