@@ -13,6 +13,8 @@ from backfill_assets.settings import Settings
 
 _CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+MAKE_IT = "python -m backfill_assets.cli.archive_classes"
+"""What to type for an archive: `make setup` tries once, and goes on without."""
 _KNOWN = {"spark-defaults.conf", "log4j2.properties", "fairscheduler.xml"}
 # Java has words about an archive that does not fit, on standard output, where programs print their JSON.
 _SILENT = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr"

@@ -86,12 +86,12 @@ def jars(settings: Settings) -> MachineFinding:
 
 
 def class_archive(settings: Settings) -> MachineFinding:
-    from backfill_assets.spark.class_archive import archive_file
+    from backfill_assets.spark.class_archive import MAKE_IT, archive_file
 
     file = archive_file(settings)
     if file.exists():
         return MachineFinding("class archive", "ok", f"{file.stat().st_size / 1e6:.0f} MB, {file}")
-    hint = "Spark starts some seconds faster with one. To make it: make setup"
+    hint = f"Spark starts some seconds faster with one. To make it: {MAKE_IT}"
     return MachineFinding("class archive", "warn", f"none at {file}", hint)
 
 
