@@ -81,7 +81,7 @@ def _run_a_day(home: Path, spark_conf: Path, jars: Path) -> None:
 
 
 def main() -> int:
-    """Print what was made. A missing archive is no error, a slow machine neither; a Spark that cannot build a day is."""
+    """Print what was made. Neither a missing archive nor a slow machine is an error; a Spark that cannot build is."""
     try:
         made = archive_classes(Settings.from_environment())
     except subprocess.TimeoutExpired:
