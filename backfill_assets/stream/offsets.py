@@ -52,10 +52,11 @@ class Start:
 def start_of(known: TopicPositions, kept: TopicOffsets, history: Offsets | None) -> Start:
     """From where to read: the positions that raw has; for a stream that begins, ``history`` if it is wanted, or now.
 
-    A partition that was added to the topic after the stream began is read from its beginning.
+    A partition that was added to the topic after the stream began is read from its beginning. One that was read and
+    is not there any more keeps its position, which :func:`require_same_topic` refuses.
     """
     if known.begun:
-        offsets = {partition: known.next_offsets.get(partition, 0) for partition in kept.end}
+        offsets = {**dict.fromkeys(kept.end, 0), **known.next_offsets}
         return Start(offsets, False, known.boundary, "goes on where raw ends")
     if history is not None:
         offsets = {partition: max(history.get(partition, 0), oldest) for partition, oldest in kept.oldest.items()}

@@ -59,6 +59,14 @@ def test_a_topic_with_fewer_events_than_were_read_is_another_one() -> None:
         require_same_topic(TOPIC, {0: 51}, KEPT.end)
 
 
+def test_a_topic_with_fewer_partitions_than_were_read_is_another_one() -> None:
+    """Its first partitions may have more events than were read: those before the old positions would be left out."""
+    known = TopicPositions("sales", begun=True, next_offsets={0: 42, 1: 0, 2: 7})
+    start = start_of(known, KEPT, None)
+    with pytest.raises(SourceUnreadable, match=r"partition 2 ends at offset 0, and raw has read up to 7\. The topic was"):
+        require_same_topic(TOPIC, start.offsets, KEPT.end)
+
+
 def test_a_batch_after_the_position_is_refused() -> None:
     with pytest.raises(SourceUnreadable, match="partition 0 up to offset 5, and the next events that came are from 6"):
         new_ranges([OffsetRange(0, 6, 9)], {0: 5})

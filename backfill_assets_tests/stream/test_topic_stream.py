@@ -152,6 +152,19 @@ def test_a_topic_that_was_created_again_is_refused(stream: SmallStream, topic: T
         stream.run()
 
 
+def test_a_topic_that_was_created_again_with_fewer_partitions_is_refused(
+    stream: SmallStream, topic: Topic, kafka_broker: Broker
+) -> None:
+    topic.send(sales(range(8)))
+    stream.run()
+    kafka_broker.delete_topic(topic.name)
+    kafka_broker.create_topic(topic.name, 1)
+    Topic(kafka_broker, topic.name, 1).send(sales(range(8, 18)))
+    with pytest.raises(SourceUnreadable, match="deleted and created again"):
+        stream.run()
+    assert stream.read() == topic.sent
+
+
 def test_a_checkpoint_of_another_topic_is_refused(stream: SmallStream, topic: Topic, kafka_broker: Broker) -> None:
     topic.send(sales(range(2)))
     stream.run()
