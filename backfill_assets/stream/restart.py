@@ -44,10 +44,12 @@ def decide_restart(
 ) -> RestartDecision:
     """``running`` describes the process that has the lease, ``under_way`` a run that is to start or watch one.
 
-    ``earlier`` are the runs that have ended, newest first. A stream that a person stopped stays off.
+    ``earlier`` are the runs that have ended, newest first. A stream that a person stopped stays off. A start that
+    failed while an older one ran, as a second stream is refused, does not count.
     """
     if running or under_way:
         return RestartDecision(None, f"{name} is on: {running or under_way}.")
+    earlier = _without_beside(earlier)
     if not earlier:
         return RestartDecision(None, f"{name} was never started: materialize it once.")
     newest = earlier[0]
@@ -59,6 +61,15 @@ def decide_restart(
         how_often = format_count(attempts, "time")
         return RestartDecision(None, f"{name} failed at {_at(newest.ended)}, {how_often}: next at {_at(due)}.")
     return RestartDecision(newest, f"{name} failed at {_at(newest.ended)}: it is started again.")
+
+
+def _without_beside(earlier: Sequence[EarlierStart]) -> list[EarlierStart]:
+    """Those of ``earlier`` that were the stream: a start that failed before an older one ended never was."""
+    return [
+        start
+        for number, start in enumerate(earlier)
+        if start.ending != "failed" or all(older.ended <= start.ended for older in earlier[number + 1 :])
+    ]
 
 
 def early_ends(earlier: Sequence[EarlierStart]) -> int:

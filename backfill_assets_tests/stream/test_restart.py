@@ -42,6 +42,14 @@ def test_what_a_person_has_stopped_stays_off(ending: Ending) -> None:
     )
 
 
+@pytest.mark.parametrize("ending", ["stopped", "finished"])
+def test_a_start_that_failed_beside_the_stream_does_not_count(ending: Ending) -> None:
+    """As a second one that was refused. Neither does it make the stream wait that fails after it."""
+    refused = start("failed", ended_ago=100)
+    assert decide(refused, start(ending, ended_ago=60, lasted=3600))[0] is False
+    assert decide(refused, refused, start("failed", ended_ago=0, lasted=3600))[0] is True
+
+
 def test_a_stream_that_lasted_is_back_at_once() -> None:
     """A crash after hours says nothing about the next start."""
     crashed = start("failed", lasted=STEADY.total_seconds())

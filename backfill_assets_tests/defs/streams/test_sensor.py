@@ -117,6 +117,20 @@ def test_a_stream_that_a_person_has_stopped_stays_off(world: World, monkeypatch:
     assert requests == [] and "stream_small is off: it was stopped at" in words
 
 
+def test_a_second_start_that_failed_beside_it_does_not_bring_a_stopped_stream_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run was made later, and had ended before: what counts is what ended last."""
+    stream = world.instance.add_run(
+        dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
+    )
+    world.run("fails", **OPTIONS)
+    world.instance.report_run_canceled(stream)
+    later(monkeypatch, 16)
+    requests, words = tick(world)
+    assert requests == [] and "stream_small is off: it was stopped at" in words
+
+
 def test_a_stream_that_has_read_what_there_is_stays_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run(available_now=True)
     later(monkeypatch, 3600)
