@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _TIMES = "arrival_times"
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999 in milliseconds since 1970: a later time is one in microseconds."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,16 @@ class ArrivalTimes:
 
 def arrival_times() -> list[Column]:
     """What Spark observes of a batch while it writes it."""
-    return [F.percentile_approx(F.unix_millis("timestamp"), [0.01, 0.5], 10_000).alias(_TIMES)]
+    return [F.percentile_approx(F.unix_millis(_received()), [0.01, 0.5], 10_000).alias(_TIMES)]
+
+
+def _received() -> Column:
+    """The time of a record. Kafka keeps milliseconds; some producers write microseconds, which are read as what they are.
+
+    No day after the year 9999 can be a day of a table, so that such an event would stop the stream for good.
+    """
+    number = F.unix_millis("timestamp")
+    return F.when(number > _LAST_MS, F.timestamp_micros(number)).otherwise(F.col("timestamp"))
 
 
 def event_rows(spark: SparkSession, source: Source, events: DataFrame, token_key_file: str) -> DataFrame:
@@ -57,7 +68,7 @@ def event_rows(spark: SparkSession, source: Source, events: DataFrame, token_key
         _text(F.col("value")).alias("value"),
         F.concat(F.lit("kafka:"), "topic", F.lit("/"), "partition").alias("source_file"),
         F.col("offset").alias("source_line"),
-        F.to_date("timestamp").alias("arrival_day"),
+        F.to_date(_received()).alias("arrival_day"),
     )
     return rows_of_lines(spark, source, lines, token_key_file)
 

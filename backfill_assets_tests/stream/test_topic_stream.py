@@ -16,7 +16,7 @@ from backfill_assets.stream import live
 from backfill_assets.stream.batches import TopicBatches
 from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.lease import read_stream
-from backfill_assets_tests.stream.small_stream import Crashed, SmallStream, Topic, sale, sales
+from backfill_assets_tests.stream.small_stream import DAY, Crashed, SmallStream, Topic, sale, sales
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +69,18 @@ def test_what_cannot_be_read_is_kept_with_topic_partition_and_offset(stream: Sma
     assert all("withheld" in rows[offset]["unparsed_line"] for offset in range(4))
     assert len(rows[4]["product_id"]) == 10_000_000 and rows[4]["unparsed_line"] is None
     assert rows[5]["rescued"] == '{"loyalty":"gold"}'
+
+
+def test_a_time_in_microseconds_does_not_stop_the_stream(stream: SmallStream, kafka_broker: Broker) -> None:
+    """Kafka takes any number for milliseconds. This one is an event of the year 58136 then."""
+    name = kafka_broker.new_topic(1, message_timestamp_after_max_ms=str(2**63 - 1))
+    topic = Topic(kafka_broker, name, 1)
+    topic.send([sale(1), "{"], time=int(DAY.timestamp() * 1_000_000))
+    topic.send([sale(2)], time=int(DAY.timestamp() * 1_000))
+    stream.source = topic.source
+    stream.run()
+    assert stream.read() == topic.sent
+    assert {row["arrival_day"] for row in stream.raw()} == {row["day"] for row in stream.raw()} == {DAY.date()}
 
 
 def test_a_stream_begins_with_what_comes_unless_history_is_asked_for(stream: SmallStream, topic: Topic) -> None:
