@@ -49,7 +49,7 @@ def arrival_times() -> list[Column]:
 
 
 def _received() -> Column:
-    """The time of a record. Kafka keeps milliseconds; some producers write microseconds, which are read as what they are.
+    """The time of a record. Kafka keeps milliseconds; microseconds of a producer are read as such.
 
     No day after the year 9999 can be a day of a table, so that such an event would stop the stream for good.
     """
