@@ -24,6 +24,7 @@ _AWAY = re.compile(
 )
 """Of Kafka's client and of Spark's connector. Spark has timeouts of its own, which say that something else is slow."""
 _MISSING = re.compile(r"UnknownTopicOrPartition")
+_GONE = re.compile(r"Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
 
 
 class BrokerAway(SourceUnreadable):
@@ -124,6 +125,11 @@ def broker_away(source: KafkaTopic, error: Exception) -> BrokerAway | None:
         hint="Nothing is lost: what was read is published, and the rest is read when the broker answers. Check the"
         " address, and that the broker listens there.",
     )
+
+
+def says_events_are_gone(error: Exception) -> bool:
+    """Whether Spark could not read what it had planned to, as the events or their topic were deleted meanwhile."""
+    return _GONE.search(str(error)) is not None
 
 
 def read_properties(text: str) -> dict[str, str]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, ClassVar
 
+from backfill_assets.errors import SourceUnreadable
 from backfill_assets.published.stream_positions import topic_positions
 from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches
-from backfill_assets.stream.broker import Broker, broker_away
+from backfill_assets.stream.broker import Broker, broker_away, says_events_are_gone
 from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import StreamPosition
@@ -165,7 +166,21 @@ class TopicReading(Reading):
         return BatchRead(sum(each.events for each in planned), appended, delays)
 
     def explain(self, error: Exception) -> Exception | None:
-        return broker_away(self.batches.topic, error)
+        away = broker_away(self.batches.topic, error)
+        return self._why_gone() if away is None and says_events_are_gone(error) else away
+
+    def _why_gone(self) -> Exception | None:
+        """What the next start would say of events that were deleted while the stream ran; None if all are there."""
+        topic, batches = self.batches.topic, self.batches
+        try:
+            kept = Broker(batches.lake.spark(), topic, self.properties).offsets()
+            known = topic_positions(batches.lake.storage, batches.source.name, topic.topic)
+            start = start_of(known, kept, None)
+            require_same_topic(topic, start.offsets, kept.end)
+        except SourceUnreadable as why:
+            return why
+        lost = lost_ranges(start.offsets, kept.oldest)
+        return lost_events(topic, lost) if lost else None
 
 
 @dataclass

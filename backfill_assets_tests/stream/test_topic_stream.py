@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,12 @@ from backfill_assets.stream import live
 from backfill_assets.stream.batches import TopicBatches
 from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.lease import read_stream
-from backfill_assets_tests.stream.small_stream import DAY, Crashed, SmallStream, Topic, sale, sales
+from backfill_assets.stream.query import Trigger
+from backfill_assets.stream.run import run_stream
+from backfill_assets_tests.stream.small_stream import DAY, RUN, Crashed, SmallStream, Topic, sale, sales
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from backfill_assets_tests.stream.broker import Broker
 
@@ -153,6 +156,30 @@ def test_events_that_the_broker_has_deleted_are_named_and_left_out_when_accepted
     lost = {(f"kafka:{topic.name}/0", offset) for offset in (2, 3, 4)}
     assert set(stream.read()) == set(topic.sent) - lost
     assert any("gap accepted" in each.reason and "offsets 2 to 4" in each.reason for each in history(stream.storage))
+
+
+@pytest.mark.parametrize("how", ["events", "topic"])
+def test_what_is_deleted_while_the_stream_runs_is_named(
+    stream: SmallStream, topic: Topic, kafka_broker: Broker, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """As at a start, and not by Spark's words about an option of its own."""
+    topic.send(sales(range(4)))
+    publish = live.LiveStream._publish
+
+    def publish_and_delete(self: live.LiveStream, rows: DataFrame, number: int) -> None:
+        publish(self, rows, number)
+        if number == 0 and how == "events":
+            topic.send(sales(range(4, 12)))
+            kafka_broker.delete_records(topic.name, {0: 5})
+        elif number == 0:
+            kafka_broker.delete_topic(topic.name)
+            kafka_broker.create_topic(topic.name, 2)
+
+    monkeypatch.setattr(live.LiveStream, "_publish", publish_and_delete)
+    request = replace(stream.request(), trigger=Trigger(0.5))
+    words = {"events": r"deleted 3 event\(s\).*partition 0, offsets 2 to 4", "topic": "deleted and created again"}
+    with pytest.raises(SourceUnreadable, match=words[how]):
+        run_stream(stream.lake, request, RUN, stream.messages.append, stream.reports.append)
 
 
 def test_a_topic_that_was_created_again_is_refused(stream: SmallStream, topic: Topic, kafka_broker: Broker) -> None:
