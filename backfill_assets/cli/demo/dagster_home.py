@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import sys
 from pathlib import Path
 
@@ -13,24 +16,30 @@ from backfill_assets.settings import Settings
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 _INSTANCE = "dagster.yaml"
-_DEFAULT_FOLDER = ".data/dagster"
+_DEFAULT_FOLDER = re.compile(r"(?<=: )\.data/dagster/?(\S*)")
 
 
 def dagster_home(settings: Settings) -> Path:
     """``<home>/dagster`` with the repository's ``dagster.yaml``, whose storage is put there as well."""
     folder = settings.home / "dagster"
-    wanted = (REPOSITORY / _INSTANCE).read_text().replace(_DEFAULT_FOLDER, str(folder))
+    wanted = _DEFAULT_FOLDER.sub(lambda found: _quoted(folder / found[1]), (REPOSITORY / _INSTANCE).read_text())
     instance = folder / _INSTANCE
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if instance.is_symlink() or not instance.exists() or instance.read_text() != wanted:
-            instance.unlink(missing_ok=True)
-            instance.write_text(wanted)
+            unfinished = folder / f"{_INSTANCE}.{os.getpid()}"
+            unfinished.write_text(wanted)
+            unfinished.replace(instance)
     except OSError as error:
         raise LakehouseUnusable(
             f"{folder} cannot be written: {error.strerror}.", hint="Set BACKFILL_HOME to a folder of yours."
         ) from error
     return folder
+
+
+def _quoted(path: Path) -> str:
+    """As YAML, which has JSON's texts: a folder may have a colon, a number sign or a quotation mark in its name."""
+    return json.dumps(str(path), ensure_ascii=False)
 
 
 def main() -> int:

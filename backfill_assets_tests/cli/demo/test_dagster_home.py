@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from backfill_assets.cli.demo import dagster_home as homes
 from backfill_assets.settings import Settings
@@ -13,9 +17,27 @@ def test_each_home_has_a_dagster_of_its_own(tmp_path: Path) -> None:
     for name in ("one", "two"):
         folder = homes.dagster_home(Settings.at(tmp_path / name))
         assert folder == tmp_path / name / "dagster"
-        text = (folder / "dagster.yaml").read_text()
-        assert f"base_dir: {folder}\n" in text
-        assert ".data/dagster" not in text
+        assert _folders(folder) == [str(folder), str(folder), str(folder / "compute_logs")]
+        assert ".data/dagster" not in (folder / "dagster.yaml").read_text()
+
+
+def test_a_home_may_have_any_name(tmp_path: Path) -> None:
+    """YAML would end a bare text at a number sign, and take a colon for a key."""
+    folder = homes.dagster_home(Settings.at(tmp_path / 'my "data": sales #2'))
+    assert _folders(folder) == [str(folder), str(folder), str(folder / "compute_logs")]
+
+
+def _folders(home: Path) -> list[str]:
+    """Where an instance puts what it keeps."""
+    declared = yaml.safe_load((home / "dagster.yaml").read_text())
+    return [each["base_dir"] for each in _configs(declared) if "base_dir" in each]
+
+
+def _configs(declared: object) -> Iterator[dict[str, Any]]:
+    if isinstance(declared, dict):
+        yield declared
+        for each in declared.values():
+            yield from _configs(each)
 
 
 def test_the_repositorys_own_file_is_never_written_through_a_link(tmp_path: Path) -> None:
