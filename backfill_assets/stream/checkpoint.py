@@ -32,21 +32,31 @@ class Checkpoint:
         """Where Spark keeps the progress of the query."""
         return self.folder / _SPARK
 
-    def renew(self, table: str, source: str) -> None:
-        """Empty it for a query that starts where raw ends. Raises :class:`InvalidRequest` if it is another stream's."""
-        owner, ours = self._owner(), {"table": table, "source": source}
-        if owner not in (None, ours):
-            whose = f"of {owner['source']} into {owner['table']}" if owner else "not a stream's"
-            raise InvalidRequest(
-                f"The checkpoint folder {self.folder} is {whose}.",
-                hint=f"Name another with --checkpoint, or remove it: {source} is read from where {table} ends.",
-            )
-        shutil.rmtree(self.spark, ignore_errors=True)
-        if owner is None:
+    def renew(self, table: str, source: str, lakehouse: str) -> None:
+        """Empty it for a query that starts where raw ends. Raises :class:`InvalidRequest` if it is another stream's.
+
+        Lakehouses may share a folder of this machine, so whose it is names the lakehouse too. A file of before, which
+        does not, is of the first that starts.
+        """
+        owner, ours = self._owner(), {"table": table, "source": source, "lakehouse": lakehouse}
+        if owner is not None and {"lakehouse": lakehouse, **owner} != ours:
+            raise self._of_another(owner, ours)
+        if owner != ours:
             self.folder.mkdir(parents=True, exist_ok=True)
             unfinished = self.folder / _UNFINISHED
             unfinished.write_text(json.dumps(ours))
             unfinished.replace(self.folder / _OWNER)
+        shutil.rmtree(self.spark, ignore_errors=True)
+
+    def _of_another(self, owner: dict[str, str], ours: dict[str, str]) -> InvalidRequest:
+        whose = f"of {owner['source']} into {owner['table']}" if owner else "not a stream's"
+        other = owner.get("lakehouse", ours["lakehouse"])
+        is_elsewhere = other != ours["lakehouse"]
+        remove = f"if {other} was moved to {ours['lakehouse']}, remove it" if is_elsewhere else "or remove it"
+        return InvalidRequest(
+            f"The checkpoint folder {self.folder} is {whose}{f' of the lakehouse {other}' if is_elsewhere else ''}.",
+            hint=f"Name another with --checkpoint, {remove}: {ours['source']} is read from where {ours['table']} ends.",
+        )
 
     def _owner(self) -> dict[str, str] | None:
         """Whose the folder is: None if it is free, nothing at all if it is no stream's."""
@@ -58,7 +68,7 @@ class Checkpoint:
             found = json.loads(owner.read_text()) if owner.is_file() else {}
         except ValueError:
             return None  # A full disk kept a part of it, when it was written anew at each start.
-        is_owner = isinstance(found, dict) and found.keys() == {"table", "source"}
+        is_owner = isinstance(found, dict) and found.keys() - {"lakehouse"} == {"table", "source"}
         return found if is_owner else {}
 
     def topic_offsets(self, batch: int, topic: str) -> Offsets:

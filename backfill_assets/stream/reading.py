@@ -131,7 +131,7 @@ class TopicReading(Reading):
     def open(self, most_events: int, files_in_flight: int) -> DataFrame:
         topic = self.batches.topic
         self.start = start = self._start(Broker(self.batches.lake.spark(), topic, self.properties))
-        self.checkpoint.renew(self.batches.step.name, str(topic))
+        self.checkpoint.renew(self.batches.step.name, str(topic), self.batches.lake.storage.uri())
         self._end = start.offsets
         return read_topic(self.batches.lake.spark(), topic, start.offsets, self.properties, most_events)
 
@@ -217,7 +217,7 @@ class LandingReading(Reading):
         folder.mkdir(parents=True, exist_ok=True)
         self.read_files = self.batches.files_read()
         self._count_landed(sorted(self.read_files)[-_SHOWN_FOLDERS:])
-        self.checkpoint.renew(self.batches.step.name, str(folder))
+        self.checkpoint.renew(self.batches.step.name, str(folder), lake.storage.uri())
         return read_landing(lake.spark(), f"{folder}/*/*.jsonl.gz", files_in_flight)
 
     def publish(self, rows: DataFrame, number: int, ends: Offsets) -> BatchRead:

@@ -10,6 +10,8 @@ import pytest
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.stream.checkpoint import Checkpoint, latest_offsets
 
+LAKEHOUSE = "/data/lakehouse"
+
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
@@ -39,38 +41,57 @@ def test_a_batch_of_files_is_what_was_found_since_the_one_before(checkpoint: Che
 
 
 def test_it_is_emptied_for_its_own_stream_only(checkpoint: Checkpoint) -> None:
-    checkpoint.renew("raw_sales", "kafka://one:9092/sales")
+    checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
     write(checkpoint.spark / "offsets" / "0", {})
-    checkpoint.renew("raw_sales", "kafka://one:9092/sales")
+    checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
     assert not checkpoint.spark.exists()
     with pytest.raises(InvalidRequest, match="is of kafka://one:9092/sales into raw_sales"):
-        checkpoint.renew("raw_sales", "kafka://one:9092/other")
+        checkpoint.renew("raw_sales", "kafka://one:9092/other", LAKEHOUSE)
+
+
+def test_lakehouses_that_share_a_folder_are_kept_apart(checkpoint: Checkpoint) -> None:
+    """The second would empty the folder of the first while it runs, and the first read the plans of the second."""
+    checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
+    write(checkpoint.spark / "offsets" / "0", {})
+    with pytest.raises(InvalidRequest, match=f"into raw_sales of the lakehouse {LAKEHOUSE}") as refused:
+        checkpoint.renew("raw_sales", "kafka://one:9092/sales", "/data/other")
+    assert (checkpoint.spark / "offsets" / "0").exists()
+    assert "Name another with --checkpoint, if /data/lakehouse was moved to /data/other" in str(refused.value.hint)
+
+
+def test_a_folder_of_before_is_of_the_lakehouse_that_starts_first(checkpoint: Checkpoint) -> None:
+    """Earlier versions wrote down the table and the source alone."""
+    checkpoint.folder.mkdir()
+    (checkpoint.folder / "stream.json").write_text('{"table": "raw_sales", "source": "landing"}')
+    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
+    with pytest.raises(InvalidRequest, match="of the lakehouse"):
+        checkpoint.renew("raw_sales", "landing", "/data/other")
 
 
 def test_a_folder_of_other_files_is_left_alone(checkpoint: Checkpoint) -> None:
     write(checkpoint.folder / "thesis.txt")
     with pytest.raises(InvalidRequest, match="is not a stream's"):
-        checkpoint.renew("raw_sales", "landing")
+        checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     assert (checkpoint.folder / "thesis.txt").exists()
     with pytest.raises(InvalidRequest, match="is not a stream's"):
-        Checkpoint(checkpoint.folder / "thesis.txt").renew("raw_sales", "landing")
+        Checkpoint(checkpoint.folder / "thesis.txt").renew("raw_sales", "landing", LAKEHOUSE)
 
 
 def test_an_empty_folder_is_anybodys(checkpoint: Checkpoint) -> None:
     """A volume that is mounted is there before the stream; and a process may be killed after it made the folder."""
     checkpoint.folder.mkdir()
-    checkpoint.renew("raw_sales", "landing")
+    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     with pytest.raises(InvalidRequest, match="is of landing into raw_sales"):
-        checkpoint.renew("raw_fx_rates", "landing")
+        checkpoint.renew("raw_fx_rates", "landing", LAKEHOUSE)
 
 
 @pytest.mark.parametrize("text", ["", '{"table": "raw_sa'])
 def test_a_disk_that_was_full_leaves_no_stream_that_cannot_start(checkpoint: Checkpoint, text: str) -> None:
     """Earlier versions wrote the file anew at each start, and left the beginning of it where there was no room."""
-    checkpoint.renew("raw_sales", "landing")
+    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     (checkpoint.folder / "stream.json").write_text(text)
-    checkpoint.renew("raw_sales", "landing")
-    checkpoint.renew("raw_sales", "landing")
+    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
+    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
 
 
 def test_whose_it_is_is_written_once_and_whole(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,12 +102,12 @@ def test_whose_it_is_is_written_once_and_whole(checkpoint: Checkpoint, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", full)
         with pytest.raises(OSError, match="No space"):
-            checkpoint.renew("raw_sales", "landing")
-    checkpoint.renew("raw_sales", "landing")
+            checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
+    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     monkeypatch.setattr(Path, "write_text", full)
-    checkpoint.renew("raw_sales", "landing")
+    checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     with pytest.raises(InvalidRequest, match="is of landing into raw_sales"):
-        checkpoint.renew("raw_sales", "kafka://one:9092/sales")
+        checkpoint.renew("raw_sales", "kafka://one:9092/sales", LAKEHOUSE)
 
 
 @pytest.mark.parametrize("theirs", [{"chapters": 7}, ["a"], {"table": "raw_sales"}])
@@ -94,7 +115,7 @@ def test_a_file_of_that_name_that_is_no_streams_is_left_alone(checkpoint: Checkp
     checkpoint.folder.mkdir()
     (checkpoint.folder / "stream.json").write_text(json.dumps(theirs))
     with pytest.raises(InvalidRequest, match="is not a stream's"):
-        checkpoint.renew("raw_sales", "landing")
+        checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
     assert json.loads((checkpoint.folder / "stream.json").read_text()) == theirs
 
 
