@@ -73,6 +73,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
     """
     step = _streamed_step(request.table)
     _require_countable(request)
+    _require_a_history_to_begin(request)
     reading = _reading(lake, request, step, run, progress)
     lease = acquire_stream(lake.storage, request.table, str(request.source), lake.publisher.now)
     watched = _Watched(lease, reading, report)
@@ -97,6 +98,19 @@ def _require_countable(request: StreamRequest) -> None:
     """How many bytes a batch of a topic has is not known before it is read."""
     if isinstance(request.source, KafkaTopic) and request.limit.unit is RateUnit.BYTES:
         raise InvalidRequest("The rate of a topic counts records.", hint="Write --rate 2000 instead of bytes.")
+
+
+def _require_a_history_to_begin(request: StreamRequest) -> None:
+    """A topic knows when each event came. Of the landing folder all is read that raw does not have."""
+    if request.start.since is None:
+        return
+    if not isinstance(request.source, KafkaTopic):
+        raise InvalidRequest(
+            f"--since is for topics: from {request.source}, a stream reads all files that raw has not read.",
+            hint="Leave --since out, or since in the configuration of a run.",
+        )
+    if not request.start.from_beginning:
+        raise InvalidRequest("--since is where history begins.", hint="Add --from-beginning.")
 
 
 def _streamed_step(table: str) -> Step:

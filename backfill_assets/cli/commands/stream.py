@@ -113,8 +113,6 @@ def stream(
 
     settings = current_settings()
     _require_own_spark(settings)
-    if since and not from_beginning:
-        raise InvalidRequest("--since is where history begins.", hint="Add --from-beginning.")
     request = StreamRequest(
         table=table,
         source=parse_source(source_text),

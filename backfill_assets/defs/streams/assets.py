@@ -38,7 +38,7 @@ class StreamOptions(dg.Config):
     available_now: bool = False
     """Read what there is, then end."""
     since: str = ""
-    """With ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
+    """Of a topic, with ``from_beginning``: history begins with what arrived on this day, such as ``2017-03-01``."""
     rate: str = ""
     """At which history is read, such as ``2000`` records or ``5MB`` a second."""
     rate_in: list[str] = []  # noqa: RUF012 - a field of pydantic, which copies it
