@@ -44,7 +44,7 @@ class _Broken:
 
 @dataclass
 class Follower:
-    """What follows ``raw``. Days that could not be published stay ``pending``, and are tried with the next batch."""
+    """What follows ``raw``. Days that could not be published stay ``pending`` until the next batch, or for a minute."""
 
     lake: Lake
     raw: Step

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from backfill_assets.errors import BackfillError
@@ -28,6 +28,8 @@ _LOOK_SECONDS = 1
 _PATIENCE_SECONDS = 60.0
 """For so long a stream that is to end by itself waits for a broker that is away."""
 _STOP_SECONDS = 60.0
+_FOLLOW_AGAIN = timedelta(seconds=60)
+"""So long after a batch, days that it left are tried again, if no other batch comes."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,16 @@ class StreamListener:
 
 @dataclass
 class LiveStream:
-    """One run of a stream into raw. ``follow`` is called with the days of each batch after it was published."""
+    """One run of a stream into raw. ``follow`` is called with the days of each batch after it was published.
+
+    ``follow_again`` is called each minute in which no batch comes, for days that could not follow.
+    """
 
     reading: Reading
     trigger: Trigger
     throttle: Throttle
     follow: Callable[[Collection[date]], None]
+    follow_again: Callable[[], None]
     listener: StreamListener
     now: Callable[[], datetime]
     sleep: Callable[[float], None] = time.sleep
@@ -75,6 +81,8 @@ class LiveStream:
     """The most events of a batch of the query that runs."""
     _last: BatchDone | None = None
     """The batch before, until it is known how long the source took for it."""
+    _followed: datetime | None = None
+    """When days followed last, or were tried again."""
 
     def run(self) -> None:
         """Read until all is read (``available_now``), or for ever.
@@ -97,7 +105,7 @@ class LiveStream:
 
     def _rest(self, seconds: float) -> None:
         while seconds > 0:
-            self.listener.alive()
+            self._look()
             self.sleep(min(1.0, seconds))
             seconds -= 1.0
 
@@ -144,6 +152,7 @@ class LiveStream:
         read = self.reading.publish(rows, number, _latest(progress))
         if read.appended is not None:
             self.follow(read.appended.days)
+            self._followed = self.now()
         seconds = time.monotonic() - began
         self._last = done = BatchDone(number, read, seconds, self.throttle.back_off.pace, answer)
         if read.appended is not None:
@@ -175,7 +184,7 @@ class LiveStream:
         try:
             while query.isActive:
                 query.awaitTermination(_LOOK_SECONDS)
-                self.listener.alive()
+                self._look()
                 if self._is_outdated():
                     return False
             query.awaitTermination(_LOOK_SECONDS)
@@ -183,7 +192,23 @@ class LiveStream:
         except Exception as error:
             raise self._explained(error) from error
 
+    def _look(self) -> None:
+        """About every second, between batches and while one runs."""
+        self.listener.alive()
+        now = self.now()
+        self._followed = self._followed or now
+        if now - self._followed >= _FOLLOW_AGAIN and self._busy.acquire(blocking=False):
+            try:
+                self.follow_again()
+            except Exception as error:
+                raise full_disk("The stream stopped while days followed", error) or error from error
+            finally:
+                self._followed = self.now()
+                self._busy.release()
+
     def _explained(self, error: Exception) -> BaseException:
+        if isinstance(error, BackfillError):
+            return error
         if isinstance(self._failure, BackfillError):
             return self._failure
         return (

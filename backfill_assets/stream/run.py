@@ -83,6 +83,7 @@ def run_stream(lake: Lake, request: StreamRequest, run: RunInfo, progress: Progr
         trigger=request.trigger,
         throttle=Throttle(request.limit),
         follow=partial(_after_batch, lake, follower, request.follow),
+        follow_again=partial(_follow_again, lake, follower),
         listener=StreamListener(watched.started, watched.published, watched.waiting, watched.stopping),
         now=lake.publisher.now,
         sleep=lake.sleep,
@@ -142,6 +143,12 @@ def _after_batch(lake: Lake, follower: Follower, follows: bool, days: Collection
     if follower.batches % _GATHER_EVERY_BATCHES == 0:
         gather(lake.publisher.log)
         trim(lake.publisher.log, lake.publisher.now())
+
+
+def _follow_again(lake: Lake, follower: Follower) -> None:
+    """For days that were left because of a hold or an error, and that a source without news has no batch for."""
+    if follower.pending:
+        _after_batch(lake, follower, True, sorted(follower.pending))
 
 
 @dataclass

@@ -18,6 +18,7 @@ from backfill_assets.rebuild.extension.extend import ExtendResult
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream import follower as module
+from backfill_assets.stream import run
 from backfill_assets.stream.follower import Follower
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
@@ -90,6 +91,20 @@ def test_a_day_that_cannot_be_computed_keeps_no_other_day_back(
     extensions.broken = set()
     follower.follow([])
     assert follower.pending == set() and DAYS[2] in extensions.published
+
+
+def test_days_that_wait_follow_without_a_batch(
+    follower: Follower, extensions: Extensions, small: SmallLakehouse
+) -> None:
+    """A stream asks for it each minute in which its source has no news."""
+    run._follow_again(follower.lake, follower)
+    assert extensions.tried == []
+    extensions.broken = set(DAYS)
+    follower.follow(DAYS)
+    extensions.broken = set()
+    small.minutes += 2
+    run._follow_again(follower.lake, follower)
+    assert follower.pending == set() and set(extensions.published) == set(DAYS)
 
 
 def test_days_of_which_none_can_be_computed_end_no_stream(

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
+from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.stream import live
 from backfill_assets.stream.batches import AppendedBatch
 from backfill_assets.stream.broker import BrokerAway
@@ -137,7 +139,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
 
         listener = StreamListener(published=published, waiting=waits.append)
         throttle = Throttle(limit, burst_seconds=0.0)
-        LiveStream(source, Trigger(), throttle, lambda days: None, listener, clock, clock.sleep).run()
+        LiveStream(source, Trigger(), throttle, lambda days: None, lambda: None, listener, clock, clock.sleep).run()
         ends = [*marks[1:], clock.waited]
         return Played(batches, [round(end - mark, 1) for mark, end in zip(marks, ends, strict=True)], waits)
 
@@ -190,7 +192,7 @@ def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() ->
     said: list[str] = []
     listener = StreamListener(stopping=said.append)
     source, clock = FakeSource([1]), Clock()
-    stream = LiveStream(source, Trigger(), Throttle(), lambda days: None, listener, clock, clock.sleep)
+    stream = LiveStream(source, Trigger(), Throttle(), lambda days: None, lambda: None, listener, clock, clock.sleep)
 
     def interrupt(query: FakeQuery) -> None:
         with stream._stopped(query):  # type: ignore[arg-type]
@@ -208,3 +210,67 @@ def test_one_who_stops_it_in_the_middle_of_a_batch_learns_what_it_waits_for() ->
         ended.join()
         stream._busy.acquire()
     assert len(said) == 1 and said[0].startswith("Stopping: the batch under way is published first")
+
+
+@dataclass
+class QuietQuery(FakeQuery):
+    """Two batches half a minute apart, then ``quiet`` seconds without any."""
+
+    clock: Clock = field(default_factory=Clock)
+    quiet: int = 140
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        return self.quiet > 0
+
+    def awaitTermination(self, seconds: float) -> None:  # noqa: N802
+        if len(self.source.read) < len(self.source.amounts):
+            super().awaitTermination(seconds)
+            self.clock.sleep(30)
+        else:
+            self.clock.sleep(1)
+            self.quiet -= 1
+
+
+def quiet_stream(
+    monkeypatch: pytest.MonkeyPatch, follow_again: Callable[[Clock], None], source: FakeSource | None = None
+) -> tuple[LiveStream, list[str]]:
+    """A stream of which no batch comes any more, and why it waits."""
+    clock, waits = Clock(), list[str]()
+
+    def start(rows: Any, checkpoint: Any, trigger: Any, on_batch: Any) -> FakeQuery:
+        return QuietQuery(rows, on_batch, [0.1] * 2, clock=clock)
+
+    monkeypatch.setattr(live, "start_query", start)
+    listener = StreamListener(waiting=waits.append)
+    again = partial(follow_again, clock)
+    source = source or FakeSource([10, 10], live_from=0)
+    return LiveStream(source, Trigger(), Throttle(), lambda days: None, again, listener, clock, clock.sleep), waits
+
+
+def test_days_that_were_left_are_tried_again_each_minute_of_a_quiet_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other batch would come for them, perhaps until the next morning."""
+    tried: list[datetime] = []
+    stream, _ = quiet_stream(monkeypatch, lambda clock: tried.append(clock()))
+    stream.run()
+    first_quiet = Clock().now + timedelta(seconds=30)
+    assert tried == [first_quiet + timedelta(seconds=60), first_quiet + timedelta(seconds=120)]
+
+
+def test_they_are_tried_again_while_the_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[datetime] = []
+    away = FakeSource([10, 10], errors=8, live_from=0)
+    stream, waits = quiet_stream(monkeypatch, lambda clock: tried.append(clock()), away)
+    stream.run()
+    assert len(waits) == 8 and Clock().now + timedelta(seconds=60) in tried
+
+
+def test_a_full_disk_while_they_are_tried_again_ends_the_stream_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(_: Clock) -> None:
+        raise OSError(28, "No space left on device")
+
+    stream, _ = quiet_stream(monkeypatch, full)
+    with pytest.raises(LakehouseUnusable, match="The stream stopped while days followed: the disk is full"):
+        stream.run()
