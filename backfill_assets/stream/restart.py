@@ -40,16 +40,17 @@ class RestartDecision:
 
 
 def decide_restart(
-    name: str, running: str, under_way: str, earlier: Sequence[EarlierStart], now: datetime
+    name: str, running: str, under_way: str, earlier: Sequence[EarlierStart], now: datetime, holder: str = ""
 ) -> RestartDecision:
     """``running`` describes the process that has the lease, ``under_way`` a run that is to start or watch one.
 
     ``earlier`` are the runs that have ended, newest first. A stream that a person stopped stays off. A start that
-    failed while an older one ran, as a second stream is refused, does not count.
+    ended while an older one ran, as a second stream is refused, does not count. ``holder`` is the run that had the
+    lease last: it was the stream.
     """
     if running or under_way:
         return RestartDecision(None, f"{name} is on: {running or under_way}.")
-    earlier = _without_beside(earlier)
+    earlier = _without_beside(earlier, holder)
     if not earlier:
         return RestartDecision(None, f"{name} was never started: materialize it once.")
     newest = earlier[0]
@@ -63,12 +64,17 @@ def decide_restart(
     return RestartDecision(newest, f"{name} failed at {_at(newest.ended)}: it is started again.")
 
 
-def _without_beside(earlier: Sequence[EarlierStart]) -> list[EarlierStart]:
-    """Those of ``earlier`` that were the stream: a start that failed before an older one ended never was."""
+def _without_beside(earlier: Sequence[EarlierStart], holder: str) -> list[EarlierStart]:
+    """Those of ``earlier`` that were the stream: a start that ended before an older one never was.
+
+    Of a run that was killed with its daemon the end is known late. A person who has stopped the one after it by then
+    has stopped the stream.
+    """
     return [
         start
         for number, start in enumerate(earlier)
-        if start.ending != "failed" or all(older.ended <= start.ended for older in earlier[number + 1 :])
+        if (start.ending == "stopped" and start.run == holder)
+        or all(older.ended <= start.ended for older in earlier[number + 1 :])
     ]
 
 

@@ -17,8 +17,8 @@ def start(ending: Ending, *, ended_ago: float = 0, lasted: float = 1) -> Earlier
     return EarlierStart(f"{ending}-{ended_ago}", ended - timedelta(seconds=lasted), ended, ending)
 
 
-def decide(*earlier: EarlierStart, running: str = "", under_way: str = "") -> tuple[bool, str]:
-    decision = decide_restart("stream_sales", running, under_way, earlier, NOON)
+def decide(*earlier: EarlierStart, running: str = "", under_way: str = "", holder: str = "") -> tuple[bool, str]:
+    decision = decide_restart("stream_sales", running, under_way, earlier, NOON, holder)
     return decision.repeat is not None, decision.reason
 
 
@@ -48,6 +48,22 @@ def test_a_start_that_failed_beside_the_stream_does_not_count(ending: Ending) ->
     refused = start("failed", ended_ago=100)
     assert decide(refused, start(ending, ended_ago=60, lasted=3600))[0] is False
     assert decide(refused, refused, start("failed", ended_ago=0, lasted=3600))[0] is True
+
+
+def test_a_start_that_was_stopped_beside_the_stream_does_not_stop_it() -> None:
+    """As one that was cancelled in the queue. The stream failed later, and is to be back."""
+    cancelled, stream = start("stopped", ended_ago=100), start("failed", ended_ago=0, lasted=3600)
+    assert decide(cancelled, stream, holder=stream.run)[0] is True
+    assert decide(cancelled, stream)[0] is True
+
+
+def test_a_stream_that_a_person_stopped_stays_off_when_an_older_crash_is_noticed_later() -> None:
+    """The run that had the lease last was the stream."""
+    stopped, crashed = start("stopped", ended_ago=100), start("failed", ended_ago=60, lasted=3600)
+    assert decide(stopped, crashed, holder=stopped.run) == (
+        False,
+        "stream_sales is off: it was stopped at 2017-03-10 11:58:20Z. Materialize it.",
+    )
 
 
 def test_a_stream_that_lasted_is_back_at_once() -> None:

@@ -57,7 +57,8 @@ def decide(instance: dg.DagsterInstance, storage: Storage, streamed: StreamedDat
     earlier = _earlier(instance, streamed.asset)
     status = read_stream(storage, streamed.raw.name)
     running = stream_line(status) if status and status.is_running(now) else ""
-    return decide_restart(streamed.asset, running, under_way, earlier, now)
+    holder = status.holder.run if status else ""
+    return decide_restart(streamed.asset, running, under_way, earlier, now, holder)
 
 
 def request(instance: dg.DagsterInstance, streamed: StreamedDataset, repeat: EarlierStart) -> dg.RunRequest:

@@ -109,9 +109,10 @@ def _queued(asset: str) -> dg.DagsterRun:
 
 def test_a_stream_that_a_person_has_stopped_stays_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run("fails", **OPTIONS)
-    world.instance.add_run(
-        dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.CANCELED, tags={STREAM_TAG: "stream_small"})
+    stream = world.instance.add_run(
+        dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
     )
+    world.instance.report_run_canceled(stream)
     later(monkeypatch, 16)
     requests, words = tick(world)
     assert requests == [] and "stream_small is off: it was stopped at" in words
@@ -129,6 +130,22 @@ def test_a_second_start_that_failed_beside_it_does_not_bring_a_stopped_stream_ba
     later(monkeypatch, 16)
     requests, words = tick(world)
     assert requests == [] and "stream_small is off: it was stopped at" in words
+
+
+def test_a_second_start_that_was_cancelled_beside_it_does_not_keep_a_failed_stream_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, second = (
+        world.instance.add_run(
+            dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
+        )
+        for _ in range(2)
+    )
+    world.instance.report_run_canceled(second)
+    world.instance.report_run_failed(stream)
+    later(monkeypatch, 3600)
+    (request,), _ = tick(world)
+    assert request.run_key == f"after-{stream.run_id}"
 
 
 def test_a_stream_that_has_read_what_there_is_stays_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
