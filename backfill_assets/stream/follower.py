@@ -55,6 +55,8 @@ class Follower:
     memory: InputMemory = field(default_factory=InputMemory)
     batches: int = 0
     """How many were published."""
+    not_compacted: dict[str, datetime] = field(default_factory=dict)
+    """Tables whose small files cannot be put together, and until when that is not tried again."""
     _broken: dict[date, _Broken] = field(default_factory=dict)
     """Days that cannot be computed."""
     _reported: dict[date, str] = field(default_factory=dict)

@@ -137,7 +137,8 @@ def _after_batch(lake: Lake, follower: Follower, follows: bool, days: Collection
     settled = set(days) - follower.pending
     tables = [follower.raw.name, *(name for step in follower.steps if follows for name in step.table_names)]
     raw = follower.raw.name
-    if raw in compact_days(lake, tables, settled, follower.run, stream_name(raw), follower.report):
+    report, paused = follower.report, follower.not_compacted
+    if raw in compact_days(lake, tables, settled, follower.run, stream_name(raw), report, paused):
         follower.forget()
     follower.batches += 1
     if follower.batches % _GATHER_EVERY_BATCHES == 0:
