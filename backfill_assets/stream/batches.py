@@ -230,7 +230,7 @@ class LandedBatches(RawAppender):
 
     def with_landed_again(self, paths: Sequence[Path]) -> list[Path]:
         """``paths``, and files that were left out and have changed since: Spark names a file once."""
-        again = [path for path, stamp in self.left_out.items() if _stamp(path) not in (None, stamp)]
+        again = [path for path, stamp in self.left_out.items() if file_stamp(path) not in (None, stamp)]
         return list(dict.fromkeys((*again, *paths)))
 
     def new_files(self, paths: Sequence[Path]) -> list[LandedFile]:
@@ -238,7 +238,7 @@ class LandedBatches(RawAppender):
         main = MainTable.open(self.lake.storage, self.step.name)
         found = []
         for path in (each for each in paths if not self.lake.landing.ignores(each)):
-            stamp = _stamp(path)
+            stamp = file_stamp(path)
             try:
                 file = self.lake.landing.file(self.source.name, path)
                 position, content = file.position
@@ -262,7 +262,8 @@ def _require_bytes(file: LandedFile) -> None:
         raise SourceUnreadable(f"{file.path} has no bytes yet.")
 
 
-def _stamp(path: Path) -> FileStamp:
+def file_stamp(path: Path) -> FileStamp:
+    """A landed file may be removed at any moment."""
     try:
         found = path.stat()
     except OSError:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.published.stream_positions import topic_positions
-from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches
+from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches, file_stamp
 from backfill_assets.stream.broker import Broker, broker_away, says_events_are_gone
 from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.delays import Delays
@@ -222,7 +222,8 @@ class LandingReading(Reading):
 
     def publish(self, rows: DataFrame, number: int, ends: Offsets) -> BatchRead:
         paths = self.checkpoint.landed_paths(number)
-        landed_at = sorted(path.stat().st_mtime for path in paths if path.exists())
+        stamps = [stamp for path in paths if (stamp := file_stamp(path)) is not None]
+        landed_at = sorted(changed / 1e9 for changed, _ in stamps)
         appended = self.batches.publish(paths)
         if appended:
             self._count_files()
@@ -231,7 +232,7 @@ class LandingReading(Reading):
         if late and late[-1] < self.live_below_seconds:
             self._live_since = self._live_since or now
         delays = Delays(late[len(late) // 2], late[0]) if late and appended else None
-        size = sum(path.stat().st_size for path in paths if path.exists())
+        size = sum(size for _, size in stamps)
         return BatchRead(appended.received if appended else 0, appended, delays, bytes=size)
 
     def _count_files(self) -> None:

@@ -13,6 +13,8 @@ from backfill_assets.landing.zone import LandingZone
 from backfill_assets.rebuild.lake import Lake
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.stream.batches import LandedBatches
+from backfill_assets.stream.checkpoint import Checkpoint
+from backfill_assets.stream.reading import LandingReading
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 if TYPE_CHECKING:
@@ -103,3 +105,17 @@ def test_a_file_that_was_gone_is_read_when_it_is_back(landed: Landed) -> None:
     assert landed.new(gone) == []
     landed.land("2017-03-01/gone.jsonl.gz")
     assert landed.new() == ["sales/2017-03-01/gone.jsonl.gz"]
+
+
+def test_a_file_that_is_removed_while_its_batch_is_published_ends_no_stream(
+    landed: Landed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any moment: it was there when it was looked for, and is gone when its size is asked."""
+    checkpoint = Checkpoint(landed.folder.parent.parent / "checkpoint")
+    gone = landed.folder / "2017-03-01" / "gone.jsonl.gz"
+    reading = LandingReading(landed.batches, checkpoint)
+    monkeypatch.setattr(Checkpoint, "landed_paths", lambda *_: [gone])
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    read = reading.publish(None, 0, {})  # type: ignore[arg-type]
+    assert (read.events, read.appended, read.bytes) == (0, None, 0)
+    assert "gone.jsonl.gz cannot be read" in landed.reports[0]
