@@ -24,6 +24,8 @@ _AWAY = re.compile(
 )
 """Of Kafka's client and of Spark's connector. Spark has timeouts of its own, which say that something else is slow."""
 _MISSING = re.compile(r"UnknownTopicOrPartition")
+_PAST_ALL_TIMES = re.compile(r"java\.lang\.ArithmeticException: long overflow")
+"""Spark turns the time of each event into microseconds, before the event can be looked at."""
 _GONE = re.compile(r"Some data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition")
 
 
@@ -124,6 +126,18 @@ def broker_away(source: KafkaTopic, error: Exception) -> BrokerAway | None:
         f"No Kafka broker answers at {source.servers}.",
         hint="Nothing is lost: what was read is published, and the rest is read when the broker answers. Check the"
         " address, and that the broker listens there.",
+    )
+
+
+def unreadable_time(source: KafkaTopic, error: Exception) -> SourceUnreadable | None:
+    """What ``error`` says of an event whose time Spark cannot read; None if it is about something else."""
+    if not _PAST_ALL_TIMES.search(str(error)):
+        return None
+    return SourceUnreadable(
+        f"An event of {source} has a time that Spark cannot read. It is in nanoseconds, perhaps: Kafka's are in"
+        " milliseconds.",
+        hint="Correct the producer. The event can be passed over once it is deleted: delete the records of its"
+        " partition up to it (kafka-delete-records.sh), then start with --accept-gap, which records which they are.",
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from backfill_assets.errors import SourceUnreadable
 from backfill_assets.published.stream_positions import topic_positions
 from backfill_assets.stream.batches import AppendedBatch, LandedBatches, TopicBatches, file_stamp
-from backfill_assets.stream.broker import Broker, broker_away, says_events_are_gone
+from backfill_assets.stream.broker import Broker, broker_away, says_events_are_gone, unreadable_time
 from backfill_assets.stream.checkpoint import Checkpoint
 from backfill_assets.stream.delays import Delays
 from backfill_assets.stream.lease import StreamPosition
@@ -166,8 +166,9 @@ class TopicReading(Reading):
         return BatchRead(sum(each.events for each in planned), appended, delays)
 
     def explain(self, error: Exception) -> Exception | None:
-        away = broker_away(self.batches.topic, error)
-        return self._why_gone() if away is None and says_events_are_gone(error) else away
+        topic = self.batches.topic
+        explained = broker_away(topic, error) or unreadable_time(topic, error)
+        return self._why_gone() if explained is None and says_events_are_gone(error) else explained
 
     def _why_gone(self) -> Exception | None:
         """What the next start would say of events that were deleted while the stream ran; None if all are there."""

@@ -86,6 +86,16 @@ def test_a_time_in_microseconds_does_not_stop_the_stream(stream: SmallStream, ka
     assert {row["arrival_day"] for row in stream.raw()} == {row["day"] for row in stream.raw()} == {DAY.date()}
 
 
+def test_a_time_in_nanoseconds_is_named(stream: SmallStream, kafka_broker: Broker) -> None:
+    """Spark fails on it before the event can be looked at."""
+    name = kafka_broker.new_topic(1, message_timestamp_after_max_ms=str(2**63 - 1))
+    topic = Topic(kafka_broker, name, 1)
+    topic.send([sale(1)], time=int(DAY.timestamp() * 1_000_000_000))
+    stream.source = topic.source
+    with pytest.raises(SourceUnreadable, match="has a time that Spark cannot read"):
+        stream.run()
+
+
 def test_a_stream_begins_with_what_comes_unless_history_is_asked_for(stream: SmallStream, topic: Topic) -> None:
     """The moment is written down: what comes between two runs is not lost."""
     topic.send(sales(range(4)))
