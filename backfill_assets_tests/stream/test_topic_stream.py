@@ -187,7 +187,7 @@ def test_what_is_deleted_while_the_stream_runs_is_named(
 
     monkeypatch.setattr(live.LiveStream, "_publish", publish_and_delete)
     request = replace(stream.request(), trigger=Trigger(0.5))
-    words = {"events": r"deleted 3 event\(s\).*partition 0, offsets 2 to 4", "topic": "deleted and created again"}
+    words = {"events": r"deleted 3 events.*partition 0, offsets 2 to 4", "topic": "deleted and created again"}
     with pytest.raises(SourceUnreadable, match=words[how]):
         run_stream(stream.lake, request, RUN, stream.messages.append, stream.reports.append)
 
