@@ -122,10 +122,14 @@ def after_undo(plan: str, publication: str, put_back: int, again: int, pages: Pa
 
 
 def effect_of_approval(at: CampaignRun) -> str:
-    """What approving does, in a sentence: it is also a tag of the run."""
-    steps = rebuilt_steps(at.plan)
-    tables = [table for each in steps for table in each.tables]
-    days = sum(len(each.days) * len(each.tables) for each in steps)
+    """What approving does, in a sentence: it is also a tag of the run.
+
+    Of the planned days, those that are staged: others would not change, or are held back.
+    """
+    counts: Mapping[str, Mapping[str, int]] = at.validation.get("days", {})
+    steps = [(each.tables, counts.get(each.name, {}).get("staged", len(each.days))) for each in rebuilt_steps(at.plan)]
+    tables = [table for held, staged in steps if staged for table in held]
+    days = sum(staged * len(held) for held, staged in steps)
     return f"publishes {format_count(days, 'day')} of {format_count(len(tables), 'table')} at once, for every reader"
 
 

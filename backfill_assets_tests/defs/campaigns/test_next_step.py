@@ -70,6 +70,14 @@ def test_a_campaign_that_waits_says_what_approving_does_and_how(tmp_path: Path) 
     assert "`user`" not in page
 
 
+def test_what_approving_publishes_are_the_days_that_were_staged(tmp_path: Path) -> None:
+    """The same count as on the pages of what was published, and of what was put back."""
+    at = started(tmp_path, CampaignStep.VALIDATE)
+    (step,) = at.plan.steps
+    at.record_step(CampaignStep.VALIDATE, {"days": {step.name: {"staged": 1, "unchanged": 1, "held back": 0}}})
+    assert effect_of_approval(at) == "publishes 1 day of 1 table at once, for every reader"
+
+
 def test_a_campaign_with_approvers_has_a_launchpad_for_each(tmp_path: Path) -> None:
     """Without the tag with the name the run would be refused."""
     terms = PlanTerms(approvers=("bela", "ana"), approvals=2)
