@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# As PySpark names them: from columns, from functions of columns, and from lists of columns.
-_CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
+# As PySpark names them: from columns, from functions of columns, from lists of columns, from functions of functions,
+# from observations, and from rows of this process. A name without its package is looked for in each package that
+# PySpark has imported, in all JARs.
+_CLASSES = (
+    "functions",
+    "org.apache.spark.sql.functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "org.apache.spark.sql.api.python.PythonSQLUtils",
+    "SerDeUtil",
+)
 
 
 class _KnownClass:

@@ -14,7 +14,8 @@ _QUESTION = "r\n"
 
 def _column() -> Column:
     amount = F.coalesce(F.col("sales_value"), F.lit(0))
-    return F.when(amount > 1, F.xxhash64("store_id", amount)).cast("string").alias("large")
+    fields = F.map_filter(F.create_map("store_id", amount), lambda name, value: value > 0)
+    return F.when(F.size(fields) > 0, F.xxhash64("store_id", amount)).cast("string").alias("large")
 
 
 def test_columns_are_built_without_asking_the_jvm_twice_what_a_function_is(
