@@ -86,7 +86,7 @@ def test_rows_go_where_they_belong_once_the_first_day_is_corrected(
     workshop.build("bronze_visits", ARRIVED)
     before, sums = received(workshop), accounted(workshop)
     assert {line for line, (_, is_arrival, _) in before.items() if is_arrival} == {("a", 1), ("b", 1), ("b", 2)}
-    told = next(message for message in workshop.messages if "on the day they arrived" in message)
+    told = next(message for message in workshop.messages if "on the day of arrival" in message)
     assert "3 rows" in told and f"{EARLY} is before {TOO_LATE}, `first_day` of its dataset" in told
     assert "`earliest_day` of the source visits" in told
     listed = " ".join(backfill("quarantine", "list", "quarantine_visits").stdout.split())
