@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RAW, BRONZE, QUARANTINE = "raw_sales", "bronze_sales", "quarantine_sales"
-STAGED, AGAIN, OVERTAKEN = "days staged", "staging them again", "another run took in the same files"
+STAGED, AGAIN, OVERTAKEN = "days staged", "moved while staged: once more", "another run took in the same files"
 """How progress reports that days are staged, that some moved and are staged again, and that files were read before."""
 _RUN = RunInfo("lab", launched_by="backfill lab")
 ADOPTED = "used as an earlier run left them"
