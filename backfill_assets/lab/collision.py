@@ -8,8 +8,9 @@ from datetime import date
 from backfill_assets.days import DayRange
 from backfill_assets.lab.hazard import Hazard, HazardText
 from backfill_assets.lab.plain import PlainLake
-from backfill_assets.lab.safe import AGAIN, OVERTAKEN, SafeLake
+from backfill_assets.lab.safe import OVERTAKEN, SafeLake
 from backfill_assets.lab.workbench import Played, Workbench
+from backfill_assets.rebuild.outcome import STAGED_AGAIN
 from backfill_assets.sample.real import sales_lines
 from backfill_assets.text import format_count
 
@@ -97,7 +98,7 @@ def published(lake: SafeLake, files: dict[date, Lines]) -> Played:
     lake.take_in([SUNDAY], when_staged=lambda: lake.stream([SUNDAY]))
     lake.rebuild([SUNDAY])
     lake.stream([SUNDAY])
-    again = format_count(lake.reported(AGAIN), "time")
+    again = format_count(lake.reported(STAGED_AGAIN), "time")
     other = format_count(lake.reported(OVERTAKEN), "time")
     return Played(f"Refused and staged again: {again}. Files that the stream had read before the backfill: {other}.")
 

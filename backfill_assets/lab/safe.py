@@ -20,7 +20,7 @@ from backfill_assets.publication.publisher import Publisher
 from backfill_assets.published.reading import read_published
 from backfill_assets.rebuild.builder import Builder, silent
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.outcome import ADOPTED, BuildResult, RunInfo
 from backfill_assets.stream.batches import LandedBatches
 
 if TYPE_CHECKING:
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RAW, BRONZE, QUARANTINE = "raw_sales", "bronze_sales", "quarantine_sales"
-STAGED, AGAIN, OVERTAKEN = "days staged", "moved while staged: once more", "another run took in the same files"
-"""How progress reports that days are staged, that some moved and are staged again, and that files were read before."""
+STAGED, OVERTAKEN = "days staged", "another run took in the same files"
+"""How progress reports that days are staged, and that files were read before."""
 _RUN = RunInfo("lab", launched_by="backfill lab")
-ADOPTED = "used as an earlier run left them"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.lab.hazard import Hazard, HazardText
 from backfill_assets.lab.plain import PlainLake
 from backfill_assets.lab.repeat import PowerGone
-from backfill_assets.lab.safe import ADOPTED, BRONZE, QUARANTINE, RAW, SafeLake
+from backfill_assets.lab.safe import BRONZE, QUARANTINE, RAW, SafeLake
 from backfill_assets.lab.workbench import Played, Workbench
+from backfill_assets.rebuild.outcome import ADOPTED
 from backfill_assets.sample.real import sales_lines
 from backfill_assets.text import format_count
 
@@ -136,7 +137,7 @@ def taken_in(lake: SafeLake, lines: Lines) -> Played:
 
 
 def rebuilt(lake: SafeLake, days: DayRange) -> Played:
-    """The rebuild dies when its first chunk is staged, and the next one goes on from there."""
+    """The rebuild dies when its first chunk is judged, and the next is staged. Another one goes on from there."""
     with suppress(PowerGone):
         lake.rebuild(list(days), when_staged=power_gone)
     before = lake.reported(ADOPTED)

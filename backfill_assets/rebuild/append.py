@@ -39,7 +39,7 @@ from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance
 from backfill_assets.rebuild.measuring.returning_keys import KeyFiles, ReturningKeys, returning_keys
-from backfill_assets.rebuild.outcome import DaysFailed, RunInfo
+from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
     as_facts,
@@ -153,9 +153,7 @@ class AppendBuild:
             held = list(timeline.days().values())
             if held and all(self.fits(day, wanted) for day in held) and self.has_declared_columns(timeline):
                 self.environment = held[0].environment
-                self.progress(
-                    f"{self.table.name}: {format_are(len(held), 'staged day')} used as an earlier run left them"
-                )
+                self.progress(adopted_line(self.table.name, len(held)))
                 return timeline
         return None
 

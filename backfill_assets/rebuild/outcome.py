@@ -9,7 +9,11 @@ from datetime import date
 from backfill_assets.errors import GateFailed
 from backfill_assets.model.declaration import Metric, RuleOutcome
 from backfill_assets.rebuild.person import UNKNOWN, Person
-from backfill_assets.text import format_count
+from backfill_assets.text import format_are, format_count
+
+ADOPTED = "taken over from an earlier run"
+STAGED_AGAIN = "moved meanwhile, staging again"
+"""How progress reports that days were staged already, and that they are to be staged once more; the lab counts both."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,11 @@ class DaysFailed(GateFailed):
         self.failed = tuple(failed)
         self.staged = staged
         super().__init__(_message(self.failed), hint=_hint(self.failed, staged))
+
+
+def adopted_line(table: str, days: int) -> str:
+    """Says that ``days`` of a table are not computed again."""
+    return f"{table}: {format_are(days, 'staged day')} {ADOPTED}"
 
 
 def _message(failed: Sequence[BuiltDay]) -> str:

@@ -36,11 +36,11 @@ from backfill_assets.quality import gates, measures
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.decide import InputFingerprint
 from backfill_assets.rebuild.lake import Lake, Progress, built_from_log, failed_day, provenance
-from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo
+from backfill_assets.rebuild.outcome import BuiltDay, DaysFailed, RunInfo, adopted_line
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, Overlay
 from backfill_assets.rebuild.stage import JUDGING_THREADS, Chunk, StagedTableDay, recorded_upstream, write_chunk
 from backfill_assets.rebuild.waiting import waiting
-from backfill_assets.text import format_are, pluralize
+from backfill_assets.text import pluralize
 
 Adoptable = Mapping[date, tuple[Timeline, StagedDay]]
 """Staged days that can be used as they are, and the timelines that have their rows."""
@@ -138,9 +138,7 @@ class ReplaceBuild:
                 _adopt_day(timeline, staged, day, pin, schemas[timeline.path]) for timeline, staged in held
             ]
         if adopted:
-            self.progress(
-                f"{self.step.name}: {format_are(len(adopted), 'staged day')} used as an earlier run left them"
-            )
+            self.progress(adopted_line(self.step.name, len(adopted)))
 
     def adoptable_of(self, table: str, fingerprints: Mapping[date, str]) -> Adoptable:
         """What this campaign has staged; or without one, what any other run has."""

@@ -18,7 +18,7 @@ from backfill_assets.publication.publisher import Conflict, Published
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension import extension_plan
 from backfill_assets.rebuild.lake import Lake, Progress
-from backfill_assets.rebuild.outcome import BuildResult, RunInfo
+from backfill_assets.rebuild.outcome import STAGED_AGAIN, BuildResult, RunInfo
 from backfill_assets.rebuild.replace import ReplaceBuild, refuse_failed
 from backfill_assets.rebuild.stage import StagedTableDay
 from backfill_assets.text import format_count
@@ -72,7 +72,7 @@ class StepBuild:
                         return self.result(outcome)
                     moved = self.moved_days(outcome)
                 todo = moved
-                self.progress(f"{self.step.name}: {format_count(len(todo), 'day')} moved while staged: once more")
+                self.progress(f"{self.step.name}: {format_count(len(todo), 'day')} {STAGED_AGAIN}")
                 if attempt + 1 >= _ATTEMPTS_BEFORE_A_HOLD:
                     self.hold(held, days, time.monotonic() - began)
         raise PublicationRefused(

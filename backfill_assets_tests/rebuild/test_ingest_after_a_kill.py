@@ -57,7 +57,7 @@ def kinds(workshop: Workshop) -> list[tuple[date, str]]:
 def test_its_rows_and_their_markers_are_there_once(killed: tuple[Workshop, str]) -> None:
     workshop, _ = killed
     workshop.build("raw_sales", [LATE])
-    assert any("as an earlier run left them" in message for message in workshop.messages)
+    assert any("taken over from an earlier run" in message for message in workshop.messages)
     assert kinds(workshop) == [(OLD, RECEIVED), (OLD, MARKER), (NEW, RECEIVED)]
 
 
@@ -68,5 +68,5 @@ def test_a_version_that_was_rolled_back_meanwhile_supersedes_nothing(killed: tup
     looked_at = require_sound_rollback(publisher, undoable(publisher, newer))
     roll_back(publisher, newer, id="undo", inputs=looked_at)
     workshop.build("raw_sales", [LATE])
-    assert any("as an earlier run left them" in message for message in workshop.messages)
+    assert any("taken over from an earlier run" in message for message in workshop.messages)
     assert kinds(workshop) == [(OLD, RECEIVED)]

@@ -154,7 +154,7 @@ def test_a_marker_that_another_run_has_published_meanwhile_is_not_published_agai
             workshop.build("raw_sales", [THIRD])
         workshop.build("raw_sales", [SECOND])
     workshop.build("raw_sales", [THIRD])
-    assert any("used as an earlier run left them" in line for line in workshop.messages) == killed
+    assert any("taken over from an earlier run" in line for line in workshop.messages) == killed
     raw = workshop.read("raw_sales", columns=["record_kind", "day", "superseded_by_day"])
     assert rows(workshop) == {FIRST: 2, THIRD: 2}
     markers = raw[raw["record_kind"] == "supersession"]

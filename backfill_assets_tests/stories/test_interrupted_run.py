@@ -66,5 +66,5 @@ def test_an_interrupted_run_publishes_nothing_and_its_days_are_used_again(worksh
     result = workshop.build("bronze_sales", DAYS)
 
     assert {day.day for day in result.days if day.table == "bronze_sales"} == set(DAYS)
-    assert f"bronze_sales: {format_are(kept, 'staged day')} used as an earlier run left them" in workshop.messages
+    assert f"bronze_sales: {format_are(kept, 'staged day')} taken over from an earlier run" in workshop.messages
     assert len(workshop.read("bronze_sales")) == 3 * len(DAYS)

@@ -169,7 +169,7 @@ class _Call:
                 if isinstance(outcome, Published):
                     return self.result(outcome)
                 todo = self.moved_days(outcome)
-                self.progress(f"{format_count(len(todo), 'day')} moved while extended: once more")
+                self.progress(f"{format_count(len(todo), 'day')} moved meanwhile, extending again")
             # The last try published nothing either: no day of it may be taken for one that was extended.
             self.leave({day for build in self.builds.values() for day in build.staged}, _KEPT_CHANGING)
             return self.result(None)
