@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -139,7 +139,21 @@ def verify(sales: StreamedSales) -> BuildResult:
     return sales.workshop.builder.build(STEPS[0], DAYS, run=RunInfo("nightly"), verify=True, progress=messages)
 
 
-def publish_as(sales: StreamedSales, table: str, day: date, rows: int) -> None:
+def test_a_day_that_was_never_timed_stays_so_when_it_is_extended(
+    with_rates: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A plan would take 0 for the seconds of the whole day."""
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([line(n) for n in range(4)])
+    sales.extend()
+    publish_as(sales, "bronze_sales", ONE, rows=4, staged_ms=None)
+    sales.arrive([line(9)])
+    assert (ONE, "bronze_sales") in {(day.day, day.table) for day in sales.extend().by("extended")}
+    content = sales.workshop.states("bronze_sales")[ONE].content
+    assert content is not None and (content.rows, content.staged_ms) == (5, None)
+
+
+def publish_as(sales: StreamedSales, table: str, day: date, rows: int, **changes: Any) -> None:
     """What an error in an extension would leave: a published day that is said to have other rows than it has."""
     publisher = sales.workshop.builder.lake.publisher
     pin = publisher.pin({table: [day]}, {})
@@ -149,7 +163,7 @@ def publish_as(sales: StreamedSales, table: str, day: date, rows: int) -> None:
     change = DayChange(
         day=day,
         adds=main.state().of_days([day])[day],
-        content=replace(content, rows=rows),
+        content=replace(content, rows=rows, **changes),
         expected=pin.expected[TableDay(table, day)],
     )
     changed = TableChange(table=table, table_schema=str(main.handle.schema().to_json()), days=(change,))
