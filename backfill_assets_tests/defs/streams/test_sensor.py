@@ -107,11 +107,15 @@ def _queued(asset: str) -> dg.DagsterRun:
     )
 
 
+def _started(world: World) -> dg.DagsterRun:
+    """A run of the stream that has begun."""
+    tags = {STREAM_TAG: "stream_small"}
+    return world.instance.add_run(dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags=tags))
+
+
 def test_a_stream_that_a_person_has_stopped_stays_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run("fails", **OPTIONS)
-    stream = world.instance.add_run(
-        dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
-    )
+    stream = _started(world)
     world.instance.report_run_canceled(stream)
     later(monkeypatch, 16)
     requests, words = tick(world)
@@ -122,9 +126,7 @@ def test_a_second_start_that_failed_beside_it_does_not_bring_a_stopped_stream_ba
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second run was made later, and had ended before: what counts is what ended last."""
-    stream = world.instance.add_run(
-        dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
-    )
+    stream = _started(world)
     world.run("fails", **OPTIONS)
     world.instance.report_run_canceled(stream)
     later(monkeypatch, 16)
@@ -135,12 +137,7 @@ def test_a_second_start_that_failed_beside_it_does_not_bring_a_stopped_stream_ba
 def test_a_second_start_that_was_cancelled_beside_it_does_not_keep_a_failed_stream_off(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream, second = (
-        world.instance.add_run(
-            dg.DagsterRun(job_name="__ASSET_JOB", status=dg.DagsterRunStatus.STARTED, tags={STREAM_TAG: "stream_small"})
-        )
-        for _ in range(2)
-    )
+    stream, second = _started(world), _started(world)
     world.instance.report_run_canceled(second)
     world.instance.report_run_failed(stream)
     later(monkeypatch, 3600)
