@@ -8,7 +8,7 @@ needs are kept.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -69,16 +69,9 @@ class Maintenance:
         """What there is to do now; writes nothing."""
         if not anything_published(self.publisher.storage):
             return ()
-        closing = {task.table: task for table in self.tables if (task := self._closing(table)) is not None}
-        return (
-            *closing.values(),
-            *self._releasing(),
-            *self._keeping(),
-            *self._pinning(),
-            *(task for table in self.tables if (task := self._compacting(table)) is not None),
-            *self._reclaiming_all({table: task.items for table, task in closing.items()}),
-            *self._log_tasks(),
-        )
+        looked = (task for table in self.tables for task in self._look(table))
+        tasks = [*self._checked(looked), *self._releasing(), *self._log_tasks()]
+        return tuple(sorted(tasks, key=lambda task: list(Chore).index(task.chore)))
 
     def carry_out(self, tasks: Iterable[Task], progress: Progress) -> tuple[Done, ...]:
         """Do ``tasks`` in their order. Days that moved since they were planned are looked at again and left alone.
@@ -106,6 +99,19 @@ class Maintenance:
 
     # ------------------------------------------------------------------ look
 
+    def _look(self, table: str) -> Iterable[Task]:
+        """What there is to do on ``table``; one that cannot be read is for a person, and the others are looked at."""
+        try:
+            closing = self._closing(table)
+            main = MainTable.open(self.publisher.storage, table)
+            compacting = self._compacting(main) if main is not None else None
+            reclaiming = self._reclaiming(table, closing.items if closing is not None else ())
+            found = (closing, self._keeping(main), self._pinning(table), compacting, reclaiming)
+        except (BackfillError, DeltaError, OSError, pa.ArrowException, ValueError) as error:
+            why = (error.message if isinstance(error, BackfillError) else str(error)).partition("\n")[0]
+            return [Task(Chore.LOOK, table, (), why=why)]
+        return [task for task in found if task is not None]
+
     def _closing(self, table: str) -> Task | None:
         storage = self.publisher.storage
         open_ones = [
@@ -125,52 +131,42 @@ class Maintenance:
         publisher = self.publisher
         return publisher.log.head().state.window_days(publisher.retention_days, publisher.now())
 
-    def _keeping(self) -> Iterable[Task]:
+    def _keeping(self, main: MainTable | None) -> Task | None:
         days = self._window()
-        for table in self.tables:
-            main = MainTable.open(self.publisher.storage, table)
-            if main is not None and not main.is_kept_for(days):
-                yield Task(Chore.KEEP, table, (str(days),), why="the rollback window was changed")
-
-    def _pinning(self) -> Iterable[Task]:
-        log = self.publisher.log
-        for table, version in moved_pins(log, log.head(), self.tables).items():
-            yield Task(
-                Chore.PIN, table, (str(version),), why="newer versions changed no file, and old ones are cleaned up"
-            )
-
-    def _compacting(self, table: str) -> Task | None:
-        main = MainTable.open(self.publisher.storage, table)
-        if main is None:
+        if main is None or main.is_kept_for(days):
             return None
+        return Task(Chore.KEEP, main.name, (str(days),), why="the rollback window was changed")
+
+    def _pinning(self, table: str) -> Task | None:
+        log = self.publisher.log
+        version = moved_pins(log, log.head(), [table]).get(table)
+        if version is None:
+            return None
+        why = "newer versions changed no file, and old ones are cleaned up"
+        return Task(Chore.PIN, table, (str(version),), why=why)
+
+    def _compacting(self, main: MainTable) -> Task | None:
         state = main.state()
         days = {
             day: DayFiles(len(paths), sum(state.active[path].size for path in paths))
             for day, paths in state.by_day().items()
         }
-        return days_to_compact(table, days, self._changing())
+        return days_to_compact(main.name, days, self._changing())
 
     def _changing(self) -> set[str]:
         return {table for each in under_way(self.publisher.storage) for table in each.tables}
 
-    def _reclaiming_all(self, closing: Mapping[str, Sequence[str]]) -> tuple[Task, ...]:
-        """The files to reclaim, by table; or the check that a person makes first, if the log contradicts the clock."""
-        planned = [self._reclaiming(table, closing.get(table, ())) for table in self.tables]
-        tasks = tuple(task for task in planned if task is not None)
-        why = clock_doubt(self.publisher) if tasks and not self.clock_checked else ""
+    def _checked(self, looked: Iterable[Task]) -> list[Task]:
+        """``looked``; instead of what is to be reclaimed, the check that a person makes if the log doubts the clock."""
+        tasks = list(looked)
+        reclaiming = [task for task in tasks if task.chore is Chore.RECLAIM]
+        why = clock_doubt(self.publisher) if reclaiming and not self.clock_checked else ""
         if not why:
             return tasks
-        files = sum(len(task.items) for task in tasks)
+        files, size = sum(len(task.items) for task in reclaiming), sum(task.bytes for task in reclaiming)
         reason = f"{why}. If the clock is right: backfill maintain --clock-checked"
-        return (
-            Task(
-                Chore.CHECK_CLOCK,
-                "",
-                (),
-                sum(task.bytes for task in tasks),
-                f"{format_are(files, 'file')} kept: {reason}",
-            ),
-        )
+        check = Task(Chore.CHECK_CLOCK, "", (), size, f"{format_are(files, 'file')} kept: {reason}")
+        return [task for task in tasks if task.chore is not Chore.RECLAIM] + [check]
 
     def _reclaiming(self, table: str, closing: Sequence[str]) -> Task | None:
         paths = reclaimable(self.publisher, table, closing)
@@ -205,8 +201,15 @@ class Maintenance:
             Chore.FOLD: self._fold,
             Chore.TRIM: self._trim,
             Chore.CHECK_CLOCK: lambda _: "nothing was deleted",
+            Chore.LOOK: self._unreadable,
         }
         return doing[task.chore](task)
+
+    def _unreadable(self, task: Task) -> str:
+        raise LakehouseUnusable(
+            f"{task.table} cannot be read, so its files were left alone: {task.why}",
+            hint=f"Look at {task.table}/_delta_log: a damaged file there has to come back from a copy.",
+        )
 
     def _release(self, task: Task) -> str:
         return f"{format_count(len(drop_expired(self.publisher.storage, self.publisher.now())), 'hold')} dropped"

@@ -32,6 +32,8 @@ class Chore(enum.StrEnum):
     TRIM = "trim the log"
     CHECK_CLOCK = "check the clock"
     """For a person; until it is done, nothing is reclaimed."""
+    LOOK = "look at the table"
+    """For a person: it cannot be read."""
 
 
 @dataclass(frozen=True)

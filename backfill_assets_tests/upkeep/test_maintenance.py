@@ -214,3 +214,18 @@ def test_a_file_that_is_gone_does_not_hold_up_the_others(lake: Lake) -> None:
     with pytest.raises(LakehouseUnusable, match="compact t failed: "):
         found.carry_out(found.plan(), told.append)
     assert any(line.startswith("compact t: failed: ") for line in told) and len(lake.state("u").active) == 1
+
+
+def test_a_table_that_cannot_be_read_does_not_hold_up_the_others(lake: Lake) -> None:
+    """It is named, and its files stay. Before, the plan itself failed, and no table was maintained from then on."""
+    for number in range(5):
+        for table in ("t", "u"):
+            lake.append(f"{table}{number}", table, {D1: [f"{table}{number}"]})
+    version = lake.table("t").version()
+    lake.storage.replace_bytes(f"t/_delta_log/{version:020}.json", b'{"add": {"path"')
+    found, told = maintenance(lake), list[str]()
+    assert {(task.chore, task.table) for task in found.plan()} == {(Chore.LOOK, "t"), (Chore.COMPACT, "u")}
+    with pytest.raises(LakehouseUnusable, match=r"t cannot be read, so its files were left alone: .*Json error"):
+        found.carry_out(found.plan(), told.append)
+    assert any(line.startswith("look at the table t: refused: ") for line in told)
+    assert len(lake.state("u").active) == 1
