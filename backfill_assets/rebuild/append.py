@@ -38,8 +38,9 @@ from backfill_assets.quality import gates
 from backfill_assets.quality.measures import add_up, zero_metrics
 from backfill_assets.rebuild.environment import environment_of
 from backfill_assets.rebuild.lake import Lake, Progress, failed_day, provenance
-from backfill_assets.rebuild.measuring.returning_keys import KeyFiles, ReturningKeys, returning_keys
 from backfill_assets.rebuild.outcome import DaysFailed, RunInfo, adopted_line
+from backfill_assets.rebuild.returning.returning_keys import KeyFiles, ReturningKeys, returning_keys
+from backfill_assets.rebuild.returning.returning_versions import markers_by_day, stage_markers
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
     as_facts,
@@ -213,29 +214,43 @@ class AppendBuild:
     def stage_supersessions(self, timeline: Timeline, rows: Sequence[AddedFile], pin: Pin) -> list[AddedFile]:
         """Write the markers that ``rows`` make necessary, and return their files.
 
-        Spark looks only at keys that are on several days, which hardly any row has: without one, it starts no job.
+        Keys that are on several days are found first, which hardly any row has; for their rows Spark is needed rarely.
         """
         read = pin.inputs.get(self.table.name)
         if read is None:
             return []
-        spark, schema = self.lake.spark(), raw_schema(self.source)
-        found = self.returning_keys(timeline, rows, read)
-        arrived = rows_of_files(spark, timeline, rows)
+        storage, source = self.lake.storage, self.source
+        files = self.key_files(timeline, rows, read)
+        found = returning_keys(storage, source, *files)
         if found is not None:
             if not found.hashes:
                 return []
-            read = read.model_copy(update={"days": {day: read.days[day] for day in sorted(found.days)}})
-            arrived = found.rows(arrived, self.source)
-        existing = published_rows(spark, self.lake.storage, read, schema)
-        existing = existing if found is None else found.rows(existing, self.source)
-        return stage(supersessions(self.source, arrived, existing), timeline, {}, other_days=True)
+            markers = markers_by_day(storage, source, found, files[0], files[1].of_days(found.days))
+            if markers is not None:
+                return stage_markers(source, timeline, markers)
+        return self.stage_markers_by_spark(timeline, rows, read, found)
 
-    def returning_keys(self, timeline: Timeline, rows: Sequence[AddedFile], read: InputRead) -> ReturningKeys | None:
-        storage, arrived = self.lake.storage, defaultdict[date, list[AddedFile]](list)
+    def key_files(self, timeline: Timeline, rows: Sequence[AddedFile], read: InputRead) -> tuple[KeyFiles, KeyFiles]:
+        """The files of the rows that arrived, and those of the days around them."""
+        arrived = defaultdict[date, list[AddedFile]](list)
         for file in rows:
             arrived[date.fromisoformat(file.day)].append(file)
-        there = read_log(storage, read.table, read.version).of_days(read.days) if read.version is not None else {}
-        return returning_keys(storage, self.source, KeyFiles(timeline.path, arrived), KeyFiles(read.table, there))
+        storage, version = self.lake.storage, read.version
+        there = read_log(storage, read.table, version).of_days(read.days) if version is not None else {}
+        return KeyFiles(timeline.path, arrived), KeyFiles(read.table, there)
+
+    def stage_markers_by_spark(
+        self, timeline: Timeline, rows: Sequence[AddedFile], read: InputRead, found: ReturningKeys | None
+    ) -> list[AddedFile]:
+        """For more rows than are looked at in this process, and for values that only Spark reads."""
+        spark, schema = self.lake.spark(), raw_schema(self.source)
+        if found is not None:
+            read = read.model_copy(update={"days": {day: read.days[day] for day in sorted(found.days)}})
+        arrived = rows_of_files(spark, timeline, rows)
+        existing = published_rows(spark, self.lake.storage, read, schema)
+        if found is not None:
+            arrived, existing = found.rows(arrived, self.source), found.rows(existing, self.source)
+        return stage(supersessions(self.source, arrived, existing), timeline, {}, other_days=True)
 
     def judge(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
@@ -73,6 +73,9 @@ class KeyFiles:
         for files in self.by_day.values():
             yield from files
 
+    def of_days(self, days: Collection[date]) -> KeyFiles:
+        return KeyFiles(self.folder, {day: files for day, files in self.by_day.items() if day in days})
+
 
 def returning_keys(storage: Storage, source: Source, arrived: KeyFiles, existing: KeyFiles) -> ReturningKeys | None:
     """The keys of ``arrived`` rows that are on another day as well, of arrived or of ``existing`` rows.
@@ -134,22 +137,35 @@ class _Arrived:
         return keys[known], keys[known & (self.days[at] != day)]
 
 
-def _keys(storage: Storage, source: Source, files: KeyFiles) -> Iterator[tuple[int, Words]]:
-    """The day of some rows, and the hashes of their keys."""
-    names = source.key_columns
+def hashed_batches(
+    storage: Storage, source: Source, files: KeyFiles, others: Sequence[str]
+) -> Iterator[tuple[date, pa.RecordBatch, Words]]:
+    """Some rows of ``files`` with their keys and ``others`` as columns, on which day they are, and each key's hash.
+
+    A file from before a column was declared lacks it. Raises :class:`NotRendered` for keys that only Spark reads.
+    """
+    names = tuple(dict.fromkeys((*source.key_columns, *others)))
     for day, some in files.by_day.items():
         for file in some:
-            path = f"{files.folder}/{file.path}"
-            for batch in storage.parquet_batches(path, _ROWS_AT_ONCE, (*names, _ON_ARRIVAL_DAY)):
-                columns = [batch.column(name) for name in names]
-                texts = (text_of_landed(column, source, name) for column, name in zip(columns, names, strict=True))
-                hashes = hash_of_row(texts, batch.num_rows)
-                yield day.toordinal(), hashes[_have_keys(batch, columns)]
+            for batch in storage.parquet_batches(f"{files.folder}/{file.path}", _ROWS_AT_ONCE, names):
+                texts = (text_of_landed(landed(batch, name), source, name) for name in source.key_columns)
+                yield day, batch, hash_of_row(texts, batch.num_rows)
 
 
-def _have_keys(batch: pa.RecordBatch, columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+def landed(rows: pa.RecordBatch, name: str) -> pa.Array:
+    """A landed field of raw rows; no value where their file is older than its declaration."""
+    return rows.column(name) if name in rows.schema.names else pa.nulls(rows.num_rows, pa.string())
+
+
+def _keys(storage: Storage, source: Source, files: KeyFiles) -> Iterator[tuple[int, Words]]:
+    """The day of some rows, and the hashes of their keys."""
+    for day, batch, hashes in hashed_batches(storage, source, files, (_ON_ARRIVAL_DAY,)):
+        yield day.toordinal(), hashes[_have_keys(batch, source)]
+
+
+def _have_keys(rows: pa.RecordBatch, source: Source) -> npt.NDArray[np.bool_]:
     """As ``landing/supersessions.py`` chooses rows; of a file without that column, none is on the day it arrived."""
-    readable = [as_bools(pc.greater(pc.binary_length(texts), 0)) for texts in columns]
-    if _ON_ARRIVAL_DAY in batch.schema.names:
-        readable.append(~as_bools(batch.column(_ON_ARRIVAL_DAY)))
+    readable = [as_bools(pc.greater(pc.binary_length(landed(rows, name)), 0)) for name in source.key_columns]
+    if _ON_ARRIVAL_DAY in rows.schema.names:
+        readable.append(~as_bools(rows.column(_ON_ARRIVAL_DAY)))
     return reduce(np.logical_and, readable)
