@@ -187,14 +187,22 @@ def _price(text: str | None, variable: str) -> Decimal | None:
 def _notices(text: str) -> str:
     """Check where notices go. The text is never part of a message: a webhook's URL may hold a secret."""
     kind, _, where = text.partition(":")
-    url = urlsplit(where) if kind == "webhook" else None
-    if text == "log" or (kind == "file" and where):
-        return text
-    if url is not None and url.scheme in ("http", "https") and url.hostname:
+    if text == "log" or (kind == "file" and where) or (kind == "webhook" and _can_be_asked(where)):
         return text
     raise InvalidRequest(
         "BACKFILL_NOTICES does not say where notices are sent.", hint="It takes log, file:PATH or webhook:https://HOST."
     )
+
+
+def _can_be_asked(url: str) -> bool:
+    """Does ``url`` have a host, and a port that can be one? The rest of a URL is in ASCII, with ``%``."""
+    try:
+        address = urlsplit(url)
+        # The port is parsed when it is asked for.
+        whole = bool(address.hostname) and address.port != 0
+    except ValueError:
+        return False
+    return whole and address.scheme in ("http", "https") and f"{address.path}{address.query}".isascii()
 
 
 def _stream_source(text: str) -> str:

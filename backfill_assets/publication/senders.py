@@ -138,14 +138,13 @@ class WebhookSender:
         except urllib.error.HTTPError as error:
             error.close()
             raise NotDelivered(f"{self.host} answered {error.code}") from None
-        except (OSError, HTTPException) as error:  # their text may repeat the URL
+        except (OSError, HTTPException, ValueError) as error:  # their text may repeat the URL
             raise NotDelivered(f"{self.host} did not answer ({_kind(error)})") from None
 
     @property
     def host(self) -> str:
         """All of the URL that may be shown: the rest may hold a secret."""
-        address = urlsplit(self.url)
-        return f"{address.hostname}:{address.port}" if address.port else str(address.hostname)
+        return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
 def _kind(error: Exception) -> str:

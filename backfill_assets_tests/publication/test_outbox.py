@@ -257,6 +257,14 @@ def test_a_server_that_is_not_there_is_named_without_its_secret() -> None:
     assert "secret" not in str(refused.value) + repr(sender)
 
 
+@pytest.mark.parametrize("url", ["http://a..b/secret", "http://127.0.0.1:99999/secret", "http://127.0.0.1/secret-ü"])
+def test_an_address_that_cannot_be_asked_holds_up_no_other_notice(url: str) -> None:
+    """Python refuses it before it asks: the sensor `campaigns` would fail, and carry on no campaign."""
+    with pytest.raises(NotDelivered, match="did not answer") as refused:
+        WebhookSender(url, timeout=0.5).send(DUE)
+    assert "secret" not in str(refused.value)
+
+
 def test_a_file_gets_a_line_and_a_folder_a_file(tmp_path: Path) -> None:
     """Either can be read by a program; a folder that cannot be written is no delivery."""
     lines = tmp_path / "made" / "notices.jsonl"
