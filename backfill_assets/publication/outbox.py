@@ -117,10 +117,13 @@ def _announcements(storage: Storage) -> Iterable[DueNotice]:
         key = _key_of(file.path)
         if storage.exists(f"{_DELIVERED}/{key}.json"):
             storage.delete(file.path)  # its deliverer died after marking it
-        else:
+            continue
+        try:
             notice = Notice.model_validate_json(storage.read_bytes(file.path))
-            found = recipients(storage, plan_of(key.removesuffix(_BEGINS)))
-            yield DueNotice(key, notice, with_publication=False, recipients=found)
+        except FileNotFoundError:
+            continue  # another process has delivered or withdrawn it since it was listed
+        found = recipients(storage, plan_of(key.removesuffix(_BEGINS)))
+        yield DueNotice(key, notice, with_publication=False, recipients=found)
 
 
 def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:

@@ -126,6 +126,24 @@ def test_the_same_announcement_is_made_once(lake: Lake) -> None:
         announce(lake.storage, "../elsewhere", NOTICE)
 
 
+def test_a_notice_that_another_process_delivers_meanwhile_is_left_to_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of a campaign and the sensor look at the same moment: the file is listed, and gone when it is read."""
+    announce(lake.storage, "campaign-x.start", NOTICE)
+    exists, other, mine = Storage.exists, Receiver(), Receiver()
+
+    def then_delivered(storage: Storage, path: str) -> bool:
+        found = exists(storage, path)
+        monkeypatch.setattr(Storage, "exists", exists)
+        deliver(lake.publisher(), other)
+        return found
+
+    monkeypatch.setattr(Storage, "exists", then_delivered)
+    assert deliver(lake.publisher(), mine).sent == ()
+    assert (other.sent, mine.sent) == (["campaign-x.start"], [])
+
+
 def test_asking_creates_no_lakehouse(lake: Lake) -> None:
     """A mistyped path must not become one."""
     assert not due_notices(lake.publisher()) and not delivered_keys(lake.publisher())
