@@ -203,10 +203,14 @@ class Storage:
             yield writer
 
     def delete_empty_folder(self, path: str) -> None:
-        """Delete a folder in which there is no file, at any depth; an object store has none."""
+        """Delete a folder in which there is no file, at any depth; an object store has none.
+
+        One that another process deletes at the same time is fine.
+        """
         if not self._on_s3 and self.exists(path) and not self.files(path, recursive=True):
             filesystem, full = self._open(path)
-            filesystem.delete_dir(full)
+            with suppress(FileNotFoundError):
+                filesystem.delete_dir(full)
 
     def delete(self, path: str) -> None:
         """Delete a file; one that is already gone, or that another process deletes at the same time, is fine."""

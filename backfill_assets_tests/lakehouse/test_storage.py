@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -62,6 +63,21 @@ def test_two_processes_delete_one_file(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Storage, "_open", lambda self, path: (Slow(), str(tmp_path / path)))
     storage.delete("f")
     assert not (tmp_path / "f").exists()
+
+
+def test_two_processes_delete_one_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maintenance of two processes carries out one intent: the second finds the folder gone after it has looked."""
+    (tmp_path / "dead" / "below").mkdir(parents=True)
+    exists = Storage.exists
+
+    def then_gone(storage: Storage, path: str) -> bool:
+        found = exists(storage, path)
+        shutil.rmtree(tmp_path / path)
+        return found
+
+    monkeypatch.setattr(Storage, "exists", then_gone)
+    Storage(str(tmp_path)).delete_empty_folder("dead")
+    assert not (tmp_path / "dead").exists()
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
