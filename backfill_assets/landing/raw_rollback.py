@@ -2,31 +2,37 @@
 
 A row that is superseded by a version on another day has a marker on its own day. If the publication with the newer
 version goes and the marker stays, neither of the two versions counts any more. If a rollback brings the newer version
-back, also one that a refresh has deleted, and the older one came meanwhile without a marker, both count. Both are
-refused.
+back, also one that a refresh has deleted, and the older one came meanwhile without a marker, both count. Rows that were
+put on other days and go back are in either danger. All of it is refused.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from backfill_assets.datasets import registry
+from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
-from backfill_assets.lakehouse.arrow_dataset import arrow_dataset
-from backfill_assets.lakehouse.records import InputRead, Prepared, TableChange
+from backfill_assets.lakehouse.arrow_dataset import dataset_of, dataset_of_files
+from backfill_assets.lakehouse.records import DayState, InputRead, Kind, Prepared, TableChange
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.deletion import DELETED, DELETION
 from backfill_assets.publication.publisher import Publisher
+from backfill_assets.publication_log.log import PublicationLog
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 _COLUMNS = ["record_kind", "superseded_by_day", "content_hash", "day"]
+_IS_MARKER, _IS_VERSION = pc.field("superseded_by_day").is_valid(), pc.field("record_kind") != "supersession"
 TransactionVersion = tuple[str, int]
 """A version of a transaction: its day and the hash of its content."""
 
@@ -41,15 +47,15 @@ def require_sound_rollback(publisher: Publisher, prepared: Prepared) -> tuple[In
 
 
 def _check(publisher: Publisher, prepared: Prepared, change: TableChange) -> InputRead | None:
-    own = [day.day for day in change.days]
+    own, kind = [day.day for day in change.days], prepared.publication.kind
     beside = _within_window(change.table, own)
-    if not beside or prepared.publication.kind not in ("append", "rollback"):
+    if not beside or kind == "compact":
         return None
     pin = publisher.pin({}, {change.table: [*own, *beside]}, exact=[change.table])
     read = pin.inputs[change.table]
-    if prepared.publication.kind == "rollback" or _deletes(change):
-        _refuse_rows_since(publisher, prepared, change.table, beside)
-    if prepared.publication.kind == "append" and (orphans := _orphans(publisher, prepared, change, read)):
+    if kind != "append" or _deletes(change):
+        _refuse_rows_since(publisher.log, prepared, change.table, beside)
+    if kind == "append" and (orphans := _orphans(publisher.storage, prepared, change, read)):
         raise PublicationRefused(
             f"{prepared.publication.id} cannot be rolled back: on {', '.join(orphans[:5])} of {change.table} rows that "
             "arrived later count as superseded by rows that it brought; without those, neither version would count.",
@@ -75,45 +81,71 @@ def _within_window(table: str, days: Iterable[date]) -> list[date]:
     return sorted(around - own)
 
 
-def _refuse_rows_since(publisher: Publisher, prepared: Prepared, table: str, beside: Iterable[date]) -> None:
-    """Refuse if rows arrived while these were rolled back: they were not compared with these."""
-    states = publisher.log.day_states(publisher.log.head(), {table})
-    sequences = {day: state.sequence for (_, day), state in states.items()}
-    own = [sequences[day.day] for day in prepared.change(table).days if day.day in sequences]
-    since = [str(day) for day in beside if sequences.get(day, -1) > min(own, default=-1)]
+def _refuse_rows_since(log: PublicationLog, prepared: Prepared, table: str, beside: Iterable[date]) -> None:
+    """Refuse if rows arrived since: they were not compared with these as they would be."""
+    states, closed = log.day_states(log.head(), {table}), log.closed_at(prepared.publication.id)
+    newer = (state for day in beside if (state := states.get(TableDay(table, day))) and state.sequence > closed)
+    since = [str(state.day) for state in newer if _got_rows_at(log, state) > closed]
     if since:
+        kind = prepared.publication.kind
+        why, hint = _BY_KIND[kind] if prepared.change(table).positions else _OF_MOVED_ROWS
         raise PublicationRefused(
             f"{prepared.publication.id} cannot be rolled back: rows arrived on {', '.join(since[:5])} of {table} "
-            "since, and which of them are superseded by the rows that would come back was not looked for.",
-            hint="Ingest the landed files again instead: the rollback has returned them."
-            if prepared.publication.kind == "rollback"
-            else "Put the landed files right instead, and refresh their arrival days again.",
+            f"since, and {why}.",
+            hint=hint,
         )
 
 
-def _orphans(publisher: Publisher, prepared: Prepared, change: TableChange, read: InputRead) -> list[str]:
-    """The days with a marker that points to a row of ``change``, of which no other copy is left."""
-    brought = {file.path.rpartition("/")[2] for day in change.days for file in day.adds}
-    dataset = arrow_dataset(publisher.storage, change.table, read.version)
-    in_days = pc.field("day").isin(list(read.days))
-    going: set[TransactionVersion] = set()
+_NOT_LOOKED_FOR = "which of them are superseded by the rows that would come back was not looked for"
+_BY_KIND: Mapping[Kind, tuple[str, str]] = {
+    "rollback": (_NOT_LOOKED_FOR, "Ingest the landed files again instead: the rollback has returned them."),
+    "append": (_NOT_LOOKED_FOR, "Put the landed files right instead, and refresh their arrival days again."),
+}
+_OF_MOVED_ROWS = (
+    "they were compared with its rows where these are now",
+    "Declare the possible event days that are to count, and run these days instead: it compares their rows anew.",
+)
+
+
+def _got_rows_at(log: PublicationLog, state: DayState) -> int:
+    """The entry of the log since which the day has its rows: a compaction has only put them together."""
+    publication = state.publication
+    while (entry := log.find_prepared(publication)) is not None and entry[0].publication.kind == "compact":
+        publication = entry[0].before[state.table][state.day].publication
+    return log.closed_at(publication)
+
+
+def _orphans(storage: Storage, prepared: Prepared, change: TableChange, read: InputRead) -> list[str]:
+    """The days with a marker that points to a row of ``change``, of which no other copy is left.
+
+    A compaction may have put the files of its days together, so these are read as they were before and as they came.
+    """
+    handle = DeltaTable(storage.uri(change.table), read.version, dict(storage.options))
+    files = partial(dataset_of_files, storage, change.table, schema=handle.schema())
+    before = prepared.before[change.table]
+    beside = read.days.keys() - before.keys()
     staying: Counter[TransactionVersion] = Counter()
     markers: Counter[tuple[str, TransactionVersion]] = Counter()
-    for fragment in dataset.get_fragments(in_days):
-        rows = _rows(dataset, fragment)
-        own = fragment.path.rpartition("/")[2] in brought
-        for row in rows.to_pylist():
-            day, content, one = str(row["day"]), row["content_hash"], -1 if row["record_kind"] == DELETION else 1
-            if row["superseded_by_day"] is not None:
-                markers[day, (str(row["superseded_by_day"]), content)] += 0 if own else one
-            elif not own:
-                staying[day, content] += one
-            elif one > 0:
-                going.add((day, content))
+    for row in chain(
+        _rows(files([file for day in before.values() for file in day.files]), _IS_MARKER | _IS_VERSION),
+        _rows(dataset_of(storage, change.table, handle, beside), _IS_MARKER),
+    ):
+        one = -1 if row["record_kind"] == DELETION else 1
+        if row["superseded_by_day"] is None:
+            staying[_version(row)] += one
+        else:
+            markers[str(row["day"]), (str(row["superseded_by_day"]), row["content_hash"])] += one
+    brought = _rows(files([file for day in change.days for file in day.adds]), ~_IS_MARKER & _IS_VERSION)
+    going = {_version(row) for row in brought if row["record_kind"] != DELETION}
     lost = {version for version in going if staying[version] <= 0}
     return sorted({day for (day, newer), count in markers.items() if count > 0 and newer in lost})
 
 
-def _rows(dataset: ds.Dataset, fragment: ds.Fragment) -> pa.Table:
-    filled = pc.field("superseded_by_day").is_valid() | (pc.field("record_kind") != "supersession")
-    return fragment.to_table(schema=dataset.schema, columns=_COLUMNS, filter=filled)
+def _version(row: Mapping[str, Any]) -> TransactionVersion:
+    return str(row["day"]), row["content_hash"]
+
+
+def _rows(dataset: ds.Dataset, wanted: pc.Expression) -> Iterator[dict[str, Any]]:
+    """File by file."""
+    for fragment in dataset.get_fragments():
+        yield from fragment.to_table(schema=dataset.schema, columns=_COLUMNS, filter=wanted).to_pylist()

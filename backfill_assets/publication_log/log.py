@@ -285,6 +285,10 @@ class PublicationLog:
             return outcome
         return None
 
+    def closed_at(self, publication: str) -> int:
+        """The entry that closed a publication; -1 while it is open or if it was never prepared."""
+        return max((row["sequence"] for row in self._of(publication, "closed", ["sequence"])), default=-1)
+
     def remember_closed(self, publication: str, versions: Mapping[str, int]) -> None:
         """Keep what this process has just appended: :meth:`versions_of` does not look for it in the log's files."""
         self._closed = publication, versions

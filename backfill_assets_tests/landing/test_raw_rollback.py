@@ -13,6 +13,7 @@ from deltalake import CommitProperties, write_deltalake
 from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.timelines import StagedAs, Timeline, TimelineEntry
 from backfill_assets.landing.raw_rollback import require_sound_rollback
+from backfill_assets.publication.compact import compact
 from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.rollback import roll_back, undoable
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
@@ -20,6 +21,7 @@ from backfill_assets_tests.small_lakehouse import SmallLakehouse
 pytestmark = pytest.mark.protocol
 
 RAW, OLD, NEW, FAR = "raw_sales", date(2017, 3, 1), date(2017, 3, 4), date(2017, 4, 4)
+ARRIVED = date(2017, 3, 6)
 MARKER = -7
 """On OLD: the row 7 on NEW has superseded a row of this day."""
 
@@ -102,6 +104,57 @@ def test_rows_that_come_back_are_compared_with_what_arrived_meanwhile(lakehouse:
     lakehouse.arrive("older", {OLD: [5]})
     with pytest.raises(PublicationRefused, match=f"undo cannot be rolled back: rows arrived on {OLD}"):
         _check(lakehouse.publisher, "undo")
+
+
+def test_what_maintenance_has_put_together_is_looked_at_too(lakehouse: RawLakehouse) -> None:
+    """A compaction leaves every rollback possible, so the rows that would go are in a file that it did not bring."""
+    lakehouse.arrive("before", {NEW: [3]})
+    lakehouse.arrive("newer", {NEW: [7]})
+    compact(lakehouse.publisher, RAW, [NEW], id="compacted")
+    lakehouse.arrive("older", {OLD: [5, MARKER]})
+    with pytest.raises(PublicationRefused, match=f"newer cannot be rolled back: on {OLD}"):
+        _check(lakehouse.publisher, "newer")
+
+
+def test_a_copy_from_before_is_enough_after_a_compaction(lakehouse: RawLakehouse) -> None:
+    """It is in the same file now, and stays."""
+    lakehouse.arrive("newer", {NEW: [7]})
+    lakehouse.arrive("older", {OLD: [5, MARKER]})
+    lakehouse.arrive("copy", {NEW: [7]})
+    compact(lakehouse.publisher, RAW, [NEW], id="compacted")
+    assert _check(lakehouse.publisher, "copy")
+
+
+def test_rows_from_before_a_compaction_arrived_since_as_well(lakehouse: RawLakehouse) -> None:
+    """The older version came while the newer one was away, and then maintenance put files of that day together."""
+    lakehouse.arrive("some", {NEW: [3]})
+    lakehouse.arrive("more", {NEW: [4]})
+    lakehouse.arrive("newer", {NEW: [7]})
+    roll_back(lakehouse.publisher, "newer", id="undo")
+    lakehouse.arrive("older", {OLD: [5]})
+    compact(lakehouse.publisher, RAW, [NEW], id="compacted")
+    with pytest.raises(PublicationRefused, match=f"undo cannot be rolled back: rows arrived on {OLD}"):
+        _check(lakehouse.publisher, "undo")
+
+
+def test_a_compaction_elsewhere_brings_no_rows(lakehouse: RawLakehouse) -> None:
+    """It is the newest publication of its day, and holds what was there before."""
+    for id, hash in (("some", 1), ("more", 2)):
+        lakehouse.arrive(id, {OLD: [hash]})
+    lakehouse.arrive("newer", {NEW: [7]})
+    roll_back(lakehouse.publisher, "newer", id="undo")
+    compact(lakehouse.publisher, RAW, [OLD], id="compacted")
+    assert _check(lakehouse.publisher, "undo")
+
+
+def test_rows_that_were_put_on_other_days_go_back_only_if_none_arrived_since(lakehouse: RawLakehouse) -> None:
+    """What arrived beside them meanwhile was compared with them where they are now."""
+    lakehouse.arrive("newer", {ARRIVED: [7]})
+    lakehouse.publish("moved", {RAW: {NEW: [7], ARRIVED: []}})
+    assert _check(lakehouse.publisher, "moved")
+    lakehouse.arrive("older", {OLD: [5, MARKER]})
+    with pytest.raises(PublicationRefused, match=f"moved cannot be rolled back: rows arrived on {OLD}"):
+        _check(lakehouse.publisher, "moved")
 
 
 def test_rows_that_arrive_after_the_look_refuse_the_rollback(lakehouse: RawLakehouse) -> None:
