@@ -60,7 +60,8 @@ def _of_keys(source: Source, rejected: Sequence[Row]) -> pc.Expression | None:
 
 
 def _since(source: Source, rejected: Row, accepted: Row) -> bool:
-    if not source.supersession_window_days and rejected["day"] != accepted["day"]:
+    # The days that are read are those around all rejected rows.
+    if abs((accepted["day"] - rejected["day"]).days) > source.supersession_window_days:
         return False
     kind = source.type_of(source.version_field)
     was, now = (comparable(row[source.version_field], kind) for row in (rejected, accepted))
