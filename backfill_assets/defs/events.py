@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 
 import dagster as dg
@@ -69,6 +70,15 @@ def plain_failure(error: BackfillError, metadata: Mapping[str, dg.MetadataValue]
     """An error that a person can act on, without a stack trace in front of it."""
     hint = {"next_step": dg.MetadataValue.text(error.hint)} if error.hint else {}
     return dg.Failure(description=str(error), metadata={**hint, **(metadata or {})}, allow_retries=False)
+
+
+@contextmanager
+def failing_plainly() -> Iterator[None]:
+    """What a person can act on fails the run in words; all other errors keep their stack trace."""
+    try:
+        yield
+    except BackfillError as error:
+        raise plain_failure(error) from None
 
 
 def late_days(appended_elsewhere: Mapping[str, Sequence[date]]) -> dict[str, str]:

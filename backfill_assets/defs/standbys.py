@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from backfill_assets.datasets import registry
-from backfill_assets.defs.events import plain_failure
+from backfill_assets.defs.events import failing_plainly, plain_failure
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.metadata import metadata_table
 from backfill_assets.defs.private_dagster import UnresolvedAssetJobDefinition
@@ -40,14 +40,16 @@ def standby_asset(pool: str | None = None) -> dg.AssetsDefinition:
         ),
     )
     def refresh_all(context: dg.AssetExecutionContext, backfill: Backfill) -> dg.MaterializeResult[None]:
-        require_own_lakehouse(context.instance, backfill.storage)
-        lake = backfill.builder().lake
-        done = _refresh_all(context, lake)
+        with failing_plainly():
+            require_own_lakehouse(context.instance, backfill.storage)
+            lake = backfill.builder().lake
+            done = _refresh_all(context, lake)
+            versions = step_versions(lake, registry.steps())
         staged = sum(len(part.staged) for each in done for part in each.steps)
         return dg.MaterializeResult(
             metadata={
                 "standbys": _standby_table(done),
-                "versions": _version_table(step_versions(lake, registry.steps())),
+                "versions": _version_table(versions),
                 "days_computed": dg.MetadataValue.int(staged),
             }
         )

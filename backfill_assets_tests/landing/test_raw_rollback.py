@@ -139,8 +139,8 @@ def test_rows_from_before_a_compaction_arrived_since_as_well(lakehouse: RawLakeh
 
 def test_a_compaction_elsewhere_brings_no_rows(lakehouse: RawLakehouse) -> None:
     """It is the newest publication of its day, and holds what was there before."""
-    for id, hash in (("some", 1), ("more", 2)):
-        lakehouse.arrive(id, {OLD: [hash]})
+    for id, content in (("some", 1), ("more", 2)):
+        lakehouse.arrive(id, {OLD: [content]})
     lakehouse.arrive("newer", {NEW: [7]})
     roll_back(lakehouse.publisher, "newer", id="undo")
     compact(lakehouse.publisher, RAW, [OLD], id="compacted")

@@ -16,12 +16,12 @@ from backfill_assets.defs.campaigns.example import PlanExample
 from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, GROUP, PLANNED, ROLLED_BACK, step_key
 from backfill_assets.defs.campaigns.next_step import Entries, after_plan, after_start, after_undo, in_markdown
 from backfill_assets.defs.campaigns.pages import Pages
-from backfill_assets.defs.events import plain_failure
+from backfill_assets.defs.events import failing_plainly
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill, person_behind
 from backfill_assets.defs.sensors.partition_statuses import report_publication
-from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of, plan_of
 from backfill_assets.lakehouse.plans import is_plan_id
 from backfill_assets.plan.basis import PlanDrift
@@ -106,13 +106,11 @@ def _planned_asset(code: Code, example: PlanExample) -> dg.AssetsDefinition:
         "be rebuilt, and has the link that starts it. No reader sees anything of it before you approve.",
     )
     def planned(context: dg.AssetExecutionContext, backfill: Backfill) -> dg.MaterializeResult[None]:
-        require_own_lakehouse(context.instance, backfill.storage)
         config, pages = PlanConfig(**context.op_execution_context.op_config), Pages.of(context.run)
-        try:
+        with failing_plainly():
+            require_own_lakehouse(context.instance, backfill.storage)
             plan, drift, now = _plan(config, example, backfill, person_behind(context.run.tags))
             words = _start(plan, config, context, backfill, code) if config.start else after_plan(plan, pages)
-        except BackfillError as error:
-            raise plain_failure(error) from None
         return dg.MaterializeResult(
             metadata={
                 **in_markdown(words),
@@ -183,14 +181,12 @@ def _rolled_back_asset(tables: Mapping[str, Partitions], pool: str | None) -> dg
         "with the publication that it names.",
     )
     def rolled_back(context: dg.AssetExecutionContext, backfill: Backfill) -> dg.MaterializeResult[None]:
-        require_own_lakehouse(context.instance, backfill.storage)
-        try:
+        with failing_plainly():
+            require_own_lakehouse(context.instance, backfill.storage)
             done = _undo(context, backfill)
-        except BackfillError as error:
-            raise plain_failure(error) from None
-        log = backfill.publications()
-        if log is not None:
-            report_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
+            log = backfill.publications()
+            if log is not None:
+                report_publication(context.instance, log, tables, done.published.publication, context.run.run_id)
         return dg.MaterializeResult(
             metadata={
                 **in_markdown(_after_undo(context, done)),

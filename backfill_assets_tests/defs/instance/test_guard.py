@@ -9,9 +9,19 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from backfill_assets.defs.campaigns.example import plan_example
+from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, PLANNED, ROLLED_BACK, step_key
+from backfill_assets.defs.campaigns.launch import launch_assets
+from backfill_assets.defs.campaigns.steps import campaign_assets
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.resources import Backfill, SharedSpark
+from backfill_assets.defs.standbys import ASSET as STANDBYS
+from backfill_assets.defs.standbys import standby_asset
 from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.campaign_journal import CampaignStep, campaign_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.settings import Settings
+from backfill_assets_tests.defs.small_dataset import SMALL
 from backfill_assets_tests.small_lakehouse import SmallLakehouse
 
 pytestmark = pytest.mark.story
@@ -44,3 +54,52 @@ def test_a_lakehouse_that_was_moved_is_followed(
     shutil.move(first.root, moved.root)
     require_own_lakehouse(dagster_instance, moved)
     require_own_lakehouse(dagster_instance, moved)
+
+
+FIRST_STEP = step_key(CampaignStep.ANNOUNCE)
+
+
+@pytest.mark.parametrize("key", [FIRST_STEP, PLANNED, ROLLED_BACK, dg.AssetKey(STANDBYS)], ids=str)
+def test_a_run_in_the_dagster_of_another_lakehouse_fails_in_words(
+    key: dg.AssetKey, first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Its page has the next step, and no stack trace in front of it."""
+    require_own_lakehouse(dagster_instance, first)
+    failed = _failure_of(key, tmp_path / "second", dagster_instance)
+    assert str(failed.description).startswith("This Dagster instance is about the lakehouse")
+    assert "DAGSTER_HOME" in str(failed.metadata["next_step"].value)
+
+
+def test_a_step_of_a_campaign_without_its_plan_fails_in_words(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    """The plan was removed by hand, or the partition is older than the lakehouse."""
+    failed = _failure_of(FIRST_STEP, tmp_path / "home", dagster_instance)
+    assert str(failed.description).startswith("There is no plan")
+
+
+def _failure_of(key: dg.AssetKey, home: Path, instance: dg.DagsterInstance) -> dg.Failure:
+    campaign = campaign_of("plan-0123456789abcdef")
+    instance.add_dynamic_partitions(str(CAMPAIGNS.name), [campaign])
+    assets = [
+        *campaign_assets({}, lambda: pytest.fail("needs no code location")),
+        *launch_assets({}, lambda: pytest.fail("needs no code location"), plan_example([SMALL])),
+        standby_asset(),
+    ]
+    settings = Settings.at(home)
+    spark = SharedSpark(settings=settings)
+    (asset,) = (each for each in assets if key in each.keys)
+    result = dg.materialize(
+        [asset],
+        instance=instance,
+        resources={"spark": spark, "backfill": Backfill(settings=settings, spark=spark)},
+        partition_key=campaign if asset.partitions_def else None,
+        run_config={"ops": {asset.op.name: {"config": {"target": plan_example([SMALL]).target}}}}
+        if key == PLANNED
+        else None,
+        raise_on_error=False,
+    )
+    (failure,) = result.get_step_failure_events()
+    error = failure.step_failure_data.user_failure_data
+    assert error is not None, failure.step_failure_data.error
+    return dg.Failure(error.description, error.metadata)
