@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from operator import not_
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from backfill_assets.errors import InvalidRequest, PublicationRefused
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable, PublicationRefused
 from backfill_assets.lakehouse import fingerprints
 from backfill_assets.lakehouse.delta_log import AddedFile
 from backfill_assets.lakehouse.records import DayContent, Record
@@ -239,17 +239,39 @@ def opened_folder(timeline: NamedTimeline) -> str:
 
 def find_timeline(storage: Storage, name: str, now: datetime) -> NamedTimeline:
     """The newest revision of the timeline ``name``; raises :class:`InvalidRequest` with the nearest name."""
-    for each in kept_timelines(storage, now):
+    kept, unreadable = readable_timelines(storage, now)
+    for each in kept:
         if each.name == name:
             return each
-    known = [each.name for each in kept_timelines(storage, now)]
+    if unreadable:  # it may be this one
+        raise unreadable[0]
+    known = [each.name for each in kept]
     raise InvalidRequest(f"There is no timeline {name!r}.", hint=suggest_or_list(name, known, "Timelines"))
 
 
 def kept_timelines(storage: Storage, now: datetime) -> list[NamedTimeline]:
-    """The newest revision of every timeline that is kept, by name."""
-    newest = (_newest(storage, id) for id in storage.folders(_FOLDER) if id.startswith(NAMED))
-    return sorted((each for each in newest if each is not None and each.is_kept(now)), key=lambda each: each.name)
+    """The newest revision of every timeline that is kept, by name.
+
+    Raises :class:`LakehouseUnusable` if there is one that cannot be read: what it needs is not known.
+    """
+    kept, unreadable = readable_timelines(storage, now)
+    if unreadable:
+        raise unreadable[0]
+    return kept
+
+
+def readable_timelines(storage: Storage, now: datetime) -> tuple[list[NamedTimeline], list[LakehouseUnusable]]:
+    """The newest revision of every timeline that is kept, by name, and why others cannot be read."""
+    kept: list[NamedTimeline] = []
+    unreadable: list[LakehouseUnusable] = []
+    for id in (each for each in storage.folders(_FOLDER) if each.startswith(NAMED)):
+        try:
+            newest = _newest(storage, id)
+        except LakehouseUnusable as error:
+            unreadable.append(error)
+            continue
+        kept += [newest] if newest is not None and newest.is_kept(now) else []
+    return sorted(kept, key=lambda each: each.name), unreadable
 
 
 def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[str]:
@@ -260,7 +282,16 @@ def files_of_timelines(timelines: Iterable[NamedTimeline], table: str) -> set[st
 def _newest(storage: Storage, id: str) -> NamedTimeline | None:
     names = (file.path.rsplit("/", 1)[1].removesuffix(".json") for file in storage.files(f"{_FOLDER}/{id}"))
     number = max((int(name) for name in names if name.isdigit()), default=None)
-    return None if number is None else NamedTimeline.model_validate_json(storage.read_bytes(_path(id, number)))
+    if number is None:
+        return None
+    path = _path(id, number)
+    try:
+        return NamedTimeline.model_validate_json(storage.read_bytes(path))
+    except ValidationError as error:
+        raise LakehouseUnusable(
+            f"A timeline cannot be read: {storage.uri(path)} is of a later version of this code, or damaged.",
+            hint="Use the version that wrote it, or put the file back from a backup.",
+        ) from error
 
 
 def _write(storage: Storage, timeline: NamedTimeline) -> NamedTimeline:

@@ -7,13 +7,14 @@ It is not materialized by runs: a sensor keeps it as the lakehouse has it.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import dagster as dg
 
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import UNDER_THE_HOOD
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, kept_timelines
+from backfill_assets.lakehouse.named_timelines import NamedTimeline, readable_timelines
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import HeldDays, held_days
@@ -55,26 +56,42 @@ def timelines_sensor() -> dg.SensorDefinition:
     def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
         require_own_lakehouse(context.instance, backfill.storage)
         shown = json.loads(context.cursor) if context.cursor else {}
-        now_shown, changes = report_timelines(context.instance, backfill.storage, shown)
-        reason = f"Reported {format_count(changes, 'change')}." if changes else "All timelines are shown as they are."
-        return dg.SensorResult(skip_reason=reason, cursor=json.dumps(now_shown))
+        done = report_timelines(context.instance, backfill.storage, shown)
+        for problem in done.unreadable:
+            context.log.warning(problem)
+        return dg.SensorResult(skip_reason="\n".join([_result(done), *done.unreadable]), cursor=json.dumps(done.shown))
 
     return show_timelines
 
 
-def report_timelines(
-    instance: dg.DagsterInstance, storage: Storage, shown: Mapping[str, str]
-) -> tuple[dict[str, str], int]:
+@dataclass(frozen=True)
+class ShownTimelines:
+    """A digest of what was reported of each timeline, by name, how many changed, and which cannot be read and why."""
+
+    shown: Mapping[str, str]
+    changes: int
+    unreadable: tuple[str, ...] = ()
+
+
+def _result(done: ShownTimelines) -> str:
+    if done.changes:
+        return f"Reported {format_count(done.changes, 'change')}."
+    return f"All {'other ' * bool(done.unreadable)}timelines are shown as they are."
+
+
+def report_timelines(instance: dg.DagsterInstance, storage: Storage, shown: Mapping[str, str]) -> ShownTimelines:
     """Make the partitions of the asset those of the timelines that are kept, and report those that have changed.
 
-    ``shown`` has a digest of what was reported of each, by name; returns it as it is now, and how many changed.
+    ``shown`` has the digests of the last time. While a timeline cannot be read, its name is not known, and all
+    partitions stay.
     """
-    kept = kept_timelines(storage, utc_now())
+    kept, unreadable = readable_timelines(storage, utc_now())
     tables = tables_of(kept)
     main = held_days(Snapshot.newest(storage), tables) if tables else {}
     metadata = {each.name: timeline_metadata(each, main) for each in kept}
     digests = {each.name: _digest(each.id, metadata[each.name]) for each in kept}
-    gone = set(instance.get_dynamic_partitions(ASSET)) - metadata.keys()
+    others = set(instance.get_dynamic_partitions(ASSET)) - metadata.keys()
+    gone = set[str]() if unreadable else others
     for name in gone:
         instance.delete_dynamic_partition(ASSET, name)
     instance.add_dynamic_partitions(ASSET, list(metadata))
@@ -82,7 +99,8 @@ def report_timelines(
     for name in changed:
         event = dg.AssetMaterialization(ASSET, partition=name, metadata=metadata[name])
         instance.report_runless_asset_event(event)
-    return digests, len(changed) + len(gone)
+    left = {name: digest for name, digest in shown.items() if name in others - gone}
+    return ShownTimelines({**left, **digests}, len(changed) + len(gone), tuple(map(str, unreadable)))
 
 
 def timeline_metadata(timeline: NamedTimeline, main: HeldDays) -> dict[str, dg.MetadataValue]:

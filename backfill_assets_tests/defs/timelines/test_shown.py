@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -12,7 +12,14 @@ import pytest
 from backfill_assets.datasets import registry
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.defs.timelines.shown import ASSET, report_timelines, timelines_spec
-from backfill_assets.lakehouse.named_timelines import create_timeline, delete_timeline, rename_timeline
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.named_timelines import (
+    create_timeline,
+    delete_timeline,
+    find_timeline,
+    kept_timelines,
+    rename_timeline,
+)
 from backfill_assets.publication_log.log import utc_now
 from backfill_assets.published.moments import find_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
@@ -27,11 +34,13 @@ class Shown:
 
     def __init__(self, lakehouse: SmallLakehouse, instance: dg.DagsterInstance) -> None:
         self.lakehouse, self.instance = lakehouse, instance
-        self.cursor: dict[str, str] = {}
+        self.cursor: Mapping[str, str] = {}
+        self.unreadable: tuple[str, ...] = ()
 
     def tick(self) -> int:
-        self.cursor, changes = report_timelines(self.instance, self.lakehouse.storage, self.cursor)
-        return changes
+        done = report_timelines(self.instance, self.lakehouse.storage, self.cursor)
+        self.cursor, self.unreadable = done.shown, done.unreadable
+        return done.changes
 
     @property
     def names(self) -> set[str]:
@@ -83,6 +92,28 @@ def test_partitions_are_the_timelines_that_are_kept(shown: Shown) -> None:
     assert shown.tick() == 1 and shown.names == {"back"}
     create_timeline(storage, new_timeline(storage, "gone", "ana", now, now - timedelta(seconds=1)))
     assert shown.tick() == 0, "its age is reached"
+
+
+def test_a_timeline_that_cannot_be_read_hides_no_other(shown: Shown) -> None:
+    """Its newest revision is of a later version, or half of a file: its partition stays, and the tick says why."""
+    storage, now = shown.lakehouse.storage, utc_now()
+    made = [create_timeline(storage, new_timeline(storage, name, "ana", now, None)) for name in ("first", "second")]
+    assert shown.tick() == 3
+    path = f"_named_timelines/{made[0].id}/000001.json"
+    storage.write_bytes(path, b'{"of": "a later version"}')
+    delete_timeline(storage, made[1], now)
+    shown.lakehouse.publish("three", {REVENUE: {SECOND: [3]}})
+    assert shown.tick() == 1 and shown.page("back")["differ from main"] == 0
+    assert shown.names == {"back", "first", "second"}, "one of them is the one that cannot be read"
+    (why,) = shown.unreadable
+    assert path in why and "of a later version of this code, or damaged" in why
+    assert find_timeline(storage, "back", now).name == "back"
+    with pytest.raises(LakehouseUnusable, match="A timeline cannot be read"):
+        find_timeline(storage, "first", now)
+    with pytest.raises(LakehouseUnusable, match="A timeline cannot be read"):
+        kept_timelines(storage, now)
+    storage.delete(path)
+    assert shown.tick() == 1 and shown.names == {"back", "first"} and shown.unreadable == ()
 
 
 def test_no_run_materializes_it() -> None:
