@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from backfill_assets.errors import InvalidRequest
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep, JournalEntry
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry
 from backfill_assets.rebuild.person import UNKNOWN, Person
 
 
@@ -180,6 +180,15 @@ def next_move(now: CampaignState, waves: Sequence[str], window: timedelta, at: d
     return Move(f"step {STEPS.index(step) + 1} of {len(STEPS)}: {step.value.replace('_', ' ')}", step=step)
 
 
+def why_over(newest: JournalEntry | None) -> str:
+    """Why nothing comes after ``newest``, the last entry of a journal; empty if only all of its entries can say it."""
+    if newest is not None and newest.kind == "step" and newest.step == CampaignStep.DECOMMISSION:
+        return _FINISHED
+    if newest is not None and newest.kind == "stopped" and newest.report.get(ABANDONED):
+        return _stopped(newest)
+    return ""
+
+
 def waits_for_approval(now: CampaignState) -> bool:
     """Is everything staged and compared, and an approval missing?"""
     validated = CampaignStep.VALIDATE in now.done and CampaignStep.CUT_OVER not in now.done
@@ -190,8 +199,8 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
     over = now.cut_over_at + window if now.cut_over_at else None
     reasons = {
         "it was never started": not now.started,
-        "it is finished": now.finished,
-        f"it was stopped: {now.stopped.reason if now.stopped else ''}": now.stopped,
+        _FINISHED: now.finished,
+        _stopped(now.stopped): now.stopped,
         "it was rolled back; run its plan again to stage it again": now.rolled_back,
         _why_waiting_for_approval(now): waits_for_approval(now),
         f"it can be rolled back until {over:%Y-%m-%d}, and is decommissioned then" if over else "": (
@@ -199,6 +208,13 @@ def _why_waiting(now: CampaignState, window: timedelta, at: datetime) -> str:
         ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+_FINISHED = "it is finished"
+
+
+def _stopped(entry: JournalEntry | None) -> str:
+    return f"it was stopped: {entry.reason if entry else ''}"
 
 
 def _why_waiting_for_approval(now: CampaignState) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import dagster as dg
 from pydantic import ValidationError
 
-from backfill_assets.campaign.course import state_of, waits_for_approval
+from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
 from backfill_assets.datasets.registry import chains
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.jobs import step_key
@@ -20,7 +20,7 @@ from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.specs import BEGIN
-from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, campaigns, entries, plan_of
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
 from backfill_assets.model.graph import build_order
@@ -116,7 +116,7 @@ def _in_order(datasets: Sequence[Dataset]) -> list[Dataset]:
 def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iterator[str]:
     """A campaign that a command has carried so far has no page here: its commands are named then."""
     shown = instance.get_materialized_partitions(_VALIDATED)
-    for name in campaigns(storage):
+    for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
         try:
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
         except ValidationError:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.records import Record
@@ -94,6 +94,28 @@ def numbered_entries(storage: Storage, campaign: str, known: Mapping[int, Journa
 def campaigns(storage: Storage) -> list[str]:
     """Every campaign that was ever started."""
     return [name for name in storage.folders(_CAMPAIGNS) if name.startswith(CAMPAIGN)]
+
+
+def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
+    """The last entry of every campaign that was ever started, by name; None for one that cannot be read.
+
+    One listing, then one file of each is read: most campaigns are over, and this says so.
+    """
+    last: dict[str, int] = {}
+    for file in storage.files(_CAMPAIGNS, recursive=True):
+        _, name, entry = file.path.split("/", 2)
+        number = entry.removesuffix(".json")
+        if name.startswith(CAMPAIGN) and number.isdigit():
+            last[name] = max(last.get(name, 0), int(number))
+    names = sorted(last)
+
+    def read(name: str) -> JournalEntry | None:
+        try:
+            return JournalEntry.model_validate_json(storage.read_bytes(_path(name, last[name])))
+        except ValidationError:
+            return None
+
+    return dict(zip(names, storage.each(read, names), strict=True))
 
 
 def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:

@@ -12,8 +12,9 @@ from backfill_assets.defs.campaigns.jobs import step_key
 from backfill_assets.defs.location import table_partitions
 from backfill_assets.defs.start_here import ASSET, PEOPLE, STATE, start_here_sensor, start_here_spec
 from backfill_assets.lakehouse import campaign_journal as journal
-from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan
+from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets_tests.defs.campaigns.campaigns import started
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -145,3 +146,27 @@ def test_a_journal_that_cannot_be_read_hides_nothing_else(page: Page) -> None:
     shown = str(page.shown()[0][PEOPLE])
     assert f"{at.campaign} waits for approval" in shown
     assert f"{other} cannot be read" in shown
+
+
+def test_what_is_over_costs_one_file_a_campaign(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is written each minute, and after years nearly all campaigns are over: their journals stay closed."""
+    page.publish()
+    storage = page.lakehouse.storage
+    over = [campaign_of(f"plan-{number:016x}") for number in range(4)]
+    for number, name in enumerate(over):
+        journal.write(storage, name, JournalEntry(kind="started", at=MADE))
+        for step in CampaignStep if number else (CampaignStep.ANNOUNCE,):
+            journal.write(storage, name, JournalEntry(kind="step", step=step, at=MADE))
+    given_up = JournalEntry(kind="stopped", at=MADE, reason="ana abandoned it", report={ABANDONED: True})
+    journal.write(storage, over[0], given_up)
+    at, read, original = started(page.home, CampaignStep.VALIDATE), list[str](), Storage.read_bytes
+
+    def noting(storage: Storage, path: str) -> bytes:
+        read.append(path)
+        return original(storage, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "read_bytes", noting)
+        page.tick()
+    assert str(page.shown()[0][PEOPLE]).startswith(f"- {at.campaign} waits for approval")
+    assert [path.split("/")[1] for path in read if path.startswith("_campaigns/") and at.campaign not in path] == over

@@ -5,7 +5,7 @@ The sensor launches it only where no run could: after a kill, or when a command 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -55,7 +55,7 @@ def launch_next_run(context: dg.AssetExecutionContext, at: CampaignRun, code: Co
     name, steps = job_and_steps(move)
     if step_key(steps[0]) in context.job_def.asset_layer.selected_asset_keys:
         return ""
-    require_partition(context.instance, at.campaign)
+    require_partitions(context.instance, [at.campaign])
     tags = {PARTITION_NAME_TAG: at.campaign, **move_tags(at, move)}
     keys = [step_key(step) for step in steps]
     run_id = prepare_run(context.instance, context.run, code().resolve_job_def(name), keys, tags)
@@ -76,7 +76,7 @@ def _move_key(at: CampaignRun, move: Move) -> str:
     return f"{at.campaign}-{move.step or f'wave{move.wave}'}-r{at.state.resumes}a{at.state.approvals}"
 
 
-def require_partition(instance: dg.DagsterInstance, campaign: str) -> None:
+def require_partitions(instance: dg.DagsterInstance, campaigns: Collection[str]) -> None:
     """Each campaign is a partition of the assets of its steps."""
-    if not instance.has_dynamic_partition(str(CAMPAIGNS.name), campaign):
-        instance.add_dynamic_partitions(str(CAMPAIGNS.name), [campaign])
+    if missing := sorted(set(campaigns).difference(instance.get_dynamic_partitions(str(CAMPAIGNS.name)))):
+        instance.add_dynamic_partitions(str(CAMPAIGNS.name), missing)

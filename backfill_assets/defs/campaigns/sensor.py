@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import ValidationError
 
-from backfill_assets.campaign.course import Move
+from backfill_assets.campaign.course import Move, why_over
 from backfill_assets.campaign.run import CampaignRun
-from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, move_tags, require_partition, run_under_way
+from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, move_tags, require_partitions, run_under_way
 from backfill_assets.defs.campaigns.jobs import SENSOR, job_and_steps, step_key
 from backfill_assets.defs.campaigns.waves import wave_under_way
 from backfill_assets.defs.instance.guard import require_own_lakehouse
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.errors import BackfillError
-from backfill_assets.lakehouse.campaign_journal import campaigns
+from backfill_assets.lakehouse.campaign_journal import newest_entries
 from backfill_assets.publication.outbox import deliver
 from backfill_assets.publication.publisher import Publisher
 from backfill_assets.publication.senders import log_writer, sender_of
@@ -47,7 +47,12 @@ def campaign_sensor(jobs: "Sequence[UnresolvedAssetJobDefinition]") -> dg.Sensor
         require_own_lakehouse(context.instance, backfill.storage)
         sender = sender_of(backfill.settings.notices, log_writer(context.log))
         undelivered = deliver(Publisher(backfill.storage), sender).failed
-        moves = [_move_or_say_why_not(context, backfill, name) for name in campaigns(backfill.storage)]
+        newest = newest_entries(backfill.storage)
+        require_partitions(context.instance, [name for name, entry in newest.items() if why_over(entry)])
+        moves = [
+            _Moved(name, over) if (over := why_over(entry)) else _move_or_say_why_not(context, backfill, name)
+            for name, entry in newest.items()
+        ]
         return _result([*moves, *(_Moved(f"notice {key}", f"not delivered: {why}") for key, why in undelivered)])
 
     return move_campaigns
@@ -83,7 +88,7 @@ def _result(moves: Sequence[_Moved]) -> dg.SensorResult | dg.SkipReason:
 def _move_campaign(instance: dg.DagsterInstance, at: CampaignRun) -> _Moved:
     # The state first: what starts or carries on a campaign is under way before the state says so.
     course, move = at.state, at.next()
-    require_partition(instance, at.campaign)
+    require_partitions(instance, [at.campaign])
     if not course.daemon:
         return _Moved(at.campaign, "it is carried on by a command, not by the daemon")
     if move.waits:

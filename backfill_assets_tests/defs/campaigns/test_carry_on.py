@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,15 +18,16 @@ from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobO
 from backfill_assets.cli.demo.dagster_home import dagster_home
 from backfill_assets.defs.campaigns import carry_on
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, STARTS_TAG, launch_next_run, run_under_way
-from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, STAGE_JOB, campaign_jobs, step_key
+from backfill_assets.defs.campaigns.jobs import APPROVE_JOB, CAMPAIGNS, STAGE_JOB, campaign_jobs, step_key
 from backfill_assets.defs.campaigns.sensor import _move_campaign, campaign_sensor
 from backfill_assets.defs.private_dagster import PARTITION_NAME_TAG
 from backfill_assets.defs.resources import Backfill, SharedSpark
-from backfill_assets.lakehouse.campaign_journal import STEPS, CampaignStep
+from backfill_assets.lakehouse.campaign_journal import ABANDONED, STEPS, CampaignStep, JournalEntry
 from backfill_assets.plan.records import PlanTerms
 from backfill_assets.settings import Settings
 from backfill_assets_tests.defs.campaigns.campaigns import JudgedRun, plan, started
 
+DAY = datetime(2017, 6, 1, tzinfo=UTC)
 _REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("small"), "__repository__")
 _CODE = RepositoryPythonOrigin("python", ModuleCodePointer("small", "defs"))
 
@@ -165,19 +166,32 @@ def test_a_campaign_that_cannot_be_read_holds_up_no_other(
     """Its plan was removed, or kept by other code: the sensor opens those of all campaigns that ever were."""
     lost, at = started(tmp_path), started(tmp_path, of=plan(PlanTerms(title="another")))
     at.builder.lake.storage.write_bytes(f"_plans/{at.plan.id}.json", at.plan.to_json().encode())
-    settings = Settings.at(tmp_path)
-    spark = SharedSpark(settings=settings)
-
-    def tick() -> dg.SensorExecutionData:
-        resources = {"spark": spark, "backfill": Backfill(settings=settings, spark=spark)}
-        repository = location.get_repository_def()
-        built = dg.build_sensor_context(dagster_instance, repository_def=repository, resources=resources)
-        with built as context, partition_loading_context(dynamic_partitions_store=dagster_instance):
-            return campaign_sensor(campaign_jobs()).evaluate_tick(context)
-
-    (request,) = list(tick().run_requests or [])
+    (request,) = list(_tick(dagster_instance, location, tmp_path).run_requests or [])
     assert request.partition_key == at.campaign
     run_of(dagster_instance, dg.DagsterRunStatus.STARTED, {PARTITION_NAME_TAG: at.campaign})
-    words = str(tick().skip_message)
+    words = str(_tick(dagster_instance, location, tmp_path).skip_message)
     assert f"{lost.campaign}: cannot be carried on: There is no plan" in words
     assert f"{at.campaign}: step 1 of 9: announced is under way" in words
+
+
+def test_of_campaigns_that_are_over_only_the_last_entry_is_read(
+    dagster_instance: dg.DagsterInstance, location: dg.Definitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sensor looks every ten seconds, and campaigns stay for good; each has a partition."""
+    done = started(tmp_path, CampaignStep.DECOMMISSION)
+    given_up = started(tmp_path, of=plan(PlanTerms(title="given up")))
+    given_up.write(JournalEntry(kind="stopped", at=DAY, reason="ana abandoned it", report={ABANDONED: True}))
+    monkeypatch.setattr(Backfill, "campaign", lambda *_: pytest.fail("is over"))
+    words = str(_tick(dagster_instance, location, tmp_path).skip_message)
+    assert f"{done.campaign}: it is finished" in words
+    assert f"{given_up.campaign}: it was stopped: ana abandoned it" in words
+    assert set(dagster_instance.get_dynamic_partitions(str(CAMPAIGNS.name))) == {done.campaign, given_up.campaign}
+
+
+def _tick(instance: dg.DagsterInstance, location: dg.Definitions, home: Path) -> dg.SensorExecutionData:
+    settings = Settings.at(home)
+    spark = SharedSpark(settings=settings)
+    resources = {"spark": spark, "backfill": Backfill(settings=settings, spark=spark)}
+    built = dg.build_sensor_context(instance, repository_def=location.get_repository_def(), resources=resources)
+    with built as context, partition_loading_context(dynamic_partitions_store=instance):
+        return campaign_sensor(campaign_jobs()).evaluate_tick(context)
