@@ -22,6 +22,8 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.landed_days import file_positions
 from backfill_assets.landing.zone import SUFFIX, LandingZone
 from backfill_assets.model.declaration import Dataset
+from backfill_assets.publication_log.log import PublicationLog, utc_now
+from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import read_streams
 from backfill_assets.stream.sources import LANDING
@@ -119,8 +121,8 @@ def _landed_state(
         if paths and day < today and partitions[raw.name].has_partition_key(day.isoformat())
     }
     storage = backfill.storage
-    published = bool(files) and newest_version(storage, raw.name) is not None
-    positions = file_positions(storage, raw.source.name, raw.name) if published else {}
+    positions = file_positions(storage, raw.source.name, raw.name) if files else {}
+    published = bool(files) and (bool(positions) or _holds_days(storage, raw.name))
     return Landed(
         dataset,
         files,
@@ -130,6 +132,14 @@ def _landed_state(
         targeted=not published and bool(files) and ever_targeted(instance, raw.name),
         settled=seen.get(dataset.name) == _listing(files),
     )
+
+
+def _holds_days(storage: Storage, table: str) -> bool:
+    """Was anything ever published to ``table``? A first run that was killed may have made it, and no more."""
+    if newest_version(storage, table) is None or not anything_published(storage):
+        return False
+    log = PublicationLog(storage, utc_now)
+    return bool(log.day_states(log.head(), {table}))
 
 
 def _followed_by_streams(storage: Storage) -> dict[str, str]:

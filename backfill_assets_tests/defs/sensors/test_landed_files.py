@@ -18,6 +18,7 @@ from backfill_assets.defs.sensors.landed_files import landed_file_sensor
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone, position_id
+from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.rebuild.decide import AS_PUBLISHED
 from backfill_assets.stream.lease import acquire_stream
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
@@ -130,6 +131,19 @@ def test_what_was_launched_and_never_published_is_not_called_ingested(world: Wor
     assert "launched before, and nothing is published" in said
     assert said.endswith("backfill run raw_sales --downstream --days 2017-03-01")
     assert "or its schedule will" not in said
+
+
+def test_a_table_that_was_made_and_never_published_to_is_not_called_ingested(world: World) -> None:
+    """Its first run was killed after it had made the table: no schedule takes in what landed on earlier days."""
+    world.land(DAYS[0])
+    lakehouse = SmallLakehouse(world.home / "lakehouse")
+    lakehouse.crash("killed", {"raw_sales": {DAYS[0]: [1]}}, CrashPoint.TABLES_READ)
+    assert lakehouse.storage.exists("raw_sales/_delta_log")
+    assert "still landing" in world.tick()
+    assert "Launched initial-" in world.tick()
+    (backfill,) = world.backfills()
+    world.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_FAILED))
+    assert "launched before, and nothing is published" in world.tick()
 
 
 def test_a_late_file_is_left_to_a_stream_of_the_landing_folder(world: World) -> None:
