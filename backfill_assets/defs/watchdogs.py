@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 import dagster as dg
+from deltalake.exceptions import DeltaError
 from pydantic import Field
 
 from backfill_assets.days import DayRange
@@ -23,12 +24,12 @@ from backfill_assets.defs.private_dagster import AssetCheckEvaluationTargetMater
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.schedules import nightly_schedule
 from backfill_assets.defs.specs import PHYSICAL, PUBLICATION, WATCHDOG
-from backfill_assets.errors import BackfillError, InvalidRequest
+from backfill_assets.errors import BackfillError, InvalidRequest, LakehouseUnusable, SparkLost
 from backfill_assets.model.declaration import Dataset, Step, Table
 from backfill_assets.publication_log.log import PublicationLog
 from backfill_assets.quality import watchdogs
 from backfill_assets.text import format_count
-from backfill_assets.upkeep.watch import WatchedDay
+from backfill_assets.upkeep.watch import Watch, WatchedDay
 from backfill_assets.upkeep.watch_plan import TURNS, days_to_watch
 
 JOB, STEP, SCHEDULE = "watchdogs", "look", "watchdogs_every_night"
@@ -106,14 +107,33 @@ def _look(
     require_own_lakehouse(context.instance, backfill.storage)
     newest = watch.log.head().version
     chosen = _configured_days(config, known) if config.days else _own_choice(context.instance, watch.log, config, known)
+    problems: dict[str, str] = {}
     for days, tables in _same_days(known, chosen).items():
         context.log.info(f"{', '.join(table.name for table in tables)}: {format_count(len(days), 'day')}, read again")
-        verdicts = watch.look(tables, days)
+        verdicts = _look_at(watch, tables, days, problems)
         for table in tables:
             targets = _materializations(context.instance, table.name, [str(day) for day in days])
             yield from (_evaluation(day, targets.get(str(day.day))) for day in verdicts if day.table == table.name)
+    if problems:
+        raise LakehouseUnusable(
+            "\n".join(f"{table} cannot be looked at: {problem}" for table, problem in problems.items()),
+            hint="All other tables were looked at. If a Delta log is damaged, put its file back from a backup.",
+        )
     if not config.days and not config.tables:
         context.instance.daemon_cursor_storage.set_cursor_values({_LOOKED_UNTIL: f"{newest} {watch.log.identity}"})
+
+
+def _look_at(watch: Watch, tables: Sequence[Table], days: Sequence[date], problems: dict[str, str]) -> list[WatchedDay]:
+    """A table that cannot be read, or is judged by one, goes to ``problems`` and hides no other."""
+    try:
+        return watch.look(tables, days)
+    except SparkLost:
+        raise
+    except (BackfillError, DeltaError) as error:
+        if len(tables) == 1:
+            problems[tables[0].name] = str(error).partition("\n")[0]
+            return []
+    return [found for table in tables for found in _look_at(watch, [table], days, problems)]
 
 
 def _asked_tables(config: WatchOptions, known: Mapping[str, Watched]) -> list[str]:

@@ -93,6 +93,31 @@ def test_each_published_day_asked_for_is_judged_by_itself(
     assert "expected 7 rows, observed 6 rows -> Build it again." in str(failed.description)
 
 
+def test_a_table_that_cannot_be_read_hides_no_other(
+    lakehouse: SmallLakehouse, watch: FakeWatch, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Its Delta log is damaged: the run fails and names it, after all others were looked at."""
+    look = FakeWatch.look
+
+    class Damaged(FakeWatch):
+        def look(self, tables: Sequence[Table], days: Iterable[date]) -> list[WatchedDay]:
+            self._sight({table.name for table in tables})
+            return look(self, tables, days)
+
+    log = Path(lakehouse.storage.root) / "raw_sales" / "_delta_log"
+    max(log.glob("*.json")).write_text("{damaged")
+    damaged = Damaged(lakehouse.storage, watch.log, pytest.fail)
+    defs = code_location([SMALL], fake_resources(FakeBuilder(log=watch.log, watch=damaged)))
+    job, config = defs.resolve_job_def(JOB), {"ops": {STEP: {"config": {"days": str(DAYS)}}}}
+    result = job.execute_in_process(instance=dagster_instance, run_config=config, raise_on_error=False)
+    (failure,) = result.get_step_failure_events()
+    error = failure.step_failure_data.user_failure_data
+    assert error and str(error.description).startswith("raw_sales cannot be looked at: ")
+    assert _checks(dagster_instance, "raw_sales") == {}
+    for table in set(TABLES) - {"raw_sales"}:
+        assert len(_checks(dagster_instance, table)) == 3
+
+
 def test_building_tables_does_not_read_them_again(
     watching: dg.Definitions, dagster_instance: dg.DagsterInstance, watch: FakeWatch
 ) -> None:
