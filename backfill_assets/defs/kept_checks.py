@@ -6,13 +6,15 @@ was killed before says that it was not run, and shows what was said before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
 from backfill_assets.defs.private_dagster import (
     AssetCheckEvaluationTargetMaterializationData,
+    AssetCheckExecutionRecord,
     AssetCheckExecutionRecordStatus,
+    PartitionKeyFilter,
 )
 from backfill_assets.defs.specs import PUBLICATION, WATCHDOG
 from backfill_assets.rebuild.outcome import BuiltDay
@@ -38,19 +40,30 @@ def newest_verdicts(
     instance: dg.DagsterInstance, table: str, publications: Mapping[str, str]
 ) -> dict[str, dg.AssetCheckEvaluation]:
     """The newest verdict of the watchdog of ``table``, by day, where it is on the publication named here."""
-    found: dict[str, dg.AssetCheckEvaluation] = {}
     if not publications:
-        return found
-    newest = instance.event_log_storage.get_asset_check_execution_history(
-        dg.AssetCheckKey(dg.AssetKey(table), WATCHDOG),
-        limit=max(_LEAST_LOOKED_AT, _EVALUATIONS_A_DAY * len(publications)),
-        status=_EVALUATED,
-    )
-    for record in newest:
-        event = record.event.dagster_event if record.event else None
-        if event and (verdict := event.asset_check_evaluation_data).partition in publications:
-            found.setdefault(str(verdict.partition), verdict)
+        return {}
+    key, storage = dg.AssetCheckKey(dg.AssetKey(table), WATCHDOG), instance.event_log_storage
+    limit = max(_LEAST_LOOKED_AT, _EVALUATIONS_A_DAY * len(publications))
+    newest = storage.get_asset_check_execution_history(key, limit, status=_EVALUATED)
+    found = _first_of_each_day(newest, publications)
+    # Each night reads a part of all days: what was said of one may lie behind all that was said of others since.
+    for day in publications if len(newest) == limit else ():
+        if day not in found:
+            alone = PartitionKeyFilter(key=day)
+            earlier = storage.get_asset_check_execution_history(key, 1, status=_EVALUATED, partition_filter=alone)
+            found |= _first_of_each_day(earlier, publications)
     return {day: verdict for day, verdict in found.items() if _publication_of(verdict) == publications[day]}
+
+
+def _first_of_each_day(
+    records: Iterable[AssetCheckExecutionRecord], days: Collection[str]
+) -> dict[str, dg.AssetCheckEvaluation]:
+    found: dict[str, dg.AssetCheckEvaluation] = {}
+    for record in records:
+        event = record.event.dagster_event if record.event else None
+        if event and (verdict := event.asset_check_evaluation_data).partition in days:
+            found.setdefault(str(verdict.partition), verdict)
+    return found
 
 
 def again(

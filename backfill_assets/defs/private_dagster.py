@@ -38,7 +38,10 @@ from dagster._core.scheduler.instigation import (
     ScheduleInstigatorData,
     SensorInstigatorData,
 )
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecord,
+    AssetCheckExecutionRecordStatus,
+)
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
     INDEX_SHARD_NAME,
@@ -87,6 +90,7 @@ __all__ = [
     "SQLITE_BUSY_TIMEOUT_SECONDS",  # how long Dagster waits for another process's transaction
     "USER_TAG",  # the person who launched a run
     "AssetCheckEvaluationTargetMaterializationData",  # the materialization that a check's evaluation is about
+    "AssetCheckExecutionRecord",  # an execution of a check, and its verdict
     "AssetCheckExecutionRecordStatus",  # how a check of a day came out
     "AssetGraphSubset",  # the tables and days of a backfill
     "AssetKeyPartitionKey",  # a table and a day in such a subset

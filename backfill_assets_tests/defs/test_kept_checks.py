@@ -15,6 +15,7 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
 )
 
+from backfill_assets.defs import kept_checks
 from backfill_assets.defs.events import evaluation
 from backfill_assets.defs.kept_checks import newest_verdicts, was_not_run
 from backfill_assets.defs.location import code_location, table_partitions
@@ -128,6 +129,16 @@ def test_a_verdict_on_another_publication_is_not_kept(place: Place) -> None:
     publications = dict.fromkeys(DAYS, "p1")
     assert list(newest_verdicts(place.instance, TABLE, publications)) == list(reversed(DAYS))
     assert newest_verdicts(place.instance, TABLE, dict.fromkeys(DAYS, "p2")) == {}
+
+
+def test_a_verdict_is_found_behind_many_that_came_after_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With years of history, each night reads other days of a table: that of a day may be weeks back."""
+    place.look()
+    monkeypatch.setattr(kept_checks, "_LEAST_LOOKED_AT", 1)
+    monkeypatch.setattr(kept_checks, "_EVALUATIONS_A_DAY", 1)
+    for day in DAYS:
+        assert list(newest_verdicts(place.instance, TABLE, {day: "p1"})) == [day]
+    assert newest_verdicts(place.instance, TABLE, {"2017-03-09": "p1"}) == {}, "never read"
 
 
 def test_checks_that_a_run_was_killed_before_say_that_they_were_not_run(place: Place) -> None:
