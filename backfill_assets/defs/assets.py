@@ -128,10 +128,12 @@ def _build_earlier_days(
     context.log.info(
         f"{step.name}: {format_ranges(first)} come first: days of this run look back to them, and they were never built"
     )
+
+    def build() -> BuildResult:
+        return backfill.builder().build(step, first, run=run_info(context.run), progress=context.log.info)
+
     try:
-        backfill.builder().build(
-            step, first, run=run_info(context.run), version=None, force=False, progress=context.log.info
-        )
+        backfill.resume(build, context.log.warning)
     except DaysFailed as error:
         # No check is evaluated for them: they are not partitions of this run.
         raise gate_failure(error) from None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -13,10 +14,13 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PART
 from backfill_assets.days import DayRange
 from backfill_assets.defs.location import code_location
 from backfill_assets.defs.look_back import LATER_DAYS, STALE_LATER_DAYS, later_days_text, missing_earlier_days
+from backfill_assets.defs.resources import SharedSpark
+from backfill_assets.errors import SparkLost
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.zone import LandingZone
 from backfill_assets.model.declaration import Reads, Version
 from backfill_assets.model.graph import build_order
+from backfill_assets.rebuild.outcome import BuildResult
 from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 from backfill_assets_tests.defs.small_chain import publish_chain, publish_step
 from backfill_assets_tests.defs.small_dataset import SMALL, TABLES
@@ -85,6 +89,29 @@ def test_an_earlier_day_that_fails_its_gates_fails_the_step(
     builder = run_range(tmp_path, dagster_instance, *TABLES, fake=FakeBuilder(failing={"raw_fx_rates": [FRIDAY]}))
     assert not [day for table, day in builder.published if table == "raw_fx_rates"]
     assert dagster_instance.get_materialized_partitions(dg.AssetKey("raw_fx_rates")) == set()
+
+
+@dataclass
+class LosingSpark(FakeBuilder):
+    """Its Spark server goes away at the first build."""
+
+    lost: int = 0
+
+    def build(self, *args: Any, **options: Any) -> BuildResult:
+        self.lost += 1
+        if self.lost == 1:
+            raise SparkLost("The Spark server is gone.")
+        return super().build(*args, **options)
+
+
+def test_earlier_days_go_on_when_spark_comes_back(
+    tmp_path: Path, dagster_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the days of the run itself do: nothing of them was published, and what was staged is kept."""
+    monkeypatch.setattr(SharedSpark, "reconnect", lambda _: True)
+    builder = LosingSpark()
+    run_range(tmp_path, dagster_instance, *TABLES, fake=builder)
+    assert earlier(builder) == {table: {FRIDAY, SATURDAY} for table in RATE_TABLES}
 
 
 @pytest.fixture
