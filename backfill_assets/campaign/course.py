@@ -214,7 +214,7 @@ _FINISHED = "it is finished"
 
 
 def _stopped(entry: JournalEntry | None) -> str:
-    return f"it was stopped: {entry.reason if entry else ''}"
+    return f"it was stopped: {entry.reason.removesuffix('.') if entry else ''}"
 
 
 def _why_waiting_for_approval(now: CampaignState) -> str:

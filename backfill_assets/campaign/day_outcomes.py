@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -11,7 +11,7 @@ from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import newest_days
-from backfill_assets.plan.records import Plan, as_ranges, days_of
+from backfill_assets.plan.records import Plan, PlannedStep, as_ranges, days_of
 from backfill_assets.plan.shadow_steps import rebuilt_steps
 from backfill_assets.rebuild.shadow import HeldBack
 
@@ -51,7 +51,7 @@ def campaign_days(storage: Storage, plan: Plan) -> list[CampaignDays]:
     now = state_of(campaign_of(plan.id), entries)
     if not now.started:
         return []
-    return [_of_table(storage, table, each.days, now, entries) for each in rebuilt_steps(plan) for table in each.tables]
+    return [found for each in rebuilt_steps(plan) for found in _of_step(storage, each, now, entries)]
 
 
 def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
@@ -61,21 +61,25 @@ def held_back_days(held: Iterable[HeldBack]) -> dict[str, list[str]]:
     return {table: list(as_ranges(found)) for table, found in days.items()}
 
 
-def _of_table(
-    storage: Storage, table: str, planned: Sequence[date], now: CampaignState, entries: Sequence[JournalEntry]
-) -> CampaignDays:
-    passed = {} if is_published(now) else _newest_verdicts(storage, table, now.campaign)
-    brought = now.done[CampaignStep.CUT_OVER].report["days"] if is_published(now) else {}
-    held = {day for day, good in passed.items() if not good} | {*days_of(_last_held_back(entries).get(table, ()))}
-    return CampaignDays(
-        table=table,
-        planned=tuple(planned),
-        # One that passed before a day that it reads was held back is not published either.
-        staged=_among(planned, passed.keys() - held),
-        held_back=_among(planned, held),
-        published=_among(planned, {*days_of(brought.get(table, ()))}),
-        all_staged=is_published(now) or (CampaignStep.SHADOW in now.done and not _is_given_up(now)),
-    )
+def _of_step(
+    storage: Storage, step: PlannedStep, now: CampaignState, entries: Sequence[JournalEntry]
+) -> Iterator[CampaignDays]:
+    """Tables that are built together are held back together: a gate of one of them keeps the day of all."""
+    published = is_published(now)
+    passed = {table: {} if published else _newest_verdicts(storage, table, now.campaign) for table in step.tables}
+    brought = now.done[CampaignStep.CUT_OVER].report["days"] if published else {}
+    held = {day for found in passed.values() for day, good in found.items() if not good}
+    # One that passed before a day that it reads was held back is not published either.
+    held |= {day for table in step.tables for day in days_of(_last_held_back(entries).get(table, ()))}
+    for table in step.tables:
+        yield CampaignDays(
+            table=table,
+            planned=step.days,
+            staged=_among(step.days, passed[table].keys() - held),
+            held_back=_among(step.days, held),
+            published=_among(step.days, {*days_of(brought.get(table, ()))}),
+            all_staged=published or (CampaignStep.SHADOW in now.done and not _is_given_up(now)),
+        )
 
 
 def _is_given_up(now: CampaignState) -> bool:

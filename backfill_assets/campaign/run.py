@@ -41,6 +41,7 @@ from backfill_assets.plan.durations import sizes, step_line
 from backfill_assets.plan.keep import planned_by
 from backfill_assets.plan.records import Plan, PlannedStep
 from backfill_assets.plan.shadow_steps import rebuilt_steps, shadow_steps
+from backfill_assets.plan.text import command_of
 from backfill_assets.plan.waves import Shares, Wave, daily_days, days_of_wave, waves
 from backfill_assets.published.observed import LogView, observe
 from backfill_assets.rebuild.builder import Builder
@@ -307,12 +308,10 @@ class CampaignRun:
     @property
     def plan_again(self) -> str:
         """What helps when an expectation is not met: it is part of the plan, and the same rows do not meet it."""
-        asked, options = self.plan.asked, {"--days": self.plan.asked.days, "--version": self.plan.asked.version}
-        words = [asked.target, *(word for name, value in options.items() if value for word in (name, value))]
-        return (
-            f"Plan again with what is to be expected: backfill plan {' '.join(words)} --expect TEXT. "
-            f"Or give this one up: backfill campaign {self.plan.id} --abandon"
-        )
+        again = f"Plan again with what is to be expected: {command_of(self.plan, 'TEXT')}."
+        if not self.plan.terms.empty:
+            again = f"Change what is expected in the file of the plan, and plan again: {command_of(self.plan)}."
+        return f"{again} Or give this one up: backfill campaign {self.plan.id} --abandon"
 
     def begin(self) -> None:
         """Note that a step or a wave begins in this process."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import datetime
 
 from backfill_assets.days import Cadence
@@ -23,11 +24,14 @@ STEP_COLUMNS = ("table", "to rebuild", "why", "skipped", "rows read", "read", "r
 STEP_NUMBERS = ("to rebuild", "skipped", "rows read", "read", "rows written", "written", "time")
 PINNED_COLUMNS = ("reads", "version", "days", "files")
 _MOST_RANGES = 3
+_FLAGS = {
+    Scope.SOURCE: "--refresh-source",
+    Scope.WHOLE: "--source-too",
+    Scope.DOWNSTREAM: "--only-downstream",
+}
 _OPTIONS = {
-    Scope.SOURCE: "with --refresh-source",
-    Scope.WHOLE: "with --source-too",
     Scope.ONWARDS: "without --source-too and --only-downstream",
-    Scope.DOWNSTREAM: "with --only-downstream",
+    **{scope: f"with {flag}" for scope, flag in _FLAGS.items()},
 }
 
 
@@ -42,6 +46,19 @@ def headline(plan: Plan) -> str:
     counts = [format_count(count, noun) for count, noun in ((daily, "day"), (longer, "period")) if count]
     of = format_count(len(tables), "step")
     return f"{plan.asked.target} {plan.asked.days}{version}, {plan.asked.scope}: {' and '.join(counts)} of {of}."
+
+
+def command_of(plan: Plan, *expected: str) -> str:
+    """The command that asks for the same days, versions and scope again; what came from a file is in that file."""
+    if not plan.terms.empty:
+        return "backfill plan -f FILE"
+    asked = plan.asked
+    options = {"--days": asked.days, "--version": asked.version}
+    words = [word for name, value in options.items() if value for word in (name, value)]
+    words += [_FLAGS[asked.scope]] if asked.scope in _FLAGS else []
+    words += ["--force"] if asked.force else []
+    words += [word for each in expected for word in ("--expect", each)]
+    return shlex.join(["backfill", "plan", asked.target, *words])
 
 
 def step_rows(plan: Plan) -> list[tuple[str, ...]]:

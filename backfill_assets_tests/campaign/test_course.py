@@ -87,6 +87,13 @@ def test_a_stopped_campaign_waits_and_a_resumed_one_stages_from_the_first_wave_o
     assert (resumed.daemon, resumed.resumes) == (True, 1)
 
 
+def test_the_reason_of_a_stop_is_part_of_a_sentence() -> None:
+    """What prints it ends the sentence."""
+    stopped = [*until(CampaignStep.PIN), entry("stopped", CampaignStep.SHADOW)]
+    stopped[-1] = stopped[-1].model_copy(update={"reason": "1 of 17 days are held back, and at most 5 % may."})
+    assert after(stopped).reason == "it was stopped: 1 of 17 days are held back, and at most 5 % may"
+
+
 def test_what_is_published_is_not_staged_again_by_a_resume() -> None:
     stopped = [*until(CampaignStep.CUT_OVER), entry("stopped", CampaignStep.DOWNSTREAM), entry("resumed")]
     assert after(stopped).step is CampaignStep.DOWNSTREAM

@@ -22,7 +22,7 @@ from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntr
 from backfill_assets.lakehouse.plans import keep_planner
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Table
-from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Why
+from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
 from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
@@ -131,6 +131,40 @@ def test_a_day_that_passed_before_it_was_held_back_is_not_staged(
     at.write(JournalEntry(kind="wave", wave=0, report=_told(), at=MADE))
     (found,) = campaign_days(at.builder.lake.storage, PLAN)
     assert (found.staged, found.held_back, found.left) == ((FIRST,), (BAD, LAST), ())
+
+
+def test_tables_that_are_built_together_are_held_back_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate of `bronze_sales` keeps the day of `quarantine_sales` too, before and after the cut-over."""
+    tables = ("bronze_sales", "quarantine_sales")
+    step = PlannedStep(tables=tables, version="v1", rebuild={Why.INPUT_CHANGED: (f"{FIRST}..{BAD}",)})
+    plan = Plan(asked=PlanRequest(target="bronze_sales", days=f"{FIRST}..{BAD}"), steps=(step,), made_at=MADE)
+    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), _no_spark), plan, RunInfo("r"), print)
+    verdicts = {"bronze_sales": {FIRST: True, BAD: False}, "quarantine_sales": {FIRST: True, BAD: True}}
+    monkeypatch.setattr(campaign_days_of_log, "_newest_verdicts", lambda _storage, table, _campaign: verdicts[table])
+    at.start(Options())
+    found = campaign_days(at.builder.lake.storage, plan)
+    assert [(each.table, each.staged, each.held_back) for each in found] == [
+        (name, (FIRST,), (BAD,)) for name in tables
+    ]
+    at.record_step(CampaignStep.SHADOW, {HELD_BACK_DAYS: {"bronze_sales": [f"{BAD}"]}})
+    at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {name: [f"{FIRST}"] for name in tables}})
+    found = campaign_days(at.builder.lake.storage, plan)
+    assert [(each.published, each.held_back, each.unchanged) for each in found] == [((FIRST,), (BAD,), ())] * 2
+
+
+@pytest.mark.parametrize(
+    ("terms", "command"),
+    [
+        (PlanTerms(), "backfill plan bronze_sales --days 2017-03-01 --version v1 --source-too --expect TEXT."),
+        (PlanTerms(title="from a file"), "Change what is expected in the file of the plan, and plan again: "),
+    ],
+)
+def test_the_advice_to_plan_again_is_the_same_request(tmp_path: Path, terms: PlanTerms, command: str) -> None:
+    """With the scope of the plan; a plan from a file has its waves, limits and approvers there."""
+    asked = PlanRequest(target="bronze_sales", days=f"{FIRST}", version="v1", scope=Scope.WHOLE)
+    plan = Plan(asked=asked, steps=(FACT,), terms=terms, made_at=MADE)
+    at = CampaignRun(Builder.from_settings(Settings.at(tmp_path), _no_spark), plan, RunInfo("r"), print)
+    assert command in at.plan_again
 
 
 def test_each_step_records_what_it_took_in_its_process(at: CampaignRun, capsys: pytest.CaptureFixture[str]) -> None:

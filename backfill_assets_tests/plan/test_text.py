@@ -20,6 +20,7 @@ from backfill_assets.plan.records import (
     PlanFinding,
     PlannedStep,
     PlanRequest,
+    PlanTerms,
     Recommended,
     Scope,
     StepTime,
@@ -31,6 +32,7 @@ from backfill_assets.plan.text import (
     STEP_NUMBERS,
     after_line,
     as_of_lines,
+    command_of,
     cost_line,
     expectation_lines,
     headline,
@@ -329,3 +331,14 @@ def test_a_page_of_a_plan_has_all_parts_in_order_and_messages_read_literally() -
     )
     moved = PlanDrift((MovedTable("rates", "reads", (D,), 4, 5),), ("fact: other code",))
     assert markdown(plan, NOW, moved) == LARGEST.format(id=plan.id)
+
+
+def test_the_command_of_a_plan_asks_for_the_same_again() -> None:
+    """Version, scope and expectations are of the request; a plan from a file is asked for by its file."""
+    asked = PlanRequest(target="fact", days="2017-03-08", version="v1", scope=Scope.DOWNSTREAM, force=True)
+    found = Plan(asked=asked, steps=(FACT,), made_at=NOW)
+    options = "--days 2017-03-08 --version v1 --only-downstream --force"
+    assert command_of(found) == f"backfill plan fact {options}"
+    assert command_of(found, "rows unchanged") == f"backfill plan fact {options} --expect 'rows unchanged'"
+    from_file = found.model_copy(update={"terms": PlanTerms(reason="the rate")})
+    assert command_of(from_file, "rows unchanged") == "backfill plan -f FILE"

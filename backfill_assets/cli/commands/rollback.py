@@ -234,7 +234,7 @@ def _say_result(published: Published, publisher: Publisher) -> None:
     tables = ", ".join(f"{table} (version {version})" for table, version in sorted(published.versions.items()))
     say(Text.assemble(("Rolled back", "bold green"), f": {tables}." if tables else "."))
     if readers := _readers(published.versions):
-        say(f"What is computed from these days is stale now, in {', '.join(readers)}: backfill status")
+        say(f"What is computed from these days may be stale now, in {', '.join(readers)}: backfill status")
     say(f"To undo: backfill rollback {short_ids(publisher.storage)(published.publication)}")
 
 
