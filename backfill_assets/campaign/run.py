@@ -293,7 +293,8 @@ class CampaignRun:
             if self.plan.terms.limits:
                 more = "Or allow more in the file of the plan, and plan again."
             hint = f"Fix the cause, then: backfill run {self.plan.id}. {more}"
-            raise self.stop(step, f"{where}{stops[0].sentence}", hint)
+            reason = f"{where}{stops[0].sentence}{_first_cause(stops[0], done)}"
+            raise self.stop(step, reason, hint, shadow_report(done))
         return found
 
     def require_expected(self, step: CampaignStep, difference: Difference, where: str = "") -> None:
@@ -303,7 +304,8 @@ class CampaignRun:
             reason = (
                 f"Not as expected: {difference.unmet[0].expectation} (backfill diff {self.plan.id} --kept shows it)."
             )
-            raise self.stop(step, f"{where}{difference.sentence} {reason}", self.plan_again)
+            report = shadow_report(self.shadowed)
+            raise self.stop(step, f"{where}{difference.sentence} {reason}", self.plan_again, report)
 
     @property
     def plan_again(self) -> str:
@@ -415,6 +417,13 @@ class CampaignRun:
     @property
     def held_back(self) -> list[HeldBack]:
         return [each for step in self.shadowed for each in step.held_back]
+
+
+def _first_cause(exceeded: Exceeded, done: Iterable[ShadowedStep]) -> str:
+    """Of too many days that are held back or failed, what it was on the first."""
+    held = [each for step in done for each in step.held_back]
+    causes = {"gates": [each for each in held if each.rules], "errors": [each for each in held if each.error]}
+    return f" The first: {held_back_lines(found)[0]}." if (found := causes.get(exceeded.limit)) else ""
 
 
 def shadow_report(done: Iterable[ShadowedStep]) -> StepReport:

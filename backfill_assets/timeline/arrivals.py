@@ -21,7 +21,7 @@ from backfill_assets.lakehouse.named_timelines import (
 )
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Step
-from backfill_assets.model.graph import expand_tables, read_by, reading, steps_of
+from backfill_assets.model.graph import Presence, expand_tables, read_by, reading, steps_of
 from backfill_assets.published.moments import HeldDays, held_days
 from backfill_assets.published.positions import RawVersions
 from backfill_assets.published.snapshot import Snapshot
@@ -194,19 +194,26 @@ def arrived_since(snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTime
 def waiting_days(
     snapshot: Snapshot, steps: Sequence[Step], timeline: NamedTimeline, arrived: Mapping[str, Sequence[ArrivedRows]]
 ) -> dict[str, list[date]]:
-    """The days between raw and ``timeline`` that main has not computed from the rows that ``arrived``, by table."""
+    """The days between raw and ``timeline`` that main has not computed from the rows that ``arrived``, by table.
+
+    A look back reaches days that have no inputs of their own yet: these are days to come.
+    """
     needed = needed_tables(steps, timeline.days)
     held = held_days(snapshot, needed)
     logicals = {table: {day: each.logical for day, each in days.items()} for table, days in held.items()}
     moved: dict[str, set[date]] = {table: {each.day for each in days} for table, days in arrived.items()}
     found: dict[str, list[date]] = {}
+    there = Presence(held)
     for step in steps_of(steps, needed):
         if step.source is not None:
+            there.add(step, moved.get(step.name, ()))
             continue
         own = {day for name in step.table_names for day in timeline.held(name)}
-        behind = [day for day in sorted(reading(step, moved) - own) if _is_behind(step, day, held, logicals, found)]
+        reached = there.obtainable(step, reading(step, moved))
+        there.add(step, reached)
+        behind = [day for day in sorted(reached - own) if _is_behind(step, day, held, logicals, found)]
         found |= dict.fromkeys([name for name in step.table_names if behind], behind)
-        moved |= {name: reading(step, moved) for name in step.table_names}
+        moved |= dict.fromkeys(step.table_names, reached)
     return found
 
 

@@ -16,18 +16,20 @@ from backfill_assets.campaign.breaker import Limits
 from backfill_assets.campaign.day_outcomes import HELD_BACK_DAYS, campaign_days, held_back_days
 from backfill_assets.campaign.run import CampaignRun, Options
 from backfill_assets.cli.queries.campaign_table import campaign_json
+from backfill_assets.datasets import registry
 from backfill_assets.errors import CampaignStopped, InvalidRequest
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Spent
 from backfill_assets.lakehouse.plans import keep_planner
 from backfill_assets.lakehouse.storage import Storage
-from backfill_assets.model.declaration import Table
+from backfill_assets.model.declaration import RuleOutcome, Table
 from backfill_assets.plan.records import Plan, PlannedStep, PlanRequest, PlanTerms, Scope, Why
 from backfill_assets.plan.waves import Shares
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.person import Person
-from backfill_assets.rebuild.shadow import HeldBack
+from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 from backfill_assets.settings import ApprovalRule, Settings
 
 if TYPE_CHECKING:
@@ -150,6 +152,24 @@ def test_tables_that_are_built_together_are_held_back_together(tmp_path: Path, m
     at.record_step(CampaignStep.CUT_OVER, {"publication": "p", "days": {name: [f"{FIRST}"] for name in tables}})
     found = campaign_days(at.builder.lake.storage, plan)
     assert [(each.published, each.held_back, each.unchanged) for each in found] == [((FIRST,), (BAD,), ())] * 2
+
+
+def test_a_stop_by_too_many_bad_days_names_the_first_and_why(at: CampaignRun) -> None:
+    """In the error, in the journal for good, and among the days of the campaign: it says what to fix."""
+    gate = RuleOutcome("few_rejected", "validity", passed=False, observed="9 of 10 rows", expected="at most 2")
+    waits = HeldBack("fact_daily_revenue", FIRST, because_of="fact_sales_transactions 2017-03-01")
+    step = registry.step("fact_daily_revenue")
+    build = ReplaceBuild(at.builder.lake, step, step.version(), RunInfo("r"), force=False, progress=print)
+    done = [ShadowedStep(build, (), (), (waits, HeldBack("fact_daily_revenue", BAD, rules=(gate,))))]
+    at.start(Options())
+    with pytest.raises(CampaignStopped, match=r"may\. The first: fact_daily_revenue 2017-03-02: few_rejected: 9"):
+        at.require_within_limits(CampaignStep.SHADOW, done, "wave 1: ")
+    stopped = at.state.stopped
+    assert stopped is not None and stopped.report["held_back"][-1].endswith(
+        "few_rejected: 9 of 10 rows, expected at most 2"
+    )
+    (found,) = campaign_days(at.builder.lake.storage, PLAN)
+    assert found.held_back == (FIRST, BAD)
 
 
 @pytest.mark.parametrize(

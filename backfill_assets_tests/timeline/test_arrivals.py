@@ -22,7 +22,14 @@ from backfill_assets.publication.compact import compact
 from backfill_assets.publication.rollback import roll_back
 from backfill_assets.published.moments import find_moment
 from backfill_assets.published.snapshot import Snapshot
-from backfill_assets.timeline.arrivals import add_arrivals, arrival_lines, arrivals, arrived_since, held_at_moment
+from backfill_assets.timeline.arrivals import (
+    add_arrivals,
+    arrival_lines,
+    arrivals,
+    arrived_since,
+    held_at_moment,
+    waiting_days,
+)
 from backfill_assets.timeline.forward import overlay_of_moment
 from backfill_assets.timeline.rewind import RewindRequest, new_timeline, rewound_timeline
 from backfill_assets_tests.strategies.how_many import drawn
@@ -128,6 +135,18 @@ def test_what_main_has_not_taken_in_is_named(tmp_path: Path) -> None:
     lakehouse.build_bronze("bronze-3", {SECOND: [2, 3]})
     found = arrived_since(Snapshot.newest(lakehouse.storage), registry.steps(), made)
     assert BRONZE not in found.waiting and SECOND in found.waiting[FACT]
+
+
+def test_days_to_come_are_not_named_as_behind(tmp_path: Path) -> None:
+    """Rates are looked back for over a week, and the facts of the days after the newest sales are no days yet."""
+    lakehouse = StreamedLakehouse(tmp_path)
+    lakehouse.land("landed", {FIRST: [1], SECOND: [2]}, "sales/2017-03-02/a.jsonl.gz")
+    lakehouse.build_bronze("bronze-0", {SECOND: [2]})
+    lakehouse.build_fact("fact-0", {SECOND: [2]})
+    made = rewound(lakehouse).model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
+    arrived = {"raw_fx_rates": [ArrivedRows(day=FIRST, rows=1, checksum="1")]}
+    found = waiting_days(Snapshot.newest(lakehouse.storage), registry.steps(), made, arrived)
+    assert (found["bronze_fx_rates"], found[FACT]) == ([FIRST], [SECOND])
 
 
 def rows_of_raw(lakehouse: StreamedLakehouse) -> Counter[tuple[date, int]]:

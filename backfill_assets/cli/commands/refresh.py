@@ -86,7 +86,8 @@ def _report_result(done: RefreshResult, as_json: bool) -> None:
     if not done.publication:
         say(_NOTHING)
         return
-    _say_rows(done.rows, "were")
+    for day, (added, deleted) in done.rows.items():
+        say(f"{day}: {format_count(added, 'row')} {'was' if added == 1 else 'were'} added, {deleted:,} deleted")
     short = short_ids(typed_storage())(done.publication)
     say(f"Published: {short}. To undo: backfill rollback {short}")
     if done.rows:
