@@ -95,6 +95,13 @@ class Preparation:
                 self._ask_for_a_turn(publication)
             retry.lost("other publications are appended to the log first")
 
+    def foresee(self, publication: Publication) -> Conflict | None:
+        """What would refuse ``publication`` as things stand now. It is not put on the log."""
+        head = self.log.head()
+        mains = {change.table: self._open(change, self.retention_days) for change in publication.tables}
+        states = self.log.day_states(head, publication.writes | publication.reads)
+        return self._conflict_of(publication, head, states, mains, {name: main.state() for name, main in mains.items()})
+
     def _check(self, publication: Publication, head: Head) -> Prepared | Conflict | None:
         """Look at log and tables; None when an earlier attempt committed already, and the log knows its outcome."""
         kept_days = head.state.window_days(self.retention_days, self.now())

@@ -73,9 +73,12 @@ class Publisher:
         :class:`Conflict` because it was aborted needs a new one. Raises :class:`PublicationRefused` if the staged rows
         can never be published (schema, partition).
         """
-        preparation = Preparation(self.storage, self.log, self.retention_days, self.now, self.reached, self.finish)
-        moved = preparation.prepare(publication)
+        moved = self._preparation().prepare(publication)
         return self._outcome(publication, self.finish(publication.id)) if moved is None else moved
+
+    def foresee(self, publication: Publication) -> Conflict | None:
+        """What :meth:`publish` would refuse now; nothing is published, and others may be first all the same."""
+        return self._preparation().foresee(publication)
 
     def finish(self, publication: str) -> Outcome:
         """Bring an open entry to its end, forward or back, from any step that it was left at."""
@@ -109,6 +112,9 @@ class Publisher:
                     f" wait; others go on. {error}"
                 )
         return outcomes
+
+    def _preparation(self) -> Preparation:
+        return Preparation(self.storage, self.log, self.retention_days, self.now, self.reached, self.finish)
 
     def _finish(self) -> Finish:
         return Finish(self.storage, self.log, self.now, self.reached)

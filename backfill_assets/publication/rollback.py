@@ -27,6 +27,7 @@ from backfill_assets.lakehouse.records import (
 from backfill_assets.publication.pin import States
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
 
+_MOST_REASONS = 3
 FindPrepared = Callable[[str], tuple[Prepared, datetime] | None]
 
 
@@ -56,11 +57,24 @@ def roll_back(
     )
     result = publisher.publish(request.model_copy(update={"inputs": inputs}))
     if isinstance(result, Conflict):
-        raise PublicationRefused(
-            f"{publication} cannot be rolled back as it is: " + "; ".join(result.reasons) + ".",
-            hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
-        )
+        raise _refusal(publication, result)
     return result
+
+
+def require_in_place(publisher: Publisher, prepared: Prepared) -> None:
+    """Raise :class:`PublicationRefused` if a rollback of ``prepared`` would be refused now: before anyone is asked."""
+    request = _request(publisher, prepared, "", Provenance())
+    if moved := publisher.foresee(request):
+        raise _refusal(prepared.publication.id, moved)
+
+
+def _refusal(publication: str, moved: Conflict) -> PublicationRefused:
+    named, more = moved.reasons[:_MOST_REASONS], len(moved.reasons) - _MOST_REASONS
+    others = f"; and {more} more" if more > 0 else ""
+    return PublicationRefused(
+        f"{publication} cannot be rolled back as it is: {'; '.join(named)}{others}.",
+        hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
+    )
 
 
 @dataclass(frozen=True)

@@ -88,11 +88,13 @@ def _roll_back_publication(
     publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     from backfill_assets.landing.raw_rollback import require_sound_rollback
+    from backfill_assets.publication.rollback import require_in_place
 
     if not as_json:
         _say_plan(prepared, short_ids(publisher.storage))
     publisher.recover()
     looked_at = require_sound_rollback(publisher, prepared)
+    require_in_place(publisher, prepared)
     if dry_run:
         _say_dry({"publication": prepared.publication.id}, as_json)
         return

@@ -74,6 +74,19 @@ def test_later_publications_come_first(two: Backfill) -> None:
     assert "first cannot be rolled back" in error and "Roll back the later publications first" in error
 
 
+def test_what_would_be_refused_is_refused_by_the_dry_run_and_before_asking(two: Backfill) -> None:
+    """A dry run that ends well is a promise; of many days the first few are named."""
+    for options in (["--dry-run"], []):
+        refused = two("rollback", "first", *options, exit_code=1)
+        assert "first cannot be rolled back" in refused.stderr and "Nothing was done" not in refused.output
+    assert [each["publication"] for each in two.json("history")][:1] == ["second"], "the log is as it was"
+    days = {date(2017, 3, day): [day] for day in range(1, 11)}
+    two.lakehouse.publish("third", {"bronze_sales": days})
+    two.lakehouse.publish("fourth", {"bronze_sales": days})
+    assert two("rollback", "third", "--dry-run", exit_code=1).stderr.count("another writer") == 3
+    assert "Nothing was done" in two("rollback", "fourth", "--dry-run").output
+
+
 def test_unknown_and_aborted_publications_are_refused_before_asking(two: Backfill) -> None:
     """With the nearest id."""
     assert "Did you mean second?" in two("rollback", "secnd", "--yes", exit_code=1).stderr
