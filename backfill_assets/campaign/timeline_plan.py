@@ -29,6 +29,11 @@ def timeline_request(
     are not. Raises :class:`InvalidRequest` for a timeline that has not gone forward, when nothing differs, and where
     one plan cannot have all tables.
     """
+    if not timeline.versions and not timeline.days:
+        raise InvalidRequest(
+            f"{timeline.name} has no days of its own: there is nothing to publish.",
+            hint=f"backfill run TABLE --days A..B --on {timeline.name} builds some there.",
+        )
     if not timeline.versions:
         raise InvalidRequest(
             f"{timeline.name} has not gone forward: its days are what they were, from inputs of that time.",

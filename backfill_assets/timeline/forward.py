@@ -78,7 +78,8 @@ def forward(
     if not timeline.days:
         raise InvalidRequest(
             f"The timeline {timeline.name} has no days of its own.",
-            hint="backfill rewind TABLES --to MOMENT makes one that has.",
+            hint=f"backfill run TABLE --days A..B --on {timeline.name} builds some there; "
+            "backfill rewind TABLES --to MOMENT makes one that has them.",
         )
     lake.require_clean_tree()
     steps = lake.with_current(steps)

@@ -11,7 +11,7 @@ from backfill_assets.campaign.timeline_plan import left_sentence, plan_begun, ti
 from backfill_assets.datasets import registry
 from backfill_assets.errors import InvalidRequest
 from backfill_assets.lakehouse.campaign_journal import CampaignStep, JournalEntry, Kind
-from backfill_assets.lakehouse.named_timelines import NamedTimeline, TimelineBase
+from backfill_assets.lakehouse.named_timelines import HeldDay, NamedTimeline, TimelineBase
 from backfill_assets.plan.expectations import Expectation
 from backfill_assets.plan.records import Plan, PlanRequest
 from backfill_assets.plan.status import DayStatus
@@ -80,8 +80,12 @@ def test_a_day_that_was_held_back_for_a_field_is_not_published_over() -> None:
 
 
 def test_a_timeline_that_did_not_go_forward_or_does_not_differ_is_refused() -> None:
+    rewound = timeline().model_copy(update={"days": {FACT: (HeldDay(day=FIRST),)}})
     with pytest.raises(InvalidRequest, match="has not gone forward"):
-        timeline_request(registry.steps(), timeline(), {FACT: {FIRST}})
+        timeline_request(registry.steps(), rewound, {FACT: {FIRST}})
+    with pytest.raises(InvalidRequest, match="no days of its own") as refused:
+        timeline_request(registry.steps(), timeline(), {})
+    assert refused.value.hint == "backfill run TABLE --days A..B --on x builds some there."
     with pytest.raises(InvalidRequest, match="nothing to publish"):
         timeline_request(registry.steps(), timeline(**WENT), {FACT: set()})
 

@@ -337,7 +337,7 @@ def _say(
     by_step = {table: each for each in done for table in each.build.tables}
     for change in changes:
         step = by_step[change.table]
-        out = sum(each.table == change.table for each in step.held_back)
+        out = len({each.day for each in step.held_back})
         numbers = (len(step.staged), len(change.changed), len(change.unchanged) + len(step.unchanged), out)
         rows.add_row(change.table, *(f"{count:,}" for count in numbers), ranges(change.changed))
     say(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +16,17 @@ from backfill_assets.campaign.course import Move
 from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.cli import main
 from backfill_assets.cli.commands import campaign
+from backfill_assets.datasets import registry
+from backfill_assets.difference.metadata import table_difference
 from backfill_assets.difference.records import TableDifference
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.rebuild.builder import Builder
+from backfill_assets.rebuild.outcome import RunInfo
+from backfill_assets.rebuild.replace import ReplaceBuild
+from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
+from backfill_assets.settings import Settings
 from backfill_assets_tests.cli.golden import DAYS, MADE, PLAN, REVENUE, golden_home
 from backfill_assets_tests.cli.terminal import terminal
 
@@ -88,3 +96,14 @@ def test_the_notice_to_readers_is_shown_before_a_yes(storage: Storage) -> None:
     assert lines[at + 2] == "  Rates of the right day: v1 took those of the day before"
     assert lines[at + 3].startswith(f"  {REVENUE}: 3 of 3 published days change; on these 3 days rows +100")
     assert f"  To undo: backfill rollback {PLAN.id}" in lines and lines[-2].startswith("Publish this?")
+
+
+def test_a_day_is_held_back_in_each_table_of_its_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After staging, as in what `backfill campaign` shows."""
+    step, settings = registry.step("bronze_sales"), Settings.at(tmp_path)
+    lake = Builder.from_settings(settings, lambda: pytest.fail("no Spark is needed for that")).lake
+    build = ReplaceBuild(lake, step, step.version(), RunInfo("r"), force=False, progress=print)
+    done = [ShadowedStep(build, (), (), (HeldBack("bronze_sales", date(2017, 3, 5), because_of="raw_sales"),))]
+    changes = [table_difference(table.name, {}, {}) for table in step.tables]
+    campaign._say(done, changes, [], None)
+    assert capsys.readouterr().out.splitlines()[1:] == [f"{table.name}\t0\t0\t0\t1\t" for table in step.tables]
