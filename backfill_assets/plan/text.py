@@ -49,16 +49,21 @@ def headline(plan: Plan) -> str:
 
 
 def command_of(plan: Plan, *expected: str) -> str:
-    """The command that asks for the same days, versions and scope again; what came from a file is in that file."""
+    """The command that asks for the same days, versions and scope again; what came from a file is in that file.
+
+    A plan that leaves days out is that of a timeline, which does not hold them.
+    """
     if not plan.terms.empty:
         return "backfill plan -f FILE"
     asked = plan.asked
+    expectations = [word for each in expected for word in ("--expect", each)]
+    if asked.leaves:
+        return shlex.join(["backfill", "publish", "TIMELINE", *expectations])
     options = {"--days": asked.days, "--version": asked.version}
     words = [word for name, value in options.items() if value for word in (name, value)]
     words += [_FLAGS[asked.scope]] if asked.scope in _FLAGS else []
     words += ["--force"] if asked.force else []
-    words += [word for each in expected for word in ("--expect", each)]
-    return shlex.join(["backfill", "plan", asked.target, *words])
+    return shlex.join(["backfill", "plan", asked.target, *words, *expectations])
 
 
 def step_rows(plan: Plan) -> list[tuple[str, ...]]:
