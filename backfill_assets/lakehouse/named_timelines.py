@@ -325,7 +325,7 @@ def _claim_name(storage: Storage, name: str, timeline: NamedTimeline, now: datet
     for other in kept_timelines(storage, now):
         if other.name == name and other.id != timeline.id:
             storage.replace_bytes(path, other.id.encode())
-            raise _taken(name)
+            raise _taken(name, other)
 
 
 def _has_name(storage: Storage, name: str, id: str) -> bool:
@@ -343,13 +343,16 @@ def _give_name_back(storage: Storage, name: str, id: str) -> None:
 def _refuse_taken(storage: Storage, name: str, now: datetime, own_id: str = "") -> None:
     holder = _newest(storage, storage.read_bytes(f"{_NAMES}/{name}").decode())
     if holder is not None and holder.name == name and holder.is_kept(now) and holder.id != own_id:
-        raise _taken(name)
+        raise _taken(name, holder)
 
 
-def _taken(name: str) -> InvalidRequest:
+def _taken(name: str, holder: NamedTimeline | None = None) -> InvalidRequest:
+    """What was done last to its ``holder`` says whether it is what the command that is typed again has made."""
+    done = f": {holder.change} at {holder.changed_at:%Y-%m-%d %H:%M} UTC" if holder else ""
     return InvalidRequest(
-        f"There is a timeline {name!r} already.",
-        hint=f"Choose another name, or forget that one: backfill timeline delete {name}",
+        f"There is a timeline {name!r} already{done}.",
+        hint=f"If that is what you asked for, it was done: backfill timeline show {name}. Else choose another name, or "
+        f"forget that one: backfill timeline delete {name}",
     )
 
 

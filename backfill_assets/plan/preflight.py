@@ -192,7 +192,10 @@ def _cut_periods(seen: Preflight) -> Iterator[PlanFinding]:
                     f"Mixed logic: {step.name} of {_days_text(mixed)} has days that the plan rebuilds by "
                     f"{source.version().name} of {source.name}, and days of other code that stay as they are."
                 )
-                hint = f"Widen --days to whole {'weeks' if step.cadence is Cadence.WEEKLY else 'months'}."
+                periods = "weeks" if step.cadence is Cadence.WEEKLY else "months"
+                hint = f"Widen --days to whole {periods}."
+                if seen.asked.leaves:
+                    hint = f"Build the other days of these {periods} on the timeline, too: backfill run TABLE --on."
                 yield finding("warns", "cut period", message, hint, step.name, mixed)
 
 

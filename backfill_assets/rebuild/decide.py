@@ -126,7 +126,8 @@ def inputs_published(missing: Sequence[str]) -> RuleOutcome:
         passed=False,
         observed=f"{named} never published",
         expected="every input day published, if only as an empty day",
-        next_step="Build the missing input days first, or launch the range over the whole chain.",
+        next_step="Build the missing input days first, or launch the range over the whole chain. If they lie before "
+        "the first day that has landed, this day cannot be built.",
     )
 
 

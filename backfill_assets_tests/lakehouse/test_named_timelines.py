@@ -111,7 +111,8 @@ def test_of_two_that_take_a_name_at_once_one_is_refused(
         storage.write_bytes("_named_timelines/_names/fx-again", b"timeline-of-a-process-that-died")
     create(first if at == "claimed" else second)
     (kept,) = kept_timelines(storage, NOW)
-    assert refused == ["There is a timeline 'fx-again' already."]
+    done = f": created at {NOW:%Y-%m-%d %H:%M} UTC" if at == "decided" else ""
+    assert refused == [f"There is a timeline 'fx-again' already{done}."]
     assert storage.read_bytes("_named_timelines/_names/fx-again").decode() == kept.id
     with pytest.raises(InvalidRequest, match="'fx-again' already"):
         create_timeline(storage, timeline())

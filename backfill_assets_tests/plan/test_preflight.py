@@ -390,6 +390,9 @@ def test_a_week_of_two_codes_is_cut_and_is_widened_by_weeks(world: World) -> Non
     )
     assert (found.severity, found.table, found.days) == ("warns", "weekly", ("2017-03-06",))
     assert found.next_step == "Widen --days to whole weeks."
+    timeline = asked("fact", "2017-03-08", force=True).model_copy(update={"leaves": ("2017-03-07",)})
+    (found,) = _findings(world, timeline, "cut period")
+    assert found.next_step == "Build the other days of these weeks on the timeline, too: backfill run TABLE --on."
 
 
 def test_a_month_of_two_codes_is_widened_by_months(world: World) -> None:

@@ -221,6 +221,9 @@ def _refuse_unstaged(at: CampaignRun) -> None:
     if CampaignStep.CUT_OVER in course.done and not course.rolled_back:
         publication = course.done[CampaignStep.CUT_OVER].report["publication"]
         raise InvalidRequest(f"{plan} is published already, as {publication}.", hint=f"backfill campaign {plan}")
+    if CampaignStep.VALIDATE not in course.done and course.stopped:
+        why = course.stopped.reason.removesuffix(".")
+        raise InvalidRequest(f"{plan} was stopped: {why}.", hint=f"backfill campaign {plan} shows how far it came.")
     if CampaignStep.VALIDATE not in course.done:
         raise InvalidRequest(f"Nothing of {plan} is staged and validated.", hint=f"backfill run {plan} stages it.")
 

@@ -21,12 +21,14 @@ from backfill_assets.difference.metadata import table_difference
 from backfill_assets.difference.records import TableDifference
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.shadow import HeldBack, ShadowedStep
 from backfill_assets.settings import Settings
+from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.golden import DAYS, MADE, PLAN, REVENUE, golden_home
 from backfill_assets_tests.cli.terminal import terminal
 
@@ -86,6 +88,16 @@ def test_a_difference_names_what_comes_next(storage: Storage) -> None:
     assert APPROVE in _lines("campaign", SHORT)
     journal.write(storage, campaign_of(PLAN.id), JournalEntry(kind="stopped", at=MADE, reason="a limit"))
     assert not any("backfill approve" in line for line in _lines("diff", SHORT, "--kept"))
+
+
+def test_a_campaign_that_was_stopped_before_it_could_be_approved_says_why(backfill: Backfill) -> None:
+    """To stage it again would stop it again."""
+    storage, name = backfill.lakehouse.storage, campaign_of(PLAN.id)
+    keep_plan(storage, PLAN.id, PLAN.to_json())
+    journal.write(storage, name, JournalEntry(kind="started", at=MADE))
+    journal.write(storage, name, JournalEntry(kind="stopped", at=MADE, reason="Not as expected."))
+    said = backfill("approve", PLAN.id, exit_code=1).stderr
+    assert f"{PLAN.id} was stopped: Not as expected." in said and "backfill run" not in said
 
 
 def test_the_notice_to_readers_is_shown_before_a_yes(storage: Storage) -> None:
