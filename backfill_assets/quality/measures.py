@@ -106,18 +106,6 @@ def measure_without_sets(rows: DataFrame, table: Table) -> DataFrame:
     return _of(rows, measurement(table))
 
 
-PART = "part of the rows"
-"""A column that says which part of a day's rows a row belongs to."""
-
-
-def measure_parts(rows: DataFrame, table: Table) -> dict[tuple[str, date], Metrics]:
-    """The metrics of :func:`measure` for every day and :data:`PART` of it that has rows. Runs Spark."""
-    made = numbers(table)
-    found = rows.groupBy("day", PART).agg(*(each().alias(name) for name, each in made.items()))
-    listed = [row.asDict() for row in found.collect()]
-    return {(str(row.pop(PART)), row["day"]): as_metrics(row) for row in listed}
-
-
 def compared_metrics(table: Table) -> tuple[str, ...]:
     """The metrics that compare staged days with published ones: totals, and those that its rules name."""
     return (*(f"total_{name}" for name in table.totals), *(name for rule in table.rules for name in rule.compared))

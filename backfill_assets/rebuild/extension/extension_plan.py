@@ -128,9 +128,14 @@ def _least(before: Metric, added: Metric) -> str:
     return min((str(text) for text in (before, added) if text), default="")
 
 
-def miscounted(choice: FileChoice, removed: int, added: int, written: int) -> bool:
-    """Whether the written files hold another number of rows than those that were added and those that stay."""
-    return written != choice.rewritten_rows - removed + added
+def without(went: Metrics, stayed: Metrics, names: MetricNames) -> Metrics:
+    """The numbers of the rows that leave files which hold ``went``, of which ``stayed`` is written again."""
+    return {name: _changed(went[name], stayed.get(name, 0), 0) for name in names.numbers if name in went}
+
+
+def miscounted(choice: FileChoice, removed: int, stayed: int) -> bool:
+    """Whether other rows of the rewritten files stay than those that are not removed."""
+    return stayed != choice.rewritten_rows - removed
 
 
 def own_metrics(metrics: Mapping[str, Stored]) -> dict[str, Stored]:

@@ -1,10 +1,9 @@
-"""The rows of an extension: which keys raw brought, where these keys are now, and which rows are added and removed."""
+"""The rows of an extension: which keys raw brought, and where these keys are now."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -17,15 +16,14 @@ from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.landing.raw_rows import raw_schema
 from backfill_assets.model.canonical import parsed
 from backfill_assets.model.contract_columns import struct_type
-from backfill_assets.model.declaration import Metrics, Table
+from backfill_assets.model.declaration import Table
 from backfill_assets.model.joined_key import joined_key
 from backfill_assets.model.refinement import Refinement
-from backfill_assets.quality.measures import PART, measure_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ADDED, _REMOVED = "added", "removed"
+_ROWS_AT_ONCE = 16_384
 _CHANGED_DAY = "changed day"
 """No column of a table has a space in its name."""
 
@@ -97,20 +95,16 @@ def count_rows_of_keys(places: Sequence[KeyedFiles], changed: DataFrame) -> dict
     return found
 
 
+def keys_in(storage: Storage, table: str, files: Sequence[AddedFile], key: Sequence[str]) -> set[tuple[object, ...]]:
+    """The keys of the rows in a few ``files`` of ``table``, read without Spark."""
+    batches = (batch for file in files for batch in storage.parquet_batches(f"{table}/{file.path}", _ROWS_AT_ONCE, key))
+    return {row for batch in batches for row in zip(*(batch.column(name).to_pylist() for name in key), strict=True)}
+
+
 def _count(place: KeyedFiles, changed: DataFrame) -> DataFrame:
     keyed = place.rows.select("day", FILE, *(each.alias(f"key {n}") for n, each in enumerate(place.key)))
     matching = of_keys(keyed, [F.col(f"key {n}") for n in range(len(place.key))], changed)
     return matching.groupBy(FILE).agg(F.count("*").alias("rows")).withColumn("table", F.lit(place.table))
-
-
-def measure_change(added: DataFrame, removed: DataFrame | None, table: Table) -> Mapping[date, tuple[Metrics, Metrics]]:
-    """The metrics of the rows that each day loses and gains; empty metrics stand for no rows. One job."""
-    rows = added.withColumn(PART, F.lit(_ADDED))
-    if removed is not None:
-        rows = rows.unionByName(removed.withColumn(PART, F.lit(_REMOVED)))
-    found = measure_parts(rows, table)
-    days = {day for _, day in found}
-    return {day: (found.get((_REMOVED, day), {}), found.get((_ADDED, day), {})) for day in days}
 
 
 def _changed(number: int) -> str:

@@ -37,10 +37,11 @@ from backfill_assets.rebuild.extension.extension_rows import (
     changed_keys,
     count_rows_of_keys,
     key_of_landed,
-    measure_change,
+    keys_in,
     of_keys,
 )
 from backfill_assets.rebuild.lake import Lake
+from backfill_assets.rebuild.measuring.measure_files import measure_files
 from backfill_assets.rebuild.replace import ReplaceBuild
 from backfill_assets.rebuild.stage import (
     StagedTableDay,
@@ -50,6 +51,7 @@ from backfill_assets.rebuild.stage import (
     side_by_side,
     with_verdict,
 )
+from backfill_assets.text import format_count
 
 Files = Mapping[date, tuple[AddedFile, ...]]
 """Files by day."""
@@ -97,9 +99,7 @@ class Growth:
     keys: dict[str, RefinedKeys] = field(default_factory=dict)
     """By table whose days were extended."""
     new_files: dict[TableDay, tuple[AddedFile, ...]] = field(default_factory=dict)
-    """The files that were staged for an extended day: the rows of changed keys are all in them."""
-    rewritten: set[str] = field(default_factory=set)
-    """The tables whose new files also have rows of other keys."""
+    """The files that were staged for an extended day with the rows of changed keys, and no others."""
 
     @cached_property
     def reader(self) -> TableFiles:
@@ -294,8 +294,25 @@ def _extend_followers(
     rows = build.version.transform(_inputs(growth, build, keys, days, pin))[table.name]
     staged_as = {day: StagedAs(input_fingerprint=now[day].input_fingerprint) for day in days}
     grown = {table.name: _grow(growth, table, rows, keys, timelines[table.name], staged_as)}
+    _require_keys_of(growth, build.version.reads[0].table, table, keys, days)
     growth.keys[table.name] = keys
     _judge(growth, build, grown, timelines, days, pin, now, time.monotonic() - started, done)
+
+
+def _require_keys_of(growth: Growth, first: str, table: Table, keys: RefinedKeys, days: Sequence[date]) -> None:
+    """Rows of other keys would stand beside those that the table has of them."""
+    for day in days:
+        read, made = (
+            keys_in(growth.lake.storage, name, growth.new_files[TableDay(name, day)], keys.key)
+            for name in (first, table.name)
+        )
+        if others := made - read:
+            raise LakehouseUnusable(
+                f"Extending {table.name} {day} gave {format_count(len(others), 'key')} that its rows of {first} do not "
+                f"have: {min(map(str, others))}.",
+                hint=f"Nothing was published. A transform with follows='rows' keeps each row's key: correct it, or "
+                f"build the day whole: backfill run {table.name} --days {day} --force",
+            )
 
 
 def _inputs(
@@ -306,8 +323,6 @@ def _inputs(
     source = registry.table(first.table)
     files = [file for day in days for file in growth.new_files[TableDay(first.table, day)]]
     rows = growth.reader.of(source, files)
-    if first.table in growth.rewritten:
-        rows = of_keys(rows, _columns(keys), keys.changed)
     inputs = {first.table: rows.select(*struct_type(source.contract).names)}
     for read in others:
         read_days = {each for day in days for each in read.days(build.step.cadence.period(day))}
@@ -343,29 +358,62 @@ def _grow(
     timeline: Timeline,
     staged_as: Mapping[date, StagedAs],
 ) -> dict[date, _GrownTable]:
-    """Put ``rows``, those of the changed keys, in the place of the ones that ``table`` has of these keys."""
-    columns, days = _columns(keys), sorted(staged_as)
+    """Put ``rows``, those of the changed keys, in the place of the ones that ``table`` has of these keys.
+
+    The rows that stay of a file are written apart from them, so that each file is measured as a whole, without Spark.
+    """
+    days, names = sorted(staged_as), struct_type(table.contract).names
     choices = {day: plan.choose_files(growth.files[table.name][day], keys.counts[table.name]) for day in days}
-    rewritten = [file for choice in choices.values() for file in choice.rewritten]
-    rows = rows.select(*struct_type(table.contract).names)
-    removed = None
-    if rewritten:
-        growth.rewritten.add(table.name)
-        old = growth.reader.of(table, rewritten)
-        staying = of_keys(old, columns, keys.changed, others=True).select(*rows.columns)
-        rows = rows.unionByName(staying).repartition("day")
-        removed = of_keys(old, columns, keys.changed)
-    written = [file.below(timeline.folder) for file in stage(rows, timeline, staged_as)]
-    added = growth.reader.of(table, written)
-    if rewritten:
-        added = of_keys(added, columns, keys.changed)
-    change = measure_change(added, removed, table)
+    came = stage(rows.select(*names), timeline, staged_as)
+    went = [file for choice in choices.values() for file in choice.rewritten]
+    stayed = list[AddedFile]()
+    if went:
+        staying = of_keys(growth.reader.of(table, went), _columns(keys), keys.changed, others=True)
+        stayed = stage(staying.select(*names).repartition("day"), timeline, staged_as)
+    measured = _Measured(
+        came=measured_files(growth.reader.spark, table, timeline, came),
+        stayed=measured_files(growth.reader.spark, table, timeline, stayed),
+        went=measure_files(
+            growth.lake.storage,
+            table,
+            table.name,
+            went,
+            lambda: growth.reader.of(table, went),
+            sum(file.rows for file in went),
+        ),
+    )
     grown = {}
     for day in days:
-        own = tuple(file for file in written if file.day == str(day))
-        growth.new_files[TableDay(table.name, day)] = own
-        grown[day] = _grown(growth, table, day, choices[day], own, change.get(day, ({}, {})))
+        new, old = (
+            tuple(file.below(timeline.folder) for file in files if file.day == str(day)) for files in (came, stayed)
+        )
+        growth.new_files[TableDay(table.name, day)] = new
+        removed = sum(keys.counts[table.name][file.path] for file in choices[day].rewritten)
+        _require_all_that_stays(table, day, choices[day], removed, sum(file.rows for file in old))
+        grown[day] = _grown(growth, table, day, choices[day], (*new, *old), measured.of(day, metric_names(table)))
     return grown
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The metrics of the rows that came, by day; of the files that went, and of their rows that stay."""
+
+    came: Mapping[date, Metrics]
+    stayed: Mapping[date, Metrics]
+    went: Mapping[date, Metrics]
+
+    def of(self, day: date, names: plan.MetricNames) -> tuple[Metrics, Metrics]:
+        """Of the rows that a day loses, and of those that it gains; empty metrics stand for no rows."""
+        return plan.without(self.went.get(day, {}), self.stayed.get(day, {}), names), self.came.get(day, {})
+
+
+def _require_all_that_stays(table: Table, day: date, choice: FileChoice, removed: int, stayed: int) -> None:
+    if plan.miscounted(choice, removed, stayed):
+        raise LakehouseUnusable(
+            f"Extending {table.name} {day} lost or doubled rows: {removed} of {choice.rewritten_rows} in the rewritten "
+            f"files were replaced, and {stayed} were written again.",
+            hint=f"Nothing was published. Build the day whole: backfill run {table.name} --days {day} --force",
+        )
 
 
 def _grown(
@@ -377,12 +425,6 @@ def _grown(
     change: tuple[Metrics, Metrics],
 ) -> _GrownTable:
     removed, added = (int(str(metrics.get("rows", 0))) for metrics in change)
-    if plan.miscounted(choice, removed, added, sum(file.rows for file in written)):
-        raise LakehouseUnusable(
-            f"Extending {table.name} {day} lost or doubled rows: {removed} were replaced by {added}, and the "
-            f"written files ({len(written)}) hold {sum(file.rows for file in written)}.",
-            hint=f"Nothing was published. Build the day whole: backfill run {table.name} --days {day} --force",
-        )
     metrics = plan.extended_metrics(growth.content(table.name, day), *change, metric_names(table))
     if metrics["rows"] == 0:
         metrics = dict(measures.zero_metrics(table))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.datasets import registry
 from backfill_assets.days import DayRange
 from backfill_assets.lakehouse.records import DayContent
+from backfill_assets.model.declaration import Step
 from backfill_assets.plan.status import day_statuses
 from backfill_assets.published.observed import observe
 from backfill_assets.rebuild.extension.extend import ExtendResult, InputMemory, extend, followed_steps
@@ -56,9 +57,9 @@ class StreamedSales:
         land(self.workshop.settings.landing, "sales", str(day), "lines", lines)
         self.workshop.build("raw_sales", [day])
 
-    def extend(self, days: Collection[date] = DAYS) -> ExtendResult:
+    def extend(self, days: Collection[date] = DAYS, steps: Sequence[Step] = STEPS) -> ExtendResult:
         lake = self.workshop.builder.lake
-        return extend(lake, STEPS, days, RunInfo("stream"), self.messages.append, memory=self.memory)
+        return extend(lake, steps, days, RunInfo("stream"), self.messages.append, memory=self.memory)
 
     def rebuild(self) -> None:
         """Build everything whole, although nothing has changed."""

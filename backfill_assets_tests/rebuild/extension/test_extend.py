@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import functions as F
 
 from backfill_assets.days import TableDay
+from backfill_assets.errors import LakehouseUnusable
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import DayChange, Publication, TableChange
+from backfill_assets.model.declaration import Step, Version
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.holds import put_hold
 from backfill_assets.publication.publisher import Published
@@ -34,7 +37,7 @@ from backfill_assets_tests.strategies.how_many import drawn
 from backfill_assets_tests.strategies.landed_sales import land, sale
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ONE, TWO = DAYS
 
@@ -151,6 +154,32 @@ def test_a_day_that_was_never_timed_stays_so_when_it_is_extended(
     assert (ONE, "bronze_sales") in {(day.day, day.table) for day in sales.extend().by("extended")}
     content = sales.workshop.states("bronze_sales")[ONE].content
     assert content is not None and (content.rows, content.staged_ms) == (5, None)
+
+
+def test_a_transform_that_changes_keys_is_refused(with_rates: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """Its rows would stand beside those that the table has of these keys."""
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([line(n) for n in range(4)])
+    sales.extend()
+    before = sales.rows()
+    sales.arrive([line(9), line(0, version=2)])
+    bronze, facts, *others = STEPS
+    message = "fact_sales_transactions 2017-03-01 gave 2 keys that its rows of bronze_sales do not have: "
+    with pytest.raises(LakehouseUnusable, match=message):
+        sales.extend(steps=[bronze, with_other_keys(facts), *others])
+    assert sales.rows() == before
+    assert {day.how for day in sales.extend().days if day.table == facts.name} == {"extended", "unchanged"}
+
+
+def with_other_keys(step: Step) -> Step:
+    def changed(version: Version) -> Version:
+        def transform(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+            rows = version.transform(inputs)[step.name]
+            return {step.name: rows.withColumn("transaction_id", F.concat("transaction_id", F.lit("x")))}
+
+        return replace(version, transform=transform)
+
+    return replace(step, versions=tuple(map(changed, step.versions)))
 
 
 def publish_as(sales: StreamedSales, table: str, day: date, rows: int, **changes: Any) -> None:

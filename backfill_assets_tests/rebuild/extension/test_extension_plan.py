@@ -74,8 +74,16 @@ def test_only_files_with_a_removed_row_are_written_again() -> None:
     assert [each.path for each in choice.kept] == ["a", "c"]
     assert [each.path for each in choice.rewritten] == ["b"]
     assert choice.rewritten_rows == 5
-    assert not plan.miscounted(choice, removed=1, added=2, written=6)
-    assert plan.miscounted(choice, removed=1, added=2, written=7)
+    assert not plan.miscounted(choice, removed=1, stayed=4)
+    assert plan.miscounted(choice, removed=1, stayed=5) and plan.miscounted(choice, removed=1, stayed=3)
+
+
+def test_what_goes_is_what_its_files_hold_without_what_stays() -> None:
+    went: Metrics = {"rows": 5, "checksum": 7, "keys": 5, "total_eur": Decimal("2.3400"), "rejected_example": "a"}
+    stayed: Metrics = {"rows": 4, "checksum": -3, "keys": 4, "total_eur": Decimal("2.3000")}
+    gone = {"rows": 1, "checksum": 10, "keys": 1, "total_eur": "0.0400"}
+    assert plan.without(went, stayed, NAMES) == gone
+    assert plan.without(went, {}, NAMES)["checksum"] == 7 and plan.without({}, {}, NAMES) == {}
 
 
 def test_numbers_add_up_with_all_their_digits_and_the_least_text_wins() -> None:
