@@ -207,8 +207,8 @@ class Maintenance:
 
     def _unreadable(self, task: Task) -> str:
         raise LakehouseUnusable(
-            f"{task.table} cannot be read, so its files were left alone: {task.why}",
-            hint=f"Look at {task.table}/_delta_log: a damaged file there has to come back from a copy.",
+            f"{task.table} was left alone, since what it needs cannot be read: {task.why}",
+            hint=f"A damaged file has to come back from a copy. The log of the table is in {task.table}/_delta_log.",
         )
 
     def _release(self, task: Task) -> str:
