@@ -33,7 +33,8 @@ from backfill_assets_tests.defs.fake_builder import FakeBuilder, fake_resources
 
 FIRST = date(2017, 3, 1)
 FACT, REVENUE = "fact_sales_transactions", "fact_daily_revenue"
-_OWN_TO_A_RUN = re.compile(r'[0-9a-f]{8}-[0-9a-f-]{27}|\d+(\.\d+)?(e-\d+)?|(?<="log_key": ")[a-z]+')
+_OWN_TO_A_RUN = re.compile(r'[0-9a-f]{8}-[0-9a-f-]{27}|\d+(\.\d+)?(e-\d+)?(m?s\b)?|(?<="log_key": ")[a-z]+')
+"""Durations with their unit: a step takes milliseconds or, on a slow machine, seconds."""
 
 
 @pytest.fixture
