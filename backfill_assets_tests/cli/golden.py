@@ -160,7 +160,12 @@ CASES: Mapping[str, Sequence[Case]] = {
     ],
     "reproduce": [_case("reproduce 3c4d5e6"), _case("reproduce 9999999")],
     "rewind": [_case(f"rewind {FACT} --list")],
-    "rollback": [_case("rollback 5e6f70 --dry-run"), _case("rollback 5e6f70"), _case("rollback 4d5e6f7"), _case("rollback 2017")],
+    "rollback": [
+        _case("rollback 5e6f70 --dry-run"),
+        _case("rollback 5e6f70"),
+        _case("rollback 4d5e6f7"),
+        _case("rollback 2017"),
+    ],
     "run": [
         _case(f"run {FACT} --downstream --version v1 --days {FIRST}..{LAST} --dry-run"),
         _case(f"run {FACT} --downstream --days {FIRST}..{LAST}"),

@@ -223,7 +223,11 @@ def _extend_refined(
         _gain, growth, quarantine, rejected(new_rows, refinement), timelines[quarantine.name], staged_as
     )
     grown = side_by_side(growth.reader.spark, {bronze.name: grow_bronze, quarantine.name: grow_quarantine})
-    growth.keys[bronze.name] = keys
+    if bronze.name in growth.keys:  # those of the days of another version
+        for day in days:
+            del growth.new_files[TableDay(bronze.name, day)]
+    else:
+        growth.keys[bronze.name] = keys
     _judge(growth, build, grown, timelines, days, pin, now, time.monotonic() - started, done)
 
 
@@ -264,7 +268,7 @@ def extend_followers(growth: Growth, build: ReplaceBuild, days: Sequence[date], 
     for day in days:
         reason = growth.why_not(build, day)
         if not reason and (keys is None or (first, day) not in growth.new_files):
-            reason = f"{first} of that day was built whole"
+            reason = f"{first} of that day was built whole, or by another version than the days before"
         if not reason and keys is not None and build.step.name not in keys.counts:
             reason = f"its key is not that of {first}"
         if not reason and not _built_from_published(growth, build, day):

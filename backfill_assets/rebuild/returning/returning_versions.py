@@ -109,6 +109,8 @@ def _read(source: Source, day: date, rows: pa.RecordBatch) -> Iterator[tuple[Key
     for name, kind in _TECHNICAL.items():
         if name not in rows.schema.names or rows.schema.field(name).type != kind:
             raise NotRendered(f"Rows without {name}, or whose {name} is of another type than {kind}.")
+    if rows.column("content_hash").null_count:
+        raise NotRendered("Rows without a content hash, which no ingest writes.")
     for row in rows.to_pylist():
         key = _key(source, row)
         at = _moment(row.get(source.version_field), source.type_of(source.version_field))

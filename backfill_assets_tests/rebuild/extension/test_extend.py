@@ -171,6 +171,24 @@ def test_a_transform_that_changes_keys_is_refused(with_rates: Path, tmp_path: Pa
     assert {day.how for day in sales.extend().days if day.table == facts.name} == {"extended", "unchanged"}
 
 
+def test_days_of_two_versions_in_one_call_follow_their_own_keys(
+    with_rates: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Those of the second version took the first one's place, and rows of the first stood beside those they follow."""
+    sales = streamed(with_rates, tmp_path / "home", spark)
+    sales.arrive([*(line(n) for n in range(3)), *(line(n, day=1) for n in range(5, 8))])
+    sales.extend([ONE])
+    bronze, *others = STEPS
+    steps = [replace(bronze, versions=(bronze.version(), replace(bronze.version(), name="v0")), current="v0"), *others]
+    sales.extend([TWO], steps)
+    sales.arrive([line(0, version=2, cents=900), line(5, day=1, version=2, cents=700)])
+    result = sales.extend(DAYS, steps)
+    how = {(day.table, day.day): (day.how, day.reason) for day in result.days if day.table == "fact_sales_transactions"}
+    assert not result.held_back and [how_it for how_it, _ in how.values()] == ["extended", "built"]
+    assert "another version" in how["fact_sales_transactions", TWO][1]
+    assert len(sales.workshop.read("fact_sales_transactions")) == len(sales.workshop.read("bronze_sales")) == 6
+
+
 def with_other_keys(step: Step) -> Step:
     def changed(version: Version) -> Version:
         def transform(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
