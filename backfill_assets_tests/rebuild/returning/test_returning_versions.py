@@ -176,3 +176,14 @@ def test_a_moment_that_python_has_no_date_for_is_left_to_spark(tmp_path: Path) -
     keys = returning_keys(Storage(str(tmp_path)), source, *files)
     assert keys is not None and len(keys.hashes) == 1
     assert markers_by_day(Storage(str(tmp_path)), source, keys, *files) is None
+
+
+def test_a_row_without_a_hash_is_left_to_spark(few: tuple[Storage, KeyFiles, KeyFiles], tmp_path: Path) -> None:
+    """No ingest writes one; a foreign writer can, and none is older or newer than it."""
+    storage, _, there = few
+    row = {"till": "a", "receipt": "1", "sent": "1", "record_kind": "received", "source_file": "f"}
+    foreign = {**row, "day_is_arrival": False, "content_hash": None, "superseded_by_day": None, "day": DAYS[1]}
+    new = written(tmp_path, "foreign", SOURCE, [foreign])
+    keys = returning_keys(storage, SOURCE, new, there)
+    assert keys is not None and len(keys.hashes) == 1
+    assert markers_by_day(storage, SOURCE, keys, new, there) is None
