@@ -13,7 +13,7 @@ from backfill_assets.cli.completion import complete_table, complete_timeline
 from backfill_assets.cli.foreground import report_step
 from backfill_assets.cli.ids import find_timeline as find_timeline_name
 from backfill_assets.cli.output import say, say_json
-from backfill_assets.cli.queries.plan import say_plan
+from backfill_assets.cli.plan_screen import say_plan
 from backfill_assets.cli.wiring import current_settings, open_publisher
 
 if TYPE_CHECKING:

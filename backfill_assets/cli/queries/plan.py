@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
-from rich.text import Text
 
 from backfill_assets.cli.completion import complete_days, complete_table_or_plan, complete_version
-from backfill_assets.cli.ids import find_plan, is_plan, plans, short_ids, typed_storage
-from backfill_assets.cli.output import say, say_json, screen
-from backfill_assets.cli.output import table as new_table
+from backfill_assets.cli.ids import find_plan, is_plan, typed_storage
+from backfill_assets.cli.output import say_json
+from backfill_assets.cli.plan_screen import say_next, say_plan
 from backfill_assets.cli.wiring import current_settings
 from backfill_assets.days import DayRange
 from backfill_assets.text import format_range
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from backfill_assets.plan.basis import PlanDrift
     from backfill_assets.plan.records import Plan, Scope
 
-_LEFT_OUT_FIRST = ("skipped", "rows written", "rows read", "written", "read", "time")
 _WITH_A_FILE = {"file", "check", "schema", "as_json", "as_markdown"}
-_COLOURS = {"stops": "bold red", "warns": "yellow"}
 _EPILOG = """
 \b
 Examples:
@@ -193,58 +190,3 @@ def _as_json(found: Plan, moved: PlanDrift | None) -> dict[str, object]:
 
     values = plan_json(found)
     return values if moved is None else {**values, "moved": moved.lines()}
-
-
-def say_plan(found: Plan, now: datetime, moved: PlanDrift | None = None) -> None:
-    from backfill_assets.plan.boundaries import boundary_lines
-    from backfill_assets.plan.text import (
-        after_line,
-        as_of_lines,
-        cost_line,
-        expectation_lines,
-        headline,
-        scope_line,
-        source_lines,
-        terms_lines,
-        time_lines,
-    )
-
-    say(headline(found))
-    if found.steps:
-        _say_steps(found)
-    say(cost_line(found), *time_lines(found))
-    if found.pinned:
-        _say_pinned(found, now)
-    of_days = (*source_lines(found), *boundary_lines(found), *as_of_lines(found), *expectation_lines(found))
-    for line in (*of_days, *terms_lines(found)):
-        say(line)
-    for each in found.findings:
-        say(Text.assemble((each.severity, _COLOURS[each.severity]), f"  {each.message}"), f"       -> {each.next_step}")
-    if moved is not None:
-        _say_moved(moved)
-    say(scope_line(found), after_line(found), Text.assemble((short_ids(typed_storage(), plans)(found.id), "bold")))
-
-
-def say_next(found: Plan, moved: PlanDrift | None = None) -> None:
-    """What carries a plan out that was just made. The last line of a pipe is the plan's id, which a script takes."""
-    if screen() and moved is None and found.steps and not found.stopped:
-        say(f"Next: backfill run {short_ids(typed_storage(), plans)(found.id)}")
-
-
-def _say_steps(found: Plan) -> None:
-    from backfill_assets.plan.text import STEP_COLUMNS, STEP_NUMBERS, step_rows
-
-    say(new_table(*STEP_COLUMNS, rows=step_rows(found), numbers=STEP_NUMBERS, drop=_LEFT_OUT_FIRST))
-
-
-def _say_pinned(found: Plan, now: datetime) -> None:
-    from backfill_assets.plan.text import PINNED_COLUMNS, pinned_rows
-
-    say(new_table(*PINNED_COLUMNS, rows=pinned_rows(found, now), numbers=["version"]))
-
-
-def _say_moved(moved: PlanDrift) -> None:
-    if not moved:
-        say(Text("Nothing of what it was computed from has moved.", "green"))
-    for line in moved.lines():
-        say(Text.assemble(("moved", "bold red"), f"  {line}"))

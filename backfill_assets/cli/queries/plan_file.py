@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.output import say, say_json
-from backfill_assets.cli.queries.plan import say_next, say_plan
+from backfill_assets.cli.plan_screen import say_next, say_plan
 from backfill_assets.cli.wiring import current_settings
 
 if TYPE_CHECKING:
