@@ -7,7 +7,11 @@ version of the format, then JSON.
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,6 @@ from backfill_assets.errors import InvalidRequest
 from backfill_assets.stream.offsets import Offsets
 
 _OWNER = "stream.json"
-_UNFINISHED = f"{_OWNER}.tmp"
 _SPARK = "spark"
 
 
@@ -36,17 +39,27 @@ class Checkpoint:
         """Empty it for a query that starts where raw ends. Raises :class:`InvalidRequest` if it is another stream's.
 
         Lakehouses may share a folder of this machine, so whose it is names the lakehouse too. A file of before, which
-        does not, is of the first that starts.
+        does not, is of the first that starts. Of two that start at once in a free folder, exactly one has it.
         """
-        owner, ours = self._owner(), {"table": table, "source": source, "lakehouse": lakehouse}
+        ours = {"table": table, "source": source, "lakehouse": lakehouse}
+        if self._owner() is None:
+            with suppress(FileExistsError):  # Another one was quicker, or it is a damaged file.
+                self._write(ours, os.link)
+        owner = self._owner()
         if owner is not None and {"lakehouse": lakehouse, **owner} != ours:
             raise self._of_another(owner, ours)
         if owner != ours:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            unfinished = self.folder / _UNFINISHED
-            unfinished.write_text(json.dumps(ours))
-            unfinished.replace(self.folder / _OWNER)
+            self._write(ours, os.replace)
         shutil.rmtree(self.spark, ignore_errors=True)
+
+    def _write(self, ours: dict[str, str], put: Callable[[Path, Path], None]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        unfinished = self.folder / f"{_OWNER}.{secrets.token_hex(4)}.tmp"
+        try:
+            unfinished.write_text(json.dumps(ours))
+            put(unfinished, self.folder / _OWNER)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     def _of_another(self, owner: dict[str, str], ours: dict[str, str]) -> InvalidRequest:
         whose = f"of {owner['source']} into {owner['table']}" if owner else "not a stream's"
@@ -60,8 +73,8 @@ class Checkpoint:
 
     def _owner(self) -> dict[str, str] | None:
         """Whose the folder is: None if it is free, nothing at all if it is no stream's."""
-        entries = self.folder.iterdir() if self.folder.is_dir() else ()
-        if not self.folder.is_file() and {each.name for each in entries} <= {_UNFINISHED}:
+        names = [each.name for each in self.folder.iterdir()] if self.folder.is_dir() else []
+        if not self.folder.is_file() and all(_is_unfinished(name) for name in names):
             return None
         owner = self.folder / _OWNER
         try:
@@ -94,6 +107,11 @@ class Checkpoint:
         lines = (self.spark / "offsets" / str(batch)).read_text().splitlines()
         offset: dict[str, Any] = json.loads(lines[-1])
         return offset
+
+
+def _is_unfinished(name: str) -> bool:
+    """A file of a process that was killed before it had the folder, or of one that is about to take it."""
+    return name.startswith(f"{_OWNER}.") and name.endswith(".tmp")
 
 
 def latest_offsets(text: str | None) -> Offsets:

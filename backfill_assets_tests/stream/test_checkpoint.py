@@ -59,6 +59,25 @@ def test_lakehouses_that_share_a_folder_are_kept_apart(checkpoint: Checkpoint) -
     assert "Name another with --checkpoint, if /data/lakehouse was moved to /data/other" in str(refused.value.hint)
 
 
+def test_of_two_that_start_at_once_exactly_one_has_the_folder(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another lakehouse takes the folder between the look at it and the taking: the slower one is refused by name."""
+    write_text, others = Path.write_text, ["/data/other"]
+
+    def meanwhile(path: Path, text: str) -> int:
+        if others:
+            checkpoint.renew("raw_sales", "landing", others.pop())
+        return write_text(path, text)
+
+    monkeypatch.setattr(Path, "write_text", meanwhile)
+    with pytest.raises(InvalidRequest, match="into raw_sales of the lakehouse /data/other") as refused:
+        checkpoint.renew("raw_sales", "landing", LAKEHOUSE)
+    assert "Name another with --checkpoint" in str(refused.value.hint)
+    checkpoint.renew("raw_sales", "landing", "/data/other")
+    assert [each.name for each in checkpoint.folder.iterdir()] == ["stream.json"]
+
+
 def test_a_folder_of_before_is_of_the_lakehouse_that_starts_first(checkpoint: Checkpoint) -> None:
     """Earlier versions wrote down the table and the source alone."""
     checkpoint.folder.mkdir()
