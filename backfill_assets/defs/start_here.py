@@ -9,7 +9,6 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import dagster as dg
-from pydantic import ValidationError
 
 from backfill_assets.campaign.course import state_of, waits_for_approval, why_over
 from backfill_assets.datasets.registry import chains
@@ -20,6 +19,7 @@ from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import decide
 from backfill_assets.defs.specs import BEGIN
+from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import ABANDONED, CampaignStep, entries, newest_entries, plan_of
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.model.declaration import Dataset, Step
@@ -119,7 +119,7 @@ def _campaigns_that_wait(instance: dg.DagsterInstance, storage: Storage) -> Iter
     for name in (name for name, newest in newest_entries(storage).items() if not why_over(newest)):
         try:
             state, plan = state_of(name, entries(storage, name)), plan_of(name)
-        except ValidationError:
+        except (BackfillError, ValueError):
             # Its journal is of a later version of this code, or damaged.
             yield f"{name} cannot be read: the newest tick of the sensor `{CAMPAIGNS_SENSOR}` says why"
             continue

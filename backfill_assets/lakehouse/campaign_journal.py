@@ -9,12 +9,13 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.records import Record
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.lakehouse.timelines import CAMPAIGN
@@ -79,15 +80,14 @@ def write(storage: Storage, campaign: str, entry: JournalEntry) -> int:
 
 
 def entries(storage: Storage, campaign: str) -> list[JournalEntry]:
-    """Oldest first."""
+    """Oldest first. Raises :class:`LakehouseUnusable` for one that cannot be read."""
     return list(numbered_entries(storage, campaign, {}).values())
 
 
 def numbered_entries(storage: Storage, campaign: str, known: Mapping[int, JournalEntry]) -> dict[int, JournalEntry]:
     """Oldest first, by number. Those that are ``known`` are not read again: an entry never changes."""
     return {
-        number: known.get(number) or JournalEntry.model_validate_json(storage.read_bytes(_path(campaign, number)))
-        for number in _numbers(storage, campaign)
+        number: known.get(number) or _read(storage, _path(campaign, number)) for number in _numbers(storage, campaign)
     }
 
 
@@ -111,21 +111,39 @@ def newest_entries(storage: Storage) -> dict[str, JournalEntry | None]:
 
     def read(name: str) -> JournalEntry | None:
         try:
-            return JournalEntry.model_validate_json(storage.read_bytes(_path(name, last[name])))
-        except ValidationError:
+            return _read(storage, _path(name, last[name]))
+        except LakehouseUnusable:
             return None
 
     return dict(zip(names, storage.each(read, names), strict=True))
 
 
 def newest(storage: Storage, most: int) -> list[list[JournalEntry]]:
-    """The journals of the ``most`` campaigns that were written to last. One listing, then only these are read."""
+    """The journals of the ``most`` campaigns that were written to last, without those that cannot be read.
+
+    One listing, then only these are read.
+    """
     written: dict[str, int] = {}
     for file in storage.files(_CAMPAIGNS, recursive=True):
         name = file.path.split("/")[1]
         written[name] = max(written.get(name, 0), file.modified_ms)
     chosen = sorted(written, key=lambda name: (-written[name], name))[:most]
-    return [entries(storage, name) for name in chosen if name.startswith(CAMPAIGN)]
+    found = []
+    for name in chosen:
+        if name.startswith(CAMPAIGN):
+            with suppress(LakehouseUnusable):
+                found.append(entries(storage, name))
+    return found
+
+
+def _read(storage: Storage, path: str) -> JournalEntry:
+    try:
+        return JournalEntry.model_validate_json(storage.read_bytes(path))
+    except ValidationError as error:
+        raise LakehouseUnusable(
+            f"The journal of a campaign cannot be read: {storage.uri(path)} is of a later version, or damaged.",
+            hint="Use the version that wrote it, or put the file back from a backup.",
+        ) from error
 
 
 def _put(storage: Storage, path: str, data: bytes) -> bool:

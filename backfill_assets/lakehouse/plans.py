@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from backfill_assets.errors import InvalidRequest
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.text import suggest_name
 
@@ -40,14 +40,15 @@ def keep_planner(storage: Storage, id: str, report: Mapping[str, str]) -> None:
 
 
 def kept_planner(storage: Storage, id: str) -> Mapping[str, str]:
-    """Who made the plan first; empty if that is not recorded."""
-    path = f"{_PLANNERS}/{id}"
-    found: Mapping[str, str] = json.loads(storage.read_bytes(path)) if storage.exists(path) else {}
-    return found
+    """Who made the plan first; empty if that is not recorded. Raises :class:`LakehouseUnusable` if it is damaged."""
+    return _json(storage, f"{_PLANNERS}/{id}")
 
 
 def recipients(storage: Storage, plan: str) -> tuple[str, ...]:
-    """For whom the notices about ``plan`` are, as it was kept; empty if it does not say so."""
+    """For whom the notices about ``plan`` are, as it was kept; empty if it does not say so.
+
+    Raises :class:`LakehouseUnusable` if it is damaged.
+    """
     kept = _kept_json(storage, plan) if is_plan_id(plan) else {}
     return tuple(kept.get("terms", {}).get("notices", ()))
 
@@ -64,6 +65,8 @@ class PlanUnderWay:
     plan: str
     tables: tuple[str, ...]
     since: datetime
+    damage: str = ""
+    """Why its tables are unknown; empty if they are known."""
 
 
 def open_plan(storage: Storage, id: str) -> None:
@@ -87,16 +90,21 @@ def under_way(storage: Storage) -> list[PlanUnderWay]:
         id = file.path.rsplit("/", 1)[1]
         if not is_plan_id(id):
             continue
-        steps = _kept_json(storage, id).get("steps", ())
+        since, steps, damage = datetime.fromtimestamp(file.modified_ms // 1000, UTC), (), ""
+        try:
+            steps = _kept_json(storage, id).get("steps", ())
+        except LakehouseUnusable as error:
+            damage = str(error)
         tables = tuple(table for step in steps if step["rebuild"] for table in step["tables"])
-        plans.append(PlanUnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC)))
+        plans.append(PlanUnderWay(id, tables, since, damage))
     return plans
 
 
 def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:
     """The versions of tables that plans were made from, by table: nothing of them may be reclaimed.
 
-    Of plans that are being carried out, and of those that were kept ``since`` then: they may still be started.
+    Of plans that are being carried out, and of those that were kept ``since`` then: they may still be started. Raises
+    :class:`LakehouseUnusable` if one is damaged: what it was made from is unknown then.
     """
     versions_of: dict[str, set[int]] = {}
     for id in sorted({*open_plan_ids(storage), *_kept_since(storage, since)}):
@@ -114,8 +122,21 @@ def _kept_since(storage: Storage, since: datetime) -> list[str]:
 
 def _kept_json(storage: Storage, id: str) -> Mapping[str, Any]:
     """A plan as it was kept, by any version of the code; empty if it was removed."""
-    plan: Mapping[str, Any] = json.loads(storage.read_bytes(_path(id))) if storage.exists(_path(id)) else {}
-    return plan
+    return _json(storage, _path(id))
+
+
+def _json(storage: Storage, path: str) -> Mapping[str, Any]:
+    """What the file holds; empty if it is not there. Raises :class:`LakehouseUnusable` if that is no JSON object."""
+    try:
+        found = json.loads(storage.read_bytes(path)) if storage.exists(path) else {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise LakehouseUnusable(
+            f"The file {storage.uri(path)} is damaged.",
+            hint="Put it back from a backup, or remove it: backfill plan makes the same plan again.",
+        )
+    return found
 
 
 def _path(id: str) -> str:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from backfill_assets.errors import InvalidRequest, NotDelivered
+from pydantic import ValidationError
+
+from backfill_assets.errors import InvalidRequest, LakehouseUnusable, NotDelivered
 from backfill_assets.lakehouse.campaign_journal import plan_of
 from backfill_assets.lakehouse.plans import recipients
 from backfill_assets.lakehouse.records import Notice
@@ -41,6 +43,8 @@ class DueNotice:
     """False for one that was announced on its own; ``key`` is then not the name of a publication."""
     recipients: tuple[str, ...] = ()
     """For whom it is, as the plan of its campaign says."""
+    damage: str = ""
+    """Why it cannot be sent as it is kept; empty for all others."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,9 @@ def deliver(publisher: Publisher, sender: Sender) -> NoticeDelivery:
     failed: list[tuple[str, str]] = []
     for due in due_notices(publisher):
         publisher.reached(CrashPoint.NOTICE_READ, due.key)
+        if due.damage:
+            failed.append((due.key, due.damage))
+            continue
         try:
             sender.send(due)
         except NotDelivered as error:
@@ -122,8 +129,12 @@ def _announcements(storage: Storage) -> Iterable[DueNotice]:
             notice = Notice.model_validate_json(storage.read_bytes(file.path))
         except FileNotFoundError:
             continue  # another process has delivered or withdrawn it since it was listed
-        found = recipients(storage, plan_of(key.removesuffix(_BEGINS)))
-        yield DueNotice(key, notice, with_publication=False, recipients=found)
+        except ValidationError:
+            path = storage.uri(file.path)
+            damage = f"{path} is damaged, or of a later version: to give this notice up, remove the file"
+            yield DueNotice(key, Notice(title="It cannot be read"), with_publication=False, damage=damage)
+            continue
+        yield _addressed(storage, DueNotice(key, notice, with_publication=False), key.removesuffix(_BEGINS))
 
 
 def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:
@@ -132,10 +143,18 @@ def _notices_of_publications(publisher: Publisher) -> Sequence[DueNotice]:
     due = publisher.log.head().state.due
     entries = ((id, publisher.log.prepared_in(file).publication) for id, file in due.items())
     return [
-        DueNotice(id, held.notice, recipients=recipients(publisher.storage, plan_of(held.provenance.campaign)))
+        _addressed(publisher.storage, DueNotice(id, held.notice), held.provenance.campaign)
         for id, held in entries
         if held.notice is not None
     ]
+
+
+def _addressed(storage: Storage, due: DueNotice, campaign: str) -> DueNotice:
+    """With for whom it is. While the plan that says it is damaged, the notice stays due."""
+    try:
+        return replace(due, recipients=recipients(storage, plan_of(campaign)))
+    except LakehouseUnusable as error:
+        return replace(due, damage=f"for whom it is cannot be read: {error.message.rstrip('.')}")
 
 
 def _mark(publisher: Publisher, due: DueNotice) -> None:

@@ -62,7 +62,8 @@ def _is_written(logger: logging.Logger, level: int) -> bool:
 def as_json(due: DueNotice) -> dict[str, Any]:
     """The notice with its deduplication key, as files and web servers get it."""
     recipients = {"recipients": list(due.recipients)} if due.recipients else {}
-    return {"key": due.key, **due.notice.model_dump(mode="json"), **recipients}
+    damage = {"damage": due.damage} if due.damage else {}
+    return {"key": due.key, **due.notice.model_dump(mode="json"), **recipients, **damage}
 
 
 def notice_lines(notice: Notice, recipients: Sequence[str] = ()) -> list[str]:

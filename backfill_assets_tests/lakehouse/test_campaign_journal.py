@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from backfill_assets.lakehouse.campaign_journal import JournalEntry, entries, write
+import pytest
+
+from backfill_assets.errors import LakehouseUnusable
+from backfill_assets.lakehouse.campaign_journal import JournalEntry, entries, newest, write
 from backfill_assets.lakehouse.storage import Storage
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -39,6 +42,19 @@ def test_two_writers_get_two_numbers(tmp_path: Path) -> None:
         f"_campaigns/{CAMPAIGN}/000002.json", JournalEntry(kind="resumed", at=NOW).model_dump_json().encode()
     )
     assert write(storage, CAMPAIGN, JournalEntry(kind="approved", at=NOW)) == 3
+
+
+def test_a_damaged_entry_is_named_and_hides_no_other_campaign(tmp_path: Path) -> None:
+    """Plans are timed by the newest campaigns, and a rewind lists what they held back: one is passed over."""
+    storage, other = Storage(str(tmp_path)), "campaign-fedcba9876543210"
+    for name in (CAMPAIGN, other):
+        write(storage, name, JournalEntry(kind="started", at=NOW))
+    path = f"_campaigns/{CAMPAIGN}/000000.json"
+    storage.replace_bytes(path, b'{"kind": "star')
+    assert [[entry.kind for entry in found] for found in newest(storage, 2)] == [["started"]]
+    with pytest.raises(LakehouseUnusable, match="or damaged") as named:
+        entries(storage, CAMPAIGN)
+    assert storage.uri(path) in named.value.message
 
 
 def test_the_report_of_an_entry_has_the_key_of_older_entries() -> None:

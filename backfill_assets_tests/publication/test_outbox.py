@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.errors import InvalidRequest, NotDelivered
+from backfill_assets.lakehouse.plans import keep_plan
 from backfill_assets.lakehouse.records import Notice, Provenance, Publication
 from backfill_assets.lakehouse.storage import Storage
 from backfill_assets.publication.crash_points import CrashPoint, Reached
@@ -113,6 +114,37 @@ def test_one_that_cannot_be_sent_stays_due_and_holds_up_no_other(lake: Lake) -> 
     assert (found.sent, found.failed) == (("p2",), (("p1", "not today"),))
     receiver.failing.clear()
     assert deliver(lake.publisher(), receiver).sent == ("p1",)
+
+
+@pytest.mark.parametrize("damaged", ["", '{"title": "Mar', '{"title": "x", "of": "a later version"}'])
+def test_a_damaged_announcement_is_named_and_holds_up_no_other(lake: Lake, damaged: str) -> None:
+    """It stays where it is, for a person to put right or to remove."""
+    announce(lake.storage, "campaign-a-begins", NOTICE)
+    announce(lake.storage, "campaign-b-begins", NOTICE)
+    path = "_outbox/due/campaign-a-begins.json"
+    lake.storage.replace_bytes(path, damaged.encode())
+    lake.publisher().publish(told(lake, "p1", {"t": {D1: ["a"]}}))
+    found = deliver(lake.publisher(), receiver := Receiver())
+    assert found.sent == ("campaign-b-begins", "p1") == tuple(receiver.sent)
+    ((key, why),) = found.failed
+    assert key == "campaign-a-begins" and lake.storage.uri(path) in why and "remove the file" in why
+    assert lake.storage.exists(path)
+
+
+@pytest.mark.parametrize("damaged", ["", '{"terms": {"noti', "[]"])
+def test_a_notice_whose_plan_is_damaged_waits_and_holds_up_no_other(lake: Lake, damaged: str) -> None:
+    """For whom it is, is unknown; once the plan is back, it is sent."""
+    plan, campaign = "plan-0123456789abcdef", "campaign-0123456789abcdef"
+    keep_plan(lake.storage, plan, damaged)
+    for id, of in (("p1", campaign), ("p2", "")):
+        request = told(lake, id, {"t": {D1 if of else D2: ["a"]}})
+        lake.publisher().publish(request.model_copy(update={"provenance": Provenance(campaign=of)}))
+    announce(lake.storage, f"{campaign}-begins", NOTICE)
+    found = deliver(lake.publisher(), Receiver())
+    assert found.sent == ("p2",) and [key for key, _ in found.failed] == [f"{campaign}-begins", "p1"]
+    assert all(lake.storage.uri(f"_plans/{plan}.json") in why for _, why in found.failed)
+    lake.storage.replace_bytes(f"_plans/{plan}.json", b'{"terms": {"notices": ["ana"]}}')
+    assert [due.recipients for due in due_notices(lake.publisher())] == [("ana",), ("ana",)]
 
 
 def test_the_same_announcement_is_made_once(lake: Lake) -> None:

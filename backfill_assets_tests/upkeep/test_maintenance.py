@@ -182,6 +182,18 @@ def test_what_an_open_plan_was_made_from_is_kept_however_old_it_is(lake: Lake) -
 
 
 @pytest.mark.protocol
+def test_what_a_damaged_plan_was_made_from_is_kept_and_the_plan_is_named(lake: Lake) -> None:
+    """Which versions it pinned is unknown, so all files stay until it is put back or removed."""
+    lake.publish("p1", {"t": {D1: ["a"]}})
+    lake.publish("p2", {"t": {D1: ["b"]}})
+    lake.clock += timedelta(days=60)
+    assert planned(lake) == {(Chore.RECLAIM, "t")}
+    keep_plan(lake.storage, PLAN, '{"pinned": [{"ta')
+    open_plan(lake.storage, PLAN)
+    assert {(task.chore, PLAN in task.why) for task in maintenance(lake).plan()} == {(Chore.LOOK, True)}
+
+
+@pytest.mark.protocol
 def test_the_version_that_readers_pin_is_kept(lake: Lake) -> None:
     """A foreign writer removed a day past the protocol, long ago: readers of the last closed entry still read it."""
     lake.publish("p1", {"t": {D1: ["a"], D2: ["b"]}})

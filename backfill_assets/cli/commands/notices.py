@@ -65,7 +65,8 @@ def list_notices(with_delivered: bool, as_json: bool) -> None:
         return
     rows = new_table("key", "notice", "reports", "approved by")
     for each in due:
-        rows.add_row(each.key, each.notice.title, ", ".join(each.notice.reports), each.notice.approved_by)
+        title = Text(f"{each.notice.title}: {each.damage}", "yellow") if each.damage else each.notice.title
+        rows.add_row(each.key, title, ", ".join(each.notice.reports), each.notice.approved_by)
     for key in delivered:
         rows.add_row(key, Text("sent", "green"), "", "")
     say(rows if due or delivered else "No notice is due.")

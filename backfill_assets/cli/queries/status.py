@@ -13,12 +13,13 @@ from rich.text import Text
 from backfill_assets.cli.completion import complete_days, complete_table, complete_timeline
 from backfill_assets.cli.ids import Show, find_timeline, plans, short_ids, typed_storage
 from backfill_assets.cli.on_timeline import observe_timeline
-from backfill_assets.cli.output import moment, ranges, say, say_json
+from backfill_assets.cli.output import moment, ranges, say, say_json, say_lines
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
 from backfill_assets.cli.queries.show import DAMAGED
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, TableDay, contiguous
+from backfill_assets.errors import BackfillError
 from backfill_assets.text import format_range
 
 if TYPE_CHECKING:
@@ -138,7 +139,9 @@ def _look(tables: Sequence[str], days: DayRange | None) -> _Found:
         observed = observe(storage, [t.name for t in registry.tables()])
         steps = observed.with_current(declared)
         statuses = day_statuses(steps, observed, days)
-    open_plans = [each for each in under_way(storage) if not tables or not set(tables).isdisjoint(each.tables)]
+    open_plans = [
+        each for each in under_way(storage) if not tables or each.damage or not set(tables).isdisjoint(each.tables)
+    ]
     return _Found(
         lakehouse=str(settings.lakehouse),
         statuses={name: by_day for name, by_day in statuses.items() if not tables or name in tables},
@@ -173,7 +176,10 @@ def _campaign_days(storage: Storage, plan: str, tables: Sequence[str]) -> list[C
 
     if plan not in plan_ids(storage):
         return []  # The plan was removed: the command still shows what is published.
-    found = campaign_days(storage, Plan.from_json(kept_plan(storage, plan), id=plan))
+    try:
+        found = campaign_days(storage, Plan.from_json(kept_plan(storage, plan), id=plan))
+    except BackfillError:
+        return []  # Of other code, or damaged: so is what is published then.
     return [each for each in found if not tables or each.table in tables]
 
 
@@ -186,8 +192,10 @@ def _say_open(observed: LogView) -> None:
 def _say_under_way(found: Sequence[PlanUnderWay], campaigns: Mapping[str, Sequence[CampaignDays]]) -> None:
     show = short_ids(typed_storage(), plans) if found else str
     for each in found:
-        tables = ", ".join(each.tables)
+        tables = ", ".join(each.tables) or "tables that are unknown"
         say(Text(f"A campaign is under way since {moment(each.since)} on {tables}: {show(each.plan)}.", "yellow"))
+        if each.damage:
+            say_lines(each.damage)
         if days := campaigns.get(each.plan):
             say(campaign_table(days))
 
@@ -261,6 +269,7 @@ def _as_json(found: _Found, chosen: Sequence[str]) -> Mapping[str, Any]:
             "tables": each.tables,
             "since": moment(each.since),
             "days": campaign_json(found.campaigns[each.plan]),
+            **({"damage": each.damage} if each.damage else {}),
         }
         for each in found.under_way
     ]

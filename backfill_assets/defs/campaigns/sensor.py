@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import dagster as dg
-from pydantic import ValidationError
 
 from backfill_assets.campaign.course import Move, why_over
 from backfill_assets.campaign.run import CampaignRun
@@ -68,10 +67,10 @@ class _Moved:
 
 
 def _move_or_say_why_not(context: dg.SensorEvaluationContext, backfill: Backfill, campaign: str) -> _Moved:
-    """A campaign whose plan was removed, or was kept by other code, does not hold up the others."""
+    """A campaign whose plan was removed or damaged, or was kept by other code, does not hold up the others."""
     try:
         return _move_campaign(context.instance, backfill.campaign(campaign, None, context.log.info))
-    except (BackfillError, ValidationError) as error:
+    except (BackfillError, ValueError) as error:
         context.log.warning(f"{campaign} cannot be carried on: {error}")
         return _Moved(campaign, f"cannot be carried on: {error}")
 

@@ -8,6 +8,7 @@ import sys
 from datetime import date
 
 from backfill_assets.datasets import registry
+from backfill_assets.lakehouse.plans import keep_plan, open_plan
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild import decide
 from backfill_assets_tests.cli.command import Backfill
@@ -119,6 +120,19 @@ def test_a_publication_under_way_is_reported_and_changes_no_status(backfill: Bac
     now = backfill.json("status")
     assert now["open_publications"] == ["dead"] and now["tables"] == before
     assert "Under way: dead" in backfill("status").output
+
+
+def test_a_damaged_plan_that_is_open_hides_nothing_else(backfill: Backfill) -> None:
+    """It is named, and what is published is shown."""
+    _publish_three_days(backfill)
+    storage, plan = backfill.lakehouse.storage, "plan-0123456789abcdef"
+    keep_plan(storage, plan, '{"steps": [{"reb')
+    open_plan(storage, plan)
+    found = backfill.json("status", "raw_sales")
+    assert found["tables"]["raw_sales"]["counts"] == {"fresh": 3}
+    (named,) = found["under_way"]
+    assert named["plan"] == plan and f"_plans/{plan}.json is damaged" in named["damage"]
+    assert "is damaged" in backfill("status").stdout
 
 
 def test_a_typo_gets_the_nearest_table(backfill: Backfill) -> None:

@@ -174,6 +174,23 @@ def test_a_campaign_that_cannot_be_read_holds_up_no_other(
     assert f"{at.campaign}: step 1 of 9: announced is under way" in words
 
 
+def test_a_damaged_notice_and_a_damaged_plan_hold_up_no_campaign(
+    dagster_instance: dg.DagsterInstance, location: dg.Definitions, tmp_path: Path
+) -> None:
+    """Both are named at each tick."""
+    lost, at = started(tmp_path), started(tmp_path, of=plan(PlanTerms(title="another")))
+    storage = at.builder.lake.storage
+    storage.write_bytes(f"_plans/{at.plan.id}.json", at.plan.to_json().encode())
+    storage.write_bytes(f"_plans/{lost.plan.id}.json", b'{"asked": {')
+    storage.write_bytes("_outbox/due/a.json", b"{")
+    (request,) = list(_tick(dagster_instance, location, tmp_path).run_requests or [])
+    assert request.partition_key == at.campaign
+    run_of(dagster_instance, dg.DagsterRunStatus.STARTED, {PARTITION_NAME_TAG: at.campaign})
+    words = str(_tick(dagster_instance, location, tmp_path).skip_message)
+    assert f"{lost.campaign}: cannot be carried on: What is kept as {lost.plan.id} cannot be read" in words
+    assert "notice a: not delivered: " in words and "_outbox/due/a.json is damaged" in words
+
+
 def test_of_campaigns_that_are_over_only_the_last_entry_is_read(
     dagster_instance: dg.DagsterInstance, location: dg.Definitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
