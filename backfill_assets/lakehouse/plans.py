@@ -90,14 +90,18 @@ def under_way(storage: Storage) -> list[PlanUnderWay]:
         id = file.path.rsplit("/", 1)[1]
         if not is_plan_id(id):
             continue
-        since, steps, damage = datetime.fromtimestamp(file.modified_ms // 1000, UTC), (), ""
+        tables, damage = tuple[str, ...](), ""
         try:
-            steps = _kept_json(storage, id).get("steps", ())
+            tables = _tables_to_change(storage, id)
         except LakehouseUnusable as error:
             damage = str(error)
-        tables = tuple(table for step in steps if step["rebuild"] for table in step["tables"])
-        plans.append(PlanUnderWay(id, tables, since, damage))
+        plans.append(PlanUnderWay(id, tables, datetime.fromtimestamp(file.modified_ms // 1000, UTC), damage))
     return plans
+
+
+def _tables_to_change(storage: Storage, id: str) -> tuple[str, ...]:
+    steps = _kept_json(storage, id).get("steps", ())
+    return tuple(table for step in steps if step["rebuild"] for table in step["tables"])
 
 
 def pinned_versions(storage: Storage, since: datetime) -> Mapping[str, frozenset[int]]:

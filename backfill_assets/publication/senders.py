@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from backfill_assets.errors import NotDelivered
@@ -30,7 +30,7 @@ def sender_of(text: str, write: Callable[[str], None] | None = None) -> Sender:
     if kind == "webhook":
         return WebhookSender(where)
     if kind == "file":
-        return FileSender(Path(where).expanduser())
+        return FileSender(Path(where).expanduser(), is_folder=where.endswith("/"))
     return LogSender(write or log_writer(logging.getLogger("backfill_assets.notices"), logging.WARNING))
 
 
@@ -91,16 +91,25 @@ class FileSender:
     """One JSON line a notice, appended to a file; or into a folder, a file for each, named after its key."""
 
     path: Path
+    is_folder: bool = False
+    """``path`` is written as a folder, and made if it is not there; without this a folder has to be there."""
 
     def send(self, due: DueNotice) -> None:
         text = json.dumps(as_json(due), sort_keys=True) + "\n"
         try:
+            if self.is_folder:
+                self.path.mkdir(parents=True, exist_ok=True)
             if self.path.is_dir():
                 self._put(self.path / f"{due.key}.json", text)
             else:
                 self._append(text)
         except OSError as error:
-            raise NotDelivered(f"{self.path}: {error.strerror}") from error
+            raise NotDelivered(f"{self._what_is_wrong(error)}: {error.strerror}") from error
+
+    def _what_is_wrong(self, error: OSError) -> str:
+        """What ``error`` is about: a folder above is named too."""
+        named = Path(str(error.filename or self.path))
+        return f"{self.path}" if self.path in (named, named.parent) else f"{self.path} ({named})"
 
     def _put(self, path: Path, text: str) -> None:
         unfinished = path.with_suffix(f".{os.getpid()}.tmp")
@@ -109,10 +118,17 @@ class FileSender:
 
     def _append(self, text: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(text)
+        with self.path.open("ab+") as file:
+            if file.tell() and not _ends_a_line(file):
+                file.write(b"\n")  # A full disk kept a part of the last one.
+            file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
+
+
+def _ends_a_line(file: BinaryIO) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -328,6 +328,31 @@ def test_a_file_gets_a_line_and_a_folder_a_file(tmp_path: Path) -> None:
         FileSender(tmp_path / "file" / "below").send(DUE)
 
 
+def test_a_path_that_ends_in_a_slash_is_a_folder(tmp_path: Path) -> None:
+    """It is made if it is not there: as a file of that name, it would keep the folder from ever being made."""
+    sender_of(f"file:{tmp_path}/absent/notices/").send(DUE)
+    assert [path.name for path in (tmp_path / "absent" / "notices").iterdir()] == ["p1.json"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotDelivered, match=f"{tmp_path}/file: File exists"):
+        sender_of(f"file:{tmp_path}/file/").send(DUE)
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A folder above it, if that is what is wrong."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotDelivered, match=rf"{tmp_path}/file/below/n.jsonl \({tmp_path}/file/below\): Not a dir"):
+        FileSender(tmp_path / "file" / "below" / "n.jsonl").send(DUE)
+
+
+def test_a_line_that_a_full_disk_cut_spoils_no_other(tmp_path: Path) -> None:
+    """The notice stays due then, and its whole line is one of its own."""
+    (tmp_path / "n").write_text('{"key": "p')
+    FileSender(tmp_path / "n").send(DUE)
+    FileSender(tmp_path / "n").send(DUE)
+    cut, *lines = (tmp_path / "n").read_text().splitlines()
+    assert cut == '{"key": "p' and [json.loads(line)["key"] for line in lines] == ["p1", "p1"]
+
+
 def test_the_sender_is_chosen_by_its_setting(tmp_path: Path) -> None:
     written: list[str] = []
     sender = sender_of("log", written.append)

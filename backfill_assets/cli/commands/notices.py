@@ -25,6 +25,7 @@ Examples:
   backfill notices list
   backfill notices send
   BACKFILL_NOTICES=file:notices.jsonl backfill notices send
+  BACKFILL_NOTICES=file:notices/ backfill notices send
 """
 _LIST_EPILOG = """
 \b
