@@ -40,11 +40,14 @@ def inputs_of(chosen: RebuildScope, situation: PlanContext) -> PlanInputs:
 
 
 def _pin_of(table: str, days: set[date], situation: PlanContext) -> Pinned:
+    version = situation.observed.versions.get(table)
+    absent = {day for day in days if not _is_published(situation, table, day)} if version is not None else ()
     return Pinned(
         table=table,
-        version=situation.observed.versions.get(table),
+        version=version,
         days=as_ranges(days),
         files_may_go=situation.files_may_go.get(table),
+        absent=as_ranges(absent),
     )
 
 

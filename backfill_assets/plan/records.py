@@ -147,6 +147,8 @@ class Pinned(Record):
     days: Ranges
     files_may_go: datetime | None = None
     """From then on files of that version may be reclaimed; None while all of them are in main."""
+    absent: Ranges = Field(default=(), exclude_if=not_)
+    """Those of ``days`` that were never published, of a table that has other days."""
 
 
 class Lookback(Record):

@@ -201,12 +201,19 @@ def _version(pinned: Pinned) -> str:
 
 
 def _kept_text(pinned: Pinned, now: datetime) -> str:
-    """How long the files of a pinned version can be relied on."""
+    """How long the files of a pinned version can be relied on, and which of its days have none."""
     if pinned.version is None:
         return ""
-    if pinned.files_may_go is None:
+    absent = f"never published: {ranges(pinned.absent)}" if pinned.absent else ""
+    if set(days_of(pinned.absent)) >= set(days_of(pinned.days)):
+        return absent
+    return "; ".join(filter(None, (_may_go_text(pinned.files_may_go, now), absent)))
+
+
+def _may_go_text(files_may_go: datetime | None, now: datetime) -> str:
+    if files_may_go is None:
         return "all in main"
-    days = (pinned.files_may_go - now).days
+    days = (files_may_go - now).days
     return f"may go in {format_count(days, 'day')}" if days >= 0 else "may be gone"
 
 

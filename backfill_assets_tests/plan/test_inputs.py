@@ -74,6 +74,15 @@ def test_an_input_is_pinned_with_its_version_and_until_when_its_files_are_kept(w
     )
 
 
+def test_days_of_a_pinned_table_that_were_never_published_are_named(world: World) -> None:
+    """Its version does not hold them: they are in no file."""
+    _forget(world, "rates", _march(7, 8))
+    situation = situation_of(world)
+    situation = replace(situation, observed=replace(situation.observed, versions={"rates": 4}))
+    (rates,) = (each for each in _inputs(asked("fact", force=True), situation).pinned if each.table == "rates")
+    assert rates.days == ("2017-03-06..2017-03-08",) and rates.absent == ("2017-03-07..2017-03-08",)
+
+
 def test_a_look_back_has_the_offsets_of_the_version_that_was_asked_for(world: World) -> None:
     """Only reads of earlier days are one; the offsets are those of one day, the days those of all."""
     situation = situation_of(world)

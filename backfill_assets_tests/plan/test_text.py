@@ -153,6 +153,17 @@ def test_a_pinned_table_says_how_long_its_files_are_kept(
     assert len(PINNED_COLUMNS) == 4
 
 
+def test_days_of_a_pinned_table_that_were_never_published_are_not_in_main() -> None:
+    """Where all of them are, its files do not matter."""
+    days = ("2017-03-06..2017-03-08",)
+    some = Pinned(table="rates", version=7, days=days, absent=("2017-03-08",))
+    assert pinned_rows(_plan(FACT, pinned=(some,)), NOW)[0][3] == "all in main; never published: 2017-03-08"
+    going = some.model_copy(update={"files_may_go": NOW + timedelta(days=2)})
+    assert pinned_rows(_plan(FACT, pinned=(going,)), NOW)[0][3] == "may go in 2 days; never published: 2017-03-08"
+    every = Pinned(table="rates", version=7, days=days, absent=days)
+    assert pinned_rows(_plan(FACT, pinned=(every,)), NOW)[0][3] == "never published: 2017-03-06..2017-03-08"
+
+
 def test_a_plan_without_inputs_has_no_rows_and_lines_of_them() -> None:
     """Each part may be left out."""
     plan = _plan(FACT)
