@@ -14,7 +14,7 @@ from backfill_assets.campaign.undo_days import UndoAction, UndoneDay, seconds_of
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.publication.holds import holding
 from backfill_assets.publication.publisher import Published
-from backfill_assets.publication.rollback import undoable
+from backfill_assets.publication.rollback import restores, undoable
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 
@@ -28,6 +28,8 @@ class UndoPlan:
     publication: str
     campaign: str
     days: tuple[UndoneDay, ...]
+    restores: bool = False
+    """``publication`` has undone the campaign: undoing it brings the campaign back."""
 
     @property
     def again(self) -> tuple[UndoneDay, ...]:
@@ -55,7 +57,8 @@ def plan_undo(lake: Lake, publication: str) -> UndoPlan:
     """
     lake.publisher.recover()
     prepared = undoable(lake.publisher, publication)
-    return UndoPlan(publication, prepared.publication.provenance.campaign, UndoAttempt(lake, prepared).look())
+    campaign, days = prepared.publication.provenance.campaign, UndoAttempt(lake, prepared).look()
+    return UndoPlan(publication, campaign, days, restores(lake.publisher, prepared))
 
 
 def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reason: str = "") -> Undone:
@@ -81,7 +84,8 @@ def undo(lake: Lake, publication: str, run: RunInfo, progress: Progress, *, reas
             outcome = lake.publisher.publish(request)
             if isinstance(outcome, Published):
                 attempt.close()
-                return Undone(outcome, UndoPlan(publication, campaign, tuple(attempt.days)))
+                back = restores(lake.publisher, prepared)
+                return Undone(outcome, UndoPlan(publication, campaign, tuple(attempt.days), back))
             progress(f"{campaign}: main moved while it was undone ({'; '.join(outcome.reasons[:2])}), looking again")
     raise PublicationRefused(
         f"{campaign}: main moved {_MOST_ATTEMPTS} times while it was undone.",

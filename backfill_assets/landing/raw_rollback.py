@@ -59,7 +59,7 @@ def _check(publisher: Publisher, prepared: Prepared, change: TableChange) -> Inp
         raise PublicationRefused(
             f"{prepared.publication.id} cannot be rolled back: on {', '.join(orphans[:5])} of {change.table} rows that "
             "arrived later count as superseded by rows that it brought; without those, neither version would count.",
-            hint=f"Roll back the later publications of these days first (backfill history --table {change.table}), "
+            hint=f"Roll back the later publications of these days first (backfill history {change.table}), "
             "then this one; then ingest the files again. A stream that is started again reads its events again.",
         )
     return read

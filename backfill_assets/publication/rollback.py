@@ -28,6 +28,7 @@ from backfill_assets.publication.pin import States
 from backfill_assets.publication.publisher import Conflict, Published, Publisher
 
 _MOST_REASONS = 3
+_UNDONE, _BACK = "Undone: ", "In force again: "
 FindPrepared = Callable[[str], tuple[Prepared, datetime] | None]
 
 
@@ -44,11 +45,12 @@ def roll_back(
     ``inputs`` is what was looked at to decide that it may be undone; if that has moved, it is refused.
 
     A rollback is a publication and can be rolled back itself. Raises :class:`InvalidRequest` for an unknown or
-    aborted publication, :class:`PublicationRefused` when a day was published again since, when the files are no
-    longer there, or when the rollback window is over.
+    aborted publication and for one that is undone, :class:`PublicationRefused` when a day was published again since,
+    when the files are no longer there, or when the rollback window is over.
     """
     publisher.recover()
     prepared = undoable(publisher, publication)
+    require_in_force(publisher, prepared)
     request = _request(
         publisher,
         prepared,
@@ -59,6 +61,42 @@ def roll_back(
     if isinstance(result, Conflict):
         raise _refusal(publication, result)
     return result
+
+
+def require_in_force(publisher: Publisher, prepared: Prepared) -> None:
+    """Raise :class:`InvalidRequest` if ``prepared`` is undone: with what did it, when, and how it is brought back."""
+    publication = prepared.publication.id
+    if undone := _undone_by(publisher, prepared):
+        by, at = undone
+        raise InvalidRequest(
+            f"{publication} is undone already: {by} did it on {at:%Y-%m-%d %H:%M:%S} UTC.",
+            hint=f"To bring it back: backfill rollback {by}",
+        )
+
+
+def _undone_by(publisher: Publisher, prepared: Prepared) -> tuple[str, datetime] | None:
+    """The publication that put back what was before ``prepared``, as far as that is in main; None if it is not."""
+    head, find = publisher.log.head(), cache(publisher.log.find_prepared)
+    undone = prepared.publication
+    states = publisher.log.day_states(head, set(undone.writes))
+    found = {
+        _before_compactions(find, change.table, day.day, states[TableDay(change.table, day.day)].publication)
+        for change in undone.tables
+        for day in change.days
+    }
+    current = head.state.current
+    found |= {current[step].publication for step in undone.switches if step in current}
+    for publication in sorted(found - {undone.id, ""}):
+        entry = find(publication)
+        if entry is not None and entry[0].publication.provenance.undoes == undone.id:
+            return publication, entry[1]
+    return None
+
+
+def _before_compactions(find: FindPrepared, table: str, day: date, publication: str) -> str:
+    while publication and (entry := find(publication)) is not None and entry[0].publication.kind == "compact":
+        publication = entry[0].before[table][day].publication
+    return publication
 
 
 def require_in_place(publisher: Publisher, prepared: Prepared) -> None:
@@ -112,6 +150,11 @@ def _undoes(publisher: Publisher, publication: str) -> bool:
     entry = publisher.log.find_prepared(publication)
     undone = entry[0].publication.provenance.undoes if entry else ""
     return bool(undone) and not _undoes(publisher, undone)
+
+
+def restores(publisher: Publisher, prepared: Prepared) -> bool:
+    """True if undoing ``prepared`` brings its campaign back, for it has undone it."""
+    return _undoes(publisher, prepared.publication.id)
 
 
 def undoable(publisher: Publisher, publication: str) -> Prepared:
@@ -169,7 +212,7 @@ def _notice(undone: Publication, request: Publication) -> Notice:
     days = {change.table: len(change.days) for change in request.tables}
     earlier = undone.notice
     return Notice(
-        title=f"Undone: {earlier.title if earlier else undone.provenance.campaign}",
+        title=_title(earlier.title if earlier else undone.provenance.campaign),
         lines=tuple(
             f"{table}: its days or periods ({count:,}) hold again what they held before."
             for table, count in days.items()
@@ -178,6 +221,13 @@ def _notice(undone: Publication, request: Publication) -> Notice:
         approved_by=request.provenance.launched_by,
         undo=f"backfill rollback {request.id}",
     )
+
+
+def _title(undone: str) -> str:
+    """What undid a campaign is undone by bringing it back, and the other way round."""
+    if undone.startswith(_UNDONE):
+        return _BACK + undone.removeprefix(_UNDONE)
+    return _UNDONE + undone.removeprefix(_BACK)
 
 
 def _undo_table(publisher: Publisher, prepared: Prepared, change: TableChange) -> TableChange:

@@ -10,6 +10,7 @@ import pytest
 from backfill_assets.days import TableDay
 from backfill_assets.errors import InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.records import DayState, Position
+from backfill_assets.publication.compact import compact
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Published
 from backfill_assets.publication.rollback import roll_back
@@ -74,6 +75,25 @@ def test_a_day_that_was_published_since_is_not_undone(lake: Lake) -> None:
     roll_back(lake.publisher(), "p3", id="undo3")
     roll_back(lake.publisher(), "p2", id="undo2")
     assert lake.rows("t") == {D1: ["a"]}
+
+
+def test_one_that_is_undone_names_what_undid_it_also_after_a_compaction(lake: Lake) -> None:
+    """As long as that is what the days hold; where later rows are, the later publications are named."""
+    for name in ("a0", "a1"):
+        lake.append(name, "t", {D1: [name]})
+    lake.publish("p1", {"t": {D1: ["A"], D2: ["B"]}})
+    roll_back(lake.publisher(), "p1", id="undo")
+    assert isinstance(compact(lake.publisher(), "t", [D1], id="small"), Published)
+    with pytest.raises(InvalidRequest, match="p1 is undone already: undo did it on ") as refused:
+        roll_back(lake.publisher(), "p1", id="again")
+    assert refused.value.hint == "To bring it back: backfill rollback undo"
+    roll_back(lake.publisher(), "undo", id="redo")
+    assert lake.rows("t") == {D1: ["A"], D2: ["B"]}
+    with pytest.raises(InvalidRequest, match="undo is undone already: redo did it on "):
+        roll_back(lake.publisher(), "undo", id="again")
+    lake.publish("since", {"t": {D1: ["C"], D2: ["D"]}})
+    with pytest.raises(PublicationRefused, match="Roll back the later publications first"):
+        roll_back(lake.publisher(), "p1", id="again")
 
 
 def test_an_append_whose_source_moved_on_is_not_undone(lake: Lake) -> None:

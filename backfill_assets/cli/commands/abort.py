@@ -8,6 +8,7 @@ import click
 from rich.text import Text
 
 from backfill_assets.cli.completion import complete_publication
+from backfill_assets.cli.foreground import run_info
 from backfill_assets.cli.ids import find_publication
 from backfill_assets.cli.output import ask, ranges, say, say_json
 from backfill_assets.cli.output import table as new_table
@@ -38,7 +39,6 @@ def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
     the publication log keep the version that they had. The history records who aborted it and why.
     """
     from backfill_assets.published.reading import anything_published, unknown_publication
-    from backfill_assets.rebuild.person import os_person
 
     publisher = open_publisher(current_settings())
     publication = find_publication(publisher.storage, publication)
@@ -50,7 +50,7 @@ def abort(publication: str, reason: str, yes: bool, as_json: bool) -> None:
         _say_plan(known[0])
     if not yes:
         ask("Give this up?")
-    left = publisher.abort(publication, by=os_person().name, reason=reason)
+    left = publisher.abort(publication, by=run_info("backfill abort").launched_by, reason=reason)
     if as_json:
         say_json({"publication": publication, "outcome": "aborted", "left_as_it_is": left})
     else:

@@ -23,9 +23,10 @@ from backfill_assets.text import format_are, format_first
 
 if TYPE_CHECKING:
     from backfill_assets.campaign.undo import UndoPlan
-    from backfill_assets.lakehouse.records import InputRead, Prepared, Provenance, TableChange
+    from backfill_assets.lakehouse.records import InputRead, Prepared, TableChange
     from backfill_assets.publication.publisher import Published, Publisher
 
+_COMMAND = "backfill rollback"
 _EPILOG = """
 \b
 Examples:
@@ -54,17 +55,20 @@ def rollback(what: str, dry_run: bool, yes: bool, as_json: bool) -> None:
     prepared = _find(publisher, _publication(publisher, find_undoable(publisher.storage, what)))
     made_by = prepared.publication.provenance
     if made_by.campaign:
-        _refuse_undone(publisher, made_by)
+        _refuse_undone(publisher, prepared)
         _undo_campaign(prepared, dry_run=dry_run, yes=yes, as_json=as_json)
     else:
         _roll_back_publication(publisher, prepared, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _refuse_undone(publisher: Publisher, made_by: Provenance) -> None:
+def _refuse_undone(publisher: Publisher, prepared: Prepared) -> None:
     """Its cut-over may be named as well as its plan; the publication that undid it is there to bring it back."""
-    from backfill_assets.publication.rollback import newest_of
+    from backfill_assets.publication.rollback import newest_of, require_in_force
 
-    if not made_by.undoes:
+    made_by = prepared.publication.provenance
+    if made_by.undoes:
+        require_in_force(publisher, prepared)
+    else:
         newest_of(publisher, made_by.campaign)
 
 
@@ -80,7 +84,7 @@ def _publication(publisher: Publisher, what: str) -> str:
     campaign = campaign_of(what) if is_plan_id(what) else what
     if not campaign.startswith(CAMPAIGN) or not anything_published(publisher.storage):
         return what
-    record_in_journal(publisher, campaign, "backfill rollback")
+    record_in_journal(publisher, campaign, run_info(_COMMAND).launched_by)
     return newest_of(publisher, campaign)
 
 
@@ -88,11 +92,12 @@ def _roll_back_publication(
     publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     from backfill_assets.landing.raw_rollback import require_sound_rollback
-    from backfill_assets.publication.rollback import require_in_place
+    from backfill_assets.publication.rollback import require_in_force, require_in_place
 
+    publisher.recover()
+    require_in_force(publisher, prepared)
     if not as_json:
         _say_plan(prepared, short_ids(publisher.storage))
-    publisher.recover()
     looked_at = require_sound_rollback(publisher, prepared)
     require_in_place(publisher, prepared)
     if dry_run:
@@ -127,7 +132,7 @@ def _undo_campaign(prepared: Prepared, *, dry_run: bool, yes: bool, as_json: boo
         require_undoable(plan.days)
         if not yes:
             ask("Put this back?")
-        done = carry_out_undo(lake, plan, run_info("backfill rollback"), report_progress)
+        done = carry_out_undo(lake, plan, run_info(_COMMAND), report_progress)
         deliver_notices(settings, lake.publisher, as_json=as_json)
     if as_json:
         say_json({**_undo_json(done.plan), "publication": done.published.publication})
@@ -150,7 +155,8 @@ def _say_undo(plan: UndoPlan) -> None:
                 reasons = "; ".join(list(dict.fromkeys(each.reason for each in found if each.reason))[:2])
                 which = ranges([each.day for each in found])
                 rows.add_row(step, way.value, f"{len(found):,}", which, versions, reasons)
-    say(f"Undoing {plan.campaign} ({plan.publication}):", rows, _how_long(plan))
+    said = f"Bringing back {plan.campaign}, which {plan.publication} has undone:"
+    say(said if plan.restores else f"Undoing {plan.campaign} ({plan.publication}):", rows, _how_long(plan))
 
 
 def _how_long(plan: UndoPlan) -> str:
@@ -165,7 +171,8 @@ def _undo_json(plan: UndoPlan) -> dict[str, Any]:
         {"table": each.step, "day": each.day, "what": each.way.value, "version": each.version, "why": each.reason}
         for each in plan.days
     ]
-    return {"campaign": plan.campaign, "undoes": plan.publication, "seconds": plan.seconds, "days": days}
+    back = {"restores": True} if plan.restores else {}
+    return {"campaign": plan.campaign, "undoes": plan.publication, **back, "seconds": plan.seconds, "days": days}
 
 
 def _say_dry(report: dict[str, Any], as_json: bool) -> None:
@@ -224,11 +231,9 @@ def _plan_of(prepared: Prepared, change: TableChange, show: Show) -> tuple[str, 
 def _roll_back(publisher: Publisher, publication: str, looked_at: tuple[InputRead, ...]) -> Published:
     from backfill_assets.lakehouse.records import Provenance
     from backfill_assets.publication.rollback import roll_back
-    from backfill_assets.rebuild.environment import git_commit
-    from backfill_assets.rebuild.person import os_person
 
-    reason = f"rollback of {publication}"
-    provenance = Provenance(launched_by=os_person().name, git_commit=git_commit(), reason=reason)
+    run, reason = run_info(_COMMAND), f"rollback of {publication}"
+    provenance = Provenance(run=run.run_id, launched_by=run.launched_by, git_commit=run.git_commit, reason=reason)
     return roll_back(publisher, publication, id=new_rollback_id(), provenance=provenance, inputs=looked_at)
 
 

@@ -13,6 +13,7 @@ from backfill_assets.cli import main, output
 from backfill_assets.cli.commands.rollback import new_rollback_id
 from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publication.publisher import CrashPoint
+from backfill_assets.rebuild.person import os_person
 from backfill_assets_tests.cli.command import Backfill
 
 DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
@@ -140,8 +141,18 @@ def test_a_campaign_is_undone_by_its_plan_and_people_are_notified(
     for name in (CAMPAIGN, "cut"):
         error = campaign("rollback", name, "--yes", exit_code=1).stderr
         assert f"To bring it back: backfill rollback {undone['publication']}" in error
-    campaign("rollback", undone["publication"], "--yes")
+    assert "restores" not in undone
+    shown = campaign("rollback", undone["publication"], "--yes").output
+    assert f"Bringing back {CAMPAIGN}, which {undone['publication']} has undone:" in shown
     assert ids(campaign, "bronze_sales") == [4, 7]
+    titles = [json.loads(line)["title"] for line in told.read_text().splitlines()]
+    assert titles == [f"Undone: {CAMPAIGN}", f"In force again: {CAMPAIGN}"]
+    back = campaign.json("history")[0]["publication"]
+    for options in (["--yes"], ["--dry-run"]):
+        error = campaign("rollback", undone["publication"], *options, exit_code=1).stderr
+        assert f"{undone['publication']} is undone already: {back} did it on " in error
+    campaign("rollback", back, "--yes")
+    assert json.loads(told.read_text().splitlines()[-1])["title"] == f"Undone: {CAMPAIGN}"
 
 
 def test_a_day_that_moved_and_cannot_be_staged_again_is_refused_before_asking(campaign: Backfill) -> None:
@@ -151,6 +162,26 @@ def test_a_day_that_moved_and_cannot_be_staged_again_is_refused_before_asking(ca
     error = campaign("rollback", PLAN, exit_code=1).stderr
     assert "bronze_sales 2017-03-01 cannot be put back: bronze_sales was published again since by since" in error
     assert ids(campaign, "bronze_sales") == [4, 8]
+
+
+def test_one_that_is_undone_says_by_what_and_how_it_is_brought_back(two: Backfill) -> None:
+    """The refusal of a later publication would send people to publications that are not in force either."""
+    undone = two.json("rollback", "second", "--yes")["publication"]
+    for options in (["--yes"], ["--dry-run"]):
+        error = two("rollback", "second", *options, exit_code=1).stderr
+        assert f"second is undone already: {undone} did it on 2" in error
+        assert f"To bring it back: backfill rollback {undone}" in error
+    two("rollback", undone, "--yes")
+    assert "Nothing was done" in two("rollback", "second", "--dry-run").output, "it is in force again"
+
+
+def test_history_says_alike_who_rolled_back_a_publication_and_a_campaign(campaign: Backfill) -> None:
+    """The person, and the command."""
+    campaign("rollback", PLAN, "--yes")
+    campaign("rollback", "second", "--yes")
+    (plain, of_campaign), person = campaign.json("history")[:2], os_person().name
+    assert plain["launched_by"] == of_campaign["launched_by"] == f"{person}: backfill rollback"
+    assert plain["run"] and plain["git_commit"] == of_campaign["git_commit"]
 
 
 def test_the_dry_run_of_a_plain_publication_does_nothing(two: Backfill) -> None:
