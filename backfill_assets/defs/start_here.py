@@ -14,7 +14,7 @@ from backfill_assets.campaign.course import state_of, waits_for_approval, why_ov
 from backfill_assets.datasets.registry import chains
 from backfill_assets.defs.campaigns.jobs import SENSOR as CAMPAIGNS_SENSOR
 from backfill_assets.defs.campaigns.jobs import step_key
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.sensors.repairs import decide
@@ -71,8 +71,9 @@ def start_here_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Part
         minimum_interval_seconds=_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def show_state(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        require_own_lakehouse(context.instance, backfill.storage)
+    def show_state(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
         state = lakehouse_state(context.instance, backfill, datasets, steps, partitions)
         shown = report_state(context.instance, state, context.cursor or "")
         reason = state.sentence if shown == context.cursor else "The page is written again."

@@ -16,7 +16,7 @@ from backfill_assets.campaign.run import CampaignRun
 from backfill_assets.defs.campaigns.carry_on import MOVE_TAG, move_tags, require_partitions, run_under_way
 from backfill_assets.defs.campaigns.jobs import SENSOR, job_and_steps, step_key
 from backfill_assets.defs.campaigns.waves import wave_under_way
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.errors import BackfillError
 from backfill_assets.lakehouse.campaign_journal import newest_entries
@@ -43,7 +43,8 @@ def campaign_sensor(jobs: "Sequence[UnresolvedAssetJobDefinition]") -> dg.Sensor
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def move_campaigns(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
-        require_own_lakehouse(context.instance, backfill.storage)
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
         sender = sender_of(backfill.settings.notices, log_writer(context.log))
         undelivered = deliver(Publisher(backfill.storage), sender).failed
         newest = newest_entries(backfill.storage)

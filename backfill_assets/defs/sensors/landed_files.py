@@ -10,7 +10,7 @@ import dagster as dg
 
 from backfill_assets.datasets.registry import chains
 from backfill_assets.defs.assets import VERSION_TAG
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_tables, ever_targeted
 from backfill_assets.defs.partitions import Partitions
@@ -51,8 +51,9 @@ def landed_file_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Par
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def landed_files(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        require_own_lakehouse(context.instance, backfill.storage)
+    def landed_files(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
         seen = json.loads(context.cursor or "{}")
         landed_chains = [
             [_landed_state(context.instance, backfill, dataset, partitions, seen) for dataset in chain]

@@ -16,7 +16,7 @@ import dagster as dg
 
 from backfill_assets.days import TableDay, parse_day
 from backfill_assets.defs.events import evaluation
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.metadata import day_metadata
 from backfill_assets.defs.partitions import Partitions
 from backfill_assets.defs.private_dagster import (
@@ -60,7 +60,8 @@ def partition_status_sensor(tables: Mapping[str, Partitions]) -> dg.SensorDefini
         log = backfill.publications()
         if log is None:
             return dg.SkipReason("Nothing was published yet.")
-        require_own_lakehouse(context.instance, backfill.storage)
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
         identity = log.identity
         settled = settled_until(context.cursor, tables, identity)
         within = settled_within(context.cursor, tables, identity)

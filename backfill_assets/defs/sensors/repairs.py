@@ -12,7 +12,7 @@ import dagster as dg
 
 from backfill_assets.days import TableDay
 from backfill_assets.defs.assets import FORCE_TAG, VERSION_TAG
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.instance.launch import launch_backfill
 from backfill_assets.defs.instance.under_way import busy_days
 from backfill_assets.defs.kept_checks import was_not_run
@@ -60,7 +60,8 @@ def repair_sensor(datasets: Sequence[Dataset], partitions: Mapping[str, Partitio
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def repairs(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SkipReason | dg.SensorResult:
-        require_own_lakehouse(context.instance, backfill.storage)
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
         decision = decide(context.instance, backfill.storage, steps, partitions)
         for repair in decision.launch:
             launch(context.instance, asset_graph(context), repair)

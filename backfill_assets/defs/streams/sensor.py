@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.instance.under_way import is_alive
 from backfill_assets.defs.private_dagster import NOT_FINISHED_STATUSES, SENSOR_NAME_TAG
 from backfill_assets.defs.resources import Backfill
@@ -39,8 +39,9 @@ def stream_sensor(streamed: Sequence[StreamedDataset]) -> dg.SensorDefinition:
         minimum_interval_seconds=EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.STOPPED,
     )
-    def streams(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        require_own_lakehouse(context.instance, backfill.storage)
+    def streams(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
         decisions = [(each, decide(context.instance, backfill.storage, each)) for each in streamed]
         requests = [request(context.instance, each, decision.repeat) for each, decision in decisions if decision.repeat]
         words = "\n".join(decision.reason for _, decision in decisions)

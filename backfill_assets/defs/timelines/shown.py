@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.instance.guard import why_not_own
 from backfill_assets.defs.resources import Backfill
 from backfill_assets.defs.specs import UNDER_THE_HOOD
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, readable_timelines
@@ -53,8 +53,9 @@ def timelines_sensor() -> dg.SensorDefinition:
         minimum_interval_seconds=_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
-    def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult:
-        require_own_lakehouse(context.instance, backfill.storage)
+    def show_timelines(context: dg.SensorEvaluationContext, backfill: Backfill) -> dg.SensorResult | dg.SkipReason:
+        if refused := why_not_own(context.instance, backfill.storage):
+            return dg.SkipReason(refused)
         shown = json.loads(context.cursor) if context.cursor else {}
         done = report_timelines(context.instance, backfill.storage, shown)
         for problem in done.unreadable:

@@ -14,6 +14,7 @@ from backfill_assets.defs.campaigns.jobs import CAMPAIGNS, PLANNED, ROLLED_BACK,
 from backfill_assets.defs.campaigns.launch import launch_assets
 from backfill_assets.defs.campaigns.steps import campaign_assets
 from backfill_assets.defs.instance.guard import require_own_lakehouse
+from backfill_assets.defs.location import code_location
 from backfill_assets.defs.resources import Backfill, SharedSpark
 from backfill_assets.defs.standbys import ASSET as STANDBYS
 from backfill_assets.defs.standbys import standby_asset
@@ -57,6 +58,34 @@ def test_a_lakehouse_that_was_moved_is_followed(
 
 
 FIRST_STEP = step_key(CampaignStep.ANNOUNCE)
+
+
+def test_a_sensor_in_the_dagster_of_another_lakehouse_skips_in_words(
+    first: Storage, tmp_path: Path, dagster_instance: dg.DagsterInstance
+) -> None:
+    """Each tick says what to do, without a stack trace in front of it."""
+    require_own_lakehouse(dagster_instance, first)
+    settings = Settings.at(tmp_path / "second")
+    SmallLakehouse(settings.home / "lakehouse").publish("p1", {"bronze_sales": {date(2017, 3, 1): [1]}})
+    spark = SharedSpark(settings=settings)
+    resources = {"spark": spark, "backfill": Backfill(settings=settings, spark=spark)}
+    location = code_location([SMALL], resources)
+    said: dict[str, str] = {}
+    for sensor in location.sensors or ():
+        assert isinstance(sensor, dg.SensorDefinition)
+        context = dg.build_sensor_context(
+            dagster_instance, repository_def=location.get_repository_def(), resources=resources
+        )
+        with context as open_context:
+            said[sensor.name] = str(sensor.evaluate_tick(open_context).skip_message)
+    assert {name for name, words in said.items() if "is about the lakehouse" in words and "DAGSTER_HOME" in words} == {
+        "campaigns",
+        "landed_files",
+        "partition_statuses",
+        "repairs",
+        "start_here",
+        "timelines",
+    }
 
 
 @pytest.mark.parametrize("key", [FIRST_STEP, PLANNED, ROLLED_BACK, dg.AssetKey(STANDBYS)], ids=str)
