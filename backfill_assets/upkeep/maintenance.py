@@ -29,6 +29,7 @@ from backfill_assets.publication.publisher import Conflict, Publisher
 from backfill_assets.publication.reclaim import reclaim, reclaim_log, reclaimable
 from backfill_assets.publication_log.files import LOG_TABLE
 from backfill_assets.publication_log.fold import fold, foldable, left_behind
+from backfill_assets.publication_log.log import Head
 from backfill_assets.publication_log.pinned import moved_pins, pin_again
 from backfill_assets.published.reading import anything_published
 from backfill_assets.rebuild.environment import git_commit
@@ -103,10 +104,10 @@ class Maintenance:
         """What there is to do on ``table``; one that cannot be read is for a person, and the others are looked at."""
         try:
             closing = self._closing(table)
-            main = MainTable.open(self.publisher.storage, table)
+            main, head = MainTable.open(self.publisher.storage, table), self.publisher.log.head()
             compacting = self._compacting(main) if main is not None else None
-            reclaiming = self._reclaiming(table, closing.items if closing is not None else ())
-            found = (closing, self._keeping(main), self._pinning(table), compacting, reclaiming)
+            reclaiming = self._reclaiming(table, closing.items if closing is not None else (), head)
+            found = (closing, self._keeping(main, head), self._pinning(table, head), compacting, reclaiming)
         except (BackfillError, DeltaError, OSError, pa.ArrowException, ValueError) as error:
             why = (error.message if isinstance(error, BackfillError) else str(error)).partition("\n")[0]
             return [Task(Chore.LOOK, table, (), why=why)]
@@ -127,19 +128,17 @@ class Maintenance:
         if gone:
             yield Task(Chore.RELEASE, "", tuple(hold.name for hold in gone), why="their holders died")
 
-    def _window(self) -> int:
-        publisher = self.publisher
-        return publisher.log.head().state.window_days(publisher.retention_days, publisher.now())
+    def _window(self, head: Head) -> int:
+        return head.state.window_days(self.publisher.retention_days, self.publisher.now())
 
-    def _keeping(self, main: MainTable | None) -> Task | None:
-        days = self._window()
+    def _keeping(self, main: MainTable | None, head: Head) -> Task | None:
+        days = self._window(head)
         if main is None or main.is_kept_for(days):
             return None
         return Task(Chore.KEEP, main.name, (str(days),), why="the rollback window was changed")
 
-    def _pinning(self, table: str) -> Task | None:
-        log = self.publisher.log
-        version = moved_pins(log, log.head(), [table]).get(table)
+    def _pinning(self, table: str, head: Head) -> Task | None:
+        version = moved_pins(self.publisher.log, head, [table]).get(table)
         if version is None:
             return None
         why = "newer versions changed no file, and old ones are cleaned up"
@@ -168,12 +167,12 @@ class Maintenance:
         check = Task(Chore.CHECK_CLOCK, "", (), size, f"{format_are(files, 'file')} kept: {reason}")
         return [task for task in tasks if task.chore is not Chore.RECLAIM] + [check]
 
-    def _reclaiming(self, table: str, closing: Sequence[str]) -> Task | None:
+    def _reclaiming(self, table: str, closing: Sequence[str], head: Head) -> Task | None:
         paths = reclaimable(self.publisher, table, closing)
         if not paths:
             return None
         sizes = {file.path: file.size for file in self.publisher.storage.files(table, recursive=True)}
-        window = self._window()
+        window = self._window(head)
         why = f"older than {window} days; no rollback, open plan, open timeline or pinned version needs them"
         return Task(Chore.RECLAIM, table, tuple(paths), sum(sizes.get(path, 0) for path in paths), why)
 
@@ -225,7 +224,7 @@ class Maintenance:
         return f"{format_count(len(reclaim_log(self.publisher)), 'file')} deleted"
 
     def _keep(self, task: Task) -> str:
-        main, days = MainTable.open(self.publisher.storage, task.table), self._window()
+        main, days = MainTable.open(self.publisher.storage, task.table), self._window(self.publisher.log.head())
         return f"{days} days" if main is not None and main.keep_for(days) else "left for the next time"
 
     def _pin(self, task: Task) -> str:
