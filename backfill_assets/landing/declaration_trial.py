@@ -33,6 +33,7 @@ from backfill_assets.model.declaration import (
 )
 from backfill_assets.model.rules import FewDuplicates, FewRejected
 from backfill_assets.quality import duplicates, gates, measures
+from backfill_assets.text import format_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,7 @@ _FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "2",
 }
 Find = Callable[[str], Table]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -85,18 +87,27 @@ class CheckedFile:
         return not self.quarantined and not self.broken
 
 
-def check_file(spark: SparkSession, landing: LandingZone, dataset: Dataset, source: Source, find: Find) -> CheckedFile:
+def check_file(
+    spark: SparkSession,
+    landing: LandingZone,
+    dataset: Dataset,
+    source: Source,
+    find: Find,
+    progress: Progress = lambda _: None,
+) -> CheckedFile:
     """Judge the rows of the first file of ``source`` that has any, as its bronze step judges them.
 
-    ``find`` gives a table by its name. Raises :class:`SourceUnreadable` when nothing has landed.
+    ``find`` gives a table by its name; ``progress`` hears which is judged. Raises :class:`SourceUnreadable` when
+    nothing has landed.
     """
     file = first_file(landing, source)
     with TemporaryDirectory(prefix="backfill-check-") as folder:
+        progress(f"reading {file.path}")
         path, whole = _first_lines(landing.locate(file), Path(folder) / file.path)
         key = Path(folder) / "token.key"
         key.write_text(secrets.token_hex(32))
         raw = raw_rows(spark, source, [str(path)], str(key))
-        return replace(_judge_rows(spark, dataset, source, raw, find), file=file.path, whole=whole)
+        return replace(_judge_rows(spark, dataset, source, raw, find, progress), file=file.path, whole=whole)
 
 
 def prepare_for_few_rows(spark: SparkSession) -> None:
@@ -171,13 +182,17 @@ def _first_lines(landed: Path, copy: Path) -> tuple[Path, bool]:
     return copy, False
 
 
-def _judge_rows(spark: SparkSession, dataset: Dataset, source: Source, raw: DataFrame, find: Find) -> CheckedFile:
+def _judge_rows(
+    spark: SparkSession, dataset: Dataset, source: Source, raw: DataFrame, find: Find, progress: Progress
+) -> CheckedFile:
     step = _bronze_step(dataset, source)
     version = step.version()
     raw_table = next(step.tables[0] for step in dataset.steps if step.source is source)
     outputs = version.transform({**empty_inputs(spark, version, find), raw_table.name: raw})
     quarantine = next(table for table in step.tables if table.layer == "quarantine")
+    progress(f"looking for rows of {quarantine.name}")
     letters = outputs[quarantine.name].select("day", "source_file", "source_line", "reasons").collect()
+    progress(f"judging {raw_table.name}")
     received = measures.measure_days(raw, raw_table, MOST_LINES)
     known = {
         raw_table.name: received,
@@ -185,6 +200,7 @@ def _judge_rows(spark: SparkSession, dataset: Dataset, source: Source, raw: Data
     }
     broken: list[BrokenGate] = []
     for table in (each for each in step.tables if each is not quarantine):
+        progress(f"judging {table.name}, {format_count(len(received), 'day')}")
         own = measures.measure_days(outputs[table.name], table, MOST_LINES)
         facts = {day: _facts(table, day, own, known) for day in sorted(received)}
         broken += _broken_gates(_with_rules_judged_here(table, known), facts, raw, outputs[quarantine.name])

@@ -48,6 +48,18 @@ def test_a_sound_declaration_and_a_sound_file(backfill: Backfill) -> None:
     assert "Did you mean sea_temperatures?" in backfill("check", "sea_temperature", exit_code=1).stderr
 
 
+def test_where_it_is_is_said_by_table(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark takes seconds for each of them, and silence looks like a command that hangs."""
+    land_sea_temperatures(DayRange.of(date(2016, 2, 15)), backfill.home / "landing")
+    said: list[str] = []
+    monkeypatch.setattr("backfill_assets.cli.queries.check.report_progress", said.append)
+    backfill("check", "sea_temperatures")
+    words = "\n".join(said)
+    assert "bronze_sea_temperatures: comparing its columns with the contract" in words
+    assert "reading sea_temperatures/2016-02-15/" in words
+    assert "judging raw_sea_temperatures" in words and "judging bronze_sea_temperatures, " in words
+
+
 def test_every_row_of_a_wrong_declaration(backfill: Backfill, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many, why, and where the first of them is: a source that writes moments in another form."""
     declare(NUMBERED, monkeypatch)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from backfill_assets.cli.completion import complete_dataset
-from backfill_assets.cli.foreground import foreground_builder
+from backfill_assets.cli.foreground import foreground_builder, report_progress
 from backfill_assets.cli.output import say, say_json
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings
@@ -52,10 +52,14 @@ def check(ctx: click.Context, dataset: str, as_json: bool) -> None:
         spark = lake.spark()
         prepare_for_few_rows(spark)
         steps = [step for step in declared.steps if step.source is None]
-        problems = [each for step in steps for each in schema_problems(spark, step, step.version(), registry.table)]
-        files = (
-            [] if problems else [check_file(spark, lake.landing, declared, each, registry.table) for each in sources]
-        )
+        problems: list[str] = []
+        for step in steps:
+            report_progress(f"{step.name}: comparing its columns with the contract")
+            problems += schema_problems(spark, step, step.version(), registry.table)
+        files = [
+            check_file(spark, lake.landing, declared, each, registry.table, report_progress)
+            for each in ([] if problems else sources)
+        ]
     if as_json:
         say_json({"dataset": dataset, "problems": problems, "files": [_as_json(each) for each in files]})
     else:
