@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from backfill_assets.defs.instance.quick_end import end_at_once
 from backfill_assets.defs.private_dagster import daemon_modules
 
 EVERY_SECONDS = 2
@@ -21,5 +22,6 @@ def shorten_interval(module: Any = _CONTROLLER) -> None:
 
 
 if __name__ == "__main__":
+    end_at_once()
     shorten_interval()
     _CLI.main()

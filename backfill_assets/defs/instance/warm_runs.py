@@ -13,6 +13,7 @@ from multiprocessing import forkserver
 from types import SimpleNamespace
 from typing import Any
 
+from backfill_assets.defs.instance.quick_end import end_at_once
 from backfill_assets.defs.private_dagster import code_server_modules
 
 _NAME = "backfill_assets.defs.instance.warm_runs"
@@ -40,6 +41,7 @@ def _warm_context(_: str) -> Any:
 
 
 if __name__ == "__main__":
+    end_at_once()
     cli, grpc_server = code_server_modules()
     start_runs_warm(grpc_server)
     sys.argv[0] = "dagster"
