@@ -69,7 +69,7 @@ def files_taken_in(storage: Storage, source: str, table: str) -> frozenset[str]:
 
 
 def file_positions(storage: Storage, source: str, table: str) -> dict[str, int]:
-    """The content of each file that ``table`` has ever taken in; 0 for one that a rollback has given back."""
+    """The content of each file that ``table`` has ever taken in; 0 for one that a rollback or an abort gave back."""
     main, prefix = MainTable.open(storage, table), position_id(source, "")
     taken = main.transactions() if main else {}
     return {id.removeprefix(prefix): content for id, content in taken.items() if id.startswith(prefix)}

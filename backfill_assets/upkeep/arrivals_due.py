@@ -104,7 +104,7 @@ class _Pending:
     late: Mapping[date, Sequence[str]] = field(default_factory=dict)
     """No run looks at these days again."""
     given_back: Mapping[date, Sequence[str]] = field(default_factory=dict)
-    """Of days with a file that a rollback has given back: all that wait, which a run takes in together."""
+    """Of days with a file that a rollback or an abort gave back: all that wait, which a run takes in together."""
     earlier: Mapping[date, Sequence[str]] = field(default_factory=dict)
     """From before the first day that was ingested."""
     newest: Mapping[date, Sequence[str]] = field(default_factory=dict)
@@ -149,7 +149,7 @@ def _left_alone(landed: Landed, pending: _Pending) -> list[str]:
     whys = (
         (pending.newest, "left to the daily job"),
         (pending.earlier, "from before the first ingested day; backfill run ingests them"),
-        (pending.given_back, "given back by a rollback; backfill run ingests them again"),
+        (pending.given_back, "given back by a rollback or an abort; backfill run ingests them again"),
     )
     return [
         f"{landed.raw} {first_ranges(days)}: {format_count(sum(map(len, days.values())), 'file')} {why}"

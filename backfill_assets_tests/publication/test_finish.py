@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from deltalake import DeltaTable
 from backfill_assets.days import TableDay
 from backfill_assets.errors import CommitRefused, InvalidRequest, PublicationRefused
 from backfill_assets.lakehouse.main_table import MainTable
+from backfill_assets.lakehouse.records import Position
 from backfill_assets.publication.compact import compact
 from backfill_assets.publication.crash_points import CrashPoint
 from backfill_assets.publication.publisher import Conflict, Published
@@ -125,6 +127,33 @@ def test_an_abort_of_a_sound_entry_takes_everything_back(lake: Lake) -> None:
     assert lake.publisher().abort("p1", by="ana") == {}
     assert (lake.rows("t"), lake.rows("u")) == ({D1: ["t0"]}, {D1: ["u0"]})
     assert lake.table("u").transaction_version("p1") == 0
+
+
+@pytest.mark.parametrize("left_at", [CrashPoint.PREPARED, CrashPoint.TABLE_COMMITTED, CrashPoint.CLOSING], ids=str)
+@pytest.mark.parametrize(
+    "killed_at", [None, CrashPoint.ABORT_DECIDED, CrashPoint.FENCED, CrashPoint.RESTORED, CrashPoint.CLOSING], ids=str
+)
+def test_a_file_whose_ingestion_was_aborted_is_read_once_by_the_next(
+    lake: Lake, left_at: CrashPoint, killed_at: CrashPoint | None
+) -> None:
+    """Its rows and its position go back together, also where the abort is killed and made again."""
+    known, new = Position(id="topic", before=None, after=5), Position(id="landed:a", before=None, after=77)
+    lake.append("a0", "raw", {D1: ["old"]}, known)
+    both = (known.model_copy(update={"before": 5, "after": 9}), new)
+    request = lake.request("a1", {"raw": {D1: ["x"], D2: ["y"]}}, kind="append", positions=both)
+    with pytest.raises(Died):
+        lake.publisher(dying_at(left_at)).publish(request)
+    if killed_at is not None:
+        with suppress(Died):
+            lake.publisher(dying_at(killed_at)).abort("a1", by="ana")
+    if "a1" in lake.publisher().log.head().state.open:
+        assert lake.publisher().abort("a1", by="ana") == {}
+    main = lake.table("raw")
+    assert lake.rows("raw") == {D1: ["old"]}
+    assert main.transaction_version("topic") == 5 and not main.transaction_version("landed:a")
+    assert isinstance(lake.append("a2", "raw", {D1: ["x"], D2: ["y"]}, *both), Published)
+    assert lake.rows("raw") == {D1: ["old", "x"], D2: ["y"]}
+    assert lake.table("raw").transaction_version("landed:a") == 77
 
 
 def test_a_lost_table_does_not_hold_up_an_abort(lake: Lake) -> None:

@@ -121,7 +121,7 @@ def test_a_late_day_is_known_by_what_was_ingested_and_not_by_what_is_still_there
         ),
         (
             replace(WHOLE, given_back=WHOLE.files[F]),
-            "raw_sales 2017-03-05: 2 files given back by a rollback; backfill run ingests them again",
+            "raw_sales 2017-03-05: 2 files given back by a rollback or an abort; backfill run ingests them again",
         ),
     ],
     ids=["newest", "earlier", "rolled back"],
@@ -139,7 +139,7 @@ def test_a_rollback_of_one_file_of_a_day_is_not_undone(new: list[str]) -> None:
     landed = replace(BUILT, files={**BUILT.files, D: files}, given_back=["sales/2017-03-01/b"])
     due = arrivals_due([[BUILT_FX, landed]], {})
     count = format_count(1 + len(new), "file")
-    line = f"raw_sales 2017-03-01: {count} given back by a rollback; backfill run ingests them again"
+    line = f"raw_sales 2017-03-01: {count} given back by a rollback or an abort; backfill run ingests them again"
     assert (due.launch, due.waiting) == ((), (line,))
 
 
