@@ -33,6 +33,8 @@ class RunningDev:
     lakehouse: str
     landing: str = ""
     """Where its runs read what has landed; empty in a note of an earlier version."""
+    token_key_file: str = ""
+    """The key that its runs make tokens with; empty in a note of an earlier version."""
 
 
 def dev_file(settings: Settings) -> Path:
@@ -47,7 +49,8 @@ def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
 
     pid = os.getpid()
     created = psutil.Process(pid).create_time()
-    dev = RunningDev(pid, created, ui, spark, str(settings.lakehouse), str(settings.landing))
+    places = (str(settings.lakehouse), str(settings.landing), str(settings.token_key_file))
+    dev = RunningDev(pid, created, ui, spark, *places)
     file = dev_file(settings)
     unfinished = file.with_suffix(f".{pid}.tmp")
     unfinished.write_text(json.dumps(asdict(dev), indent=2))

@@ -81,12 +81,13 @@ def _require_same_places(settings: Settings, dev: RunningDev) -> None:
         for what, theirs, ours in (
             ("the lakehouse", dev.lakehouse, str(settings.lakehouse)),
             ("the landing zone", dev.landing, str(settings.landing)),
+            ("the token key", dev.token_key_file, str(settings.token_key_file)),
         )
         if theirs and theirs != ours
     ]
     for what, theirs, ours in differing[:1]:
         raise DemoFailed(
-            f"`make dev` of {settings.home} runs on {what} {theirs}, and the demo is for {ours}.",
+            f"`make dev` of {settings.home} runs with {what} {theirs}, and the demo is for {ours}.",
             hint=f"End it first: Ctrl-C where it runs, or kill {dev.pid}. Or give the demo a BACKFILL_HOME of its own.",
         )
 

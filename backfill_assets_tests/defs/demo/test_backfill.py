@@ -207,10 +207,17 @@ def test_make_dev_with_another_landing_zone_is_no_daemon_for_it(tmp_path: Path, 
     assert f"kill {os.getpid()}" in str(error.value.hint)
 
 
+def test_make_dev_with_another_token_key_is_no_daemon_for_it(tmp_path: Path, dev: ExitStack) -> None:
+    """Its runs would fail at a key that is not the lakehouse's; in a new one, their key would be the one."""
+    settings = replace(Settings.at(tmp_path), token_key_file=tmp_path / "other.key")
+    with pytest.raises(DemoFailed, match=f"the token key {tmp_path}/token.key, .* is for {tmp_path}/other.key"):
+        launch_demo(settings, DAYS, TABLES, fake_location.__name__)
+
+
 def test_make_dev_of_an_earlier_version_has_noted_no_landing_zone(tmp_path: Path, dev: ExitStack) -> None:
     settings = Settings.at(tmp_path)
     noted = json.loads(dev_file(settings).read_text())
-    del noted["landing"]
+    del noted["landing"], noted["token_key_file"]
     dev_file(settings).write_text(json.dumps(noted))
     assert launch_demo(settings, DAYS, TABLES, fake_location.__name__).dev is not None
 
