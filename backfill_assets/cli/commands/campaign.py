@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
@@ -19,7 +19,7 @@ from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.queries.campaign_table import campaign_json, campaign_table
 from backfill_assets.cli.queries.diff import next_command, say_difference, say_sums
 from backfill_assets.cli.wiring import current_settings, open_storage
-from backfill_assets.errors import CampaignStopped, InvalidRequest
+from backfill_assets.errors import CampaignStopped, InvalidRequest, LakehouseUnusable
 from backfill_assets.published.boundaries import boundary_line, boundary_values
 from backfill_assets.text import format_count
 
@@ -139,8 +139,7 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     settings = current_settings()
     storage = open_storage(settings)
     if plan is None:
-        begun = {name: journal.entries(storage, name) for name in journal.campaigns(storage)}
-        _say_campaigns(begun, short_ids(storage, campaigns), as_json)
+        _say_campaigns(*_journals(storage), short_ids(storage, campaigns), as_json)
         return
     plan = find_plan(storage, plan)
     kept = plan_as_kept(settings, plan)
@@ -163,6 +162,21 @@ def campaign(plan: str | None, abandon: bool, as_json: bool) -> None:
     elif planned := boundary_lines(kept):
         say(*planned)
     say(_times(kept, entries).shown)
+
+
+def _journals(storage: Storage) -> tuple[dict[str, list[JournalEntry]], dict[str, str]]:
+    """The journal of each campaign that has begun, by name, and why others cannot be read."""
+    from backfill_assets.lakehouse import campaign_journal as journal
+
+    begun: dict[str, list[JournalEntry]] = {}
+    damaged: dict[str, str] = {}
+    for name in journal.campaigns(storage):
+        try:
+            begun[name] = journal.entries(storage, name)
+        except LakehouseUnusable as error:
+            damaged[name] = error.message
+    # A process that was killed at its first entry has left a folder.
+    return {name: entries for name, entries in begun.items() if entries}, damaged
 
 
 def _people(storage: Storage, plan: Plan, entries: Sequence[JournalEntry]) -> Mapping[str, object]:
@@ -372,24 +386,30 @@ def _times(plan: Plan, entries: Sequence[JournalEntry]) -> _Times:
     return _Times(shown, times_json(plan, entries))
 
 
-def _say_campaigns(found: Mapping[str, Sequence[JournalEntry]], show: Show, as_json: bool) -> None:
+def _say_campaigns(
+    found: Mapping[str, Sequence[JournalEntry]], damaged: Mapping[str, str], show: Show, as_json: bool
+) -> None:
     from backfill_assets.campaign.course import state_of
     from backfill_assets.lakehouse.campaign_journal import STEPS
 
     rows = new_table("campaign", "steps done", "last", "by", numbers=["steps done"])
-    values = []
+    values: list[Mapping[str, Any]] = []
     for name, entries in found.items():
         now = state_of(name, entries)
         values.append({"campaign": name, "done": [step.value for step in STEPS if step in now.done]})
         rows.add_row(
             show(name), f"{len(now.done)} of {len(STEPS)}", f"{entries[-1].kind} {entries[-1].step}", entries[-1].by
         )
+    for name, why in damaged.items():
+        values.append({"campaign": name, "damage": why})
+        rows.add_row(show(name), "", "cannot be read", "")
     if as_json:
         say_json(values)
     else:
+        say(*(Text(why, "yellow") for why in damaged.values()))
         say(
             rows
-            if found
+            if values
             else "No campaign was started yet: backfill plan makes a plan, backfill run PLAN carries it out."
         )
 

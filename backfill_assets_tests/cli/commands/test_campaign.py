@@ -119,3 +119,15 @@ def test_a_day_is_held_back_in_each_table_of_its_step(tmp_path: Path, capsys: py
     changes = [table_difference(table.name, {}, {}) for table in step.tables]
     campaign._say(done, changes, [], None)
     assert capsys.readouterr().out.splitlines()[1:] == [f"{table.name}\t0\t0\t0\t1\t" for table in step.tables]
+
+
+def test_a_damaged_journal_and_one_that_never_began_hide_no_other_campaign(storage: Storage) -> None:
+    """A process that is killed at its first entry leaves a folder, with a part of a file in it."""
+    damaged, begun = (campaign_of(f"plan-{number:016x}") for number in (1, 2))
+    storage.write_bytes(f"_campaigns/{damaged}/000000.json", b'{"kind": "sta')
+    storage.write_bytes(f"_campaigns/{begun}/000000.json.1234abcd.tmp", b"")
+    lines = _lines("campaign")
+    assert any(line.startswith(f"{campaign_of(PLAN.id)}\t5 of 9") for line in lines), lines
+    assert any(line.startswith(f"{damaged}\t\tcannot be read") for line in lines)
+    assert any(f"_campaigns/{damaged}/000000.json is of a later version, or damaged" in line for line in lines)
+    assert not any(begun in line for line in lines)
