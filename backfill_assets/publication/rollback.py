@@ -79,10 +79,9 @@ def _undone_by(publisher: Publisher, prepared: Prepared) -> tuple[str, datetime]
     head, find = publisher.log.head(), cache(publisher.log.find_prepared)
     undone = prepared.publication
     states = publisher.log.day_states(head, set(undone.writes))
+    written = (TableDay(change.table, day.day) for change in undone.tables for day in change.days)
     found = {
-        _before_compactions(find, change.table, day.day, states[TableDay(change.table, day.day)].publication)
-        for change in undone.tables
-        for day in change.days
+        _before_compactions(find, each.table, each.day, states[each].publication) for each in written if each in states
     }
     current = head.state.current
     found |= {current[step].publication for step in undone.switches if step in current}
@@ -165,8 +164,7 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
             f"There is no publication {publication!r}.",
             hint="backfill history lists the publications.",
         )
-    if publisher.log.outcome(publisher.log.head(), publication) != "done":
-        raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
+    require_done(publisher, publication)
     prepared, at = entry
     age, window = publisher.now() - at, max(prepared.window_days, publisher.retention_days)
     if age > timedelta(days=window):
@@ -176,6 +174,18 @@ def undoable(publisher: Publisher, publication: str) -> Prepared:
             hint="Rebuild the days with the version of the code that they had then.",
         )
     return prepared
+
+
+def require_done(publisher: Publisher, publication: str) -> None:
+    """Raise :class:`InvalidRequest` for a publication that was aborted, and for one that could not be finished yet."""
+    head = publisher.log.head()
+    if publication in head.state.open:
+        raise InvalidRequest(
+            f"The publication {publication} is not finished: there is nothing to roll back yet.",
+            hint=f"If what keeps it from its end stays, give it up: backfill abort {publication}",
+        )
+    if publisher.log.outcome(head, publication) != "done":
+        raise InvalidRequest(f"The publication {publication} was aborted: there is nothing to roll back.")
 
 
 def _request(publisher: Publisher, prepared: Prepared, id: str, provenance: Provenance) -> Publication:

@@ -15,6 +15,7 @@ from backfill_assets.lakehouse.records import Provenance
 from backfill_assets.publication.publisher import CrashPoint
 from backfill_assets.rebuild.person import os_person
 from backfill_assets_tests.cli.command import Backfill
+from backfill_assets_tests.protocol.foreign import demand_feature
 
 DAY, NEXT = date(2017, 3, 1), date(2017, 3, 2)
 CAMPAIGN, PLAN = "campaign-0123456789abcdef", "plan-0123456789abcdef"
@@ -95,6 +96,17 @@ def test_unknown_and_aborted_publications_are_refused_before_asking(two: Backfil
     two.lakehouse.write_past_the_protocol("bronze_sales", DAY, [9])
     two.lakehouse.publisher.recover()
     assert "dead was aborted" in two("rollback", "dead", exit_code=1).stderr
+
+
+def test_one_that_cannot_be_finished_is_refused_with_what_to_do(two: Backfill) -> None:
+    """Its process died, and a table takes no commit since: there is nothing to put back, and nothing was aborted."""
+    third = date(2017, 3, 3)
+    two.lakehouse.crash("dead", {"bronze_sales": {third: [7]}}, at=CrashPoint.PREPARED)
+    demand_feature(two.lakehouse.storage, "bronze_sales", "rowTracking")
+    for options in (["--yes"], ["--dry-run"]):
+        error = two("rollback", "dead", *options, exit_code=1).stderr
+        assert "dead is not finished: there is nothing to roll back yet" in error
+        assert "backfill abort dead" in error
 
 
 def test_the_window_is_reported(backfill: Backfill) -> None:
