@@ -79,10 +79,10 @@ generated: setup ## the generated tests with many more examples than `make test`
 	@EXAMPLES=$(or $(EXAMPLES),20) $(BIN)/pytest $(IN_TWO) -m "hypothesis and not long"
 
 histories: setup ## what is done on main and on timelines, in any order and killed anywhere, beside a sequential model: HISTORIES=500
-	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s backfill_assets_tests/timeline/test_histories.py
+	@HISTORIES=$(or $(HISTORIES),500) $(BIN)/pytest -q -s -m long backfill_assets_tests/timeline/test_histories.py
 
 kills: setup ## the cut-over killed at every step and at 100 random moments
-	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s backfill_assets_tests/stories/test_killed_cut_over.py
+	@BACKFILL_RANDOM_KILLS=100 $(BIN)/pytest -q -s -m long backfill_assets_tests/stories/test_killed_cut_over.py
 
 storm: setup ## processes that work on one lakehouse at once and are killed: SECONDS=180, STORM="--s3 --json --seed 7"
 	@$(BIN)/python -m backfill_assets_tests.protocol.storm --seconds $(or $(SECONDS),180) $(STORM)

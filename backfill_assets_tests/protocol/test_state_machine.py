@@ -1,8 +1,9 @@
 """Hypothesis plays everybody who may work on a lakehouse, interleaved step by step, dying anywhere.
 
 The real code runs; tables and log are judged after every step against a sequential model in plain Python.
-``PROTOCOL_SEED`` and ``PROTOCOL_EXAMPLES`` ask for another or a longer run than the default;
-``PROTOCOL_SHRINK=1`` looks for the shortest history that fails, which takes minutes.
+``PROTOCOL_SEED`` and ``PROTOCOL_EXAMPLES`` ask for another or a longer run than the default of `make test-long`, and
+`make test` plays the first histories; ``PROTOCOL_SHRINK=1`` looks for the shortest history that fails, which takes
+minutes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from backfill_assets_tests.protocol.world import RAW, TABLES, World
 
 SEED = int(os.environ.get("PROTOCOL_SEED", "20170302"))
 EXAMPLES = int(os.environ.get("PROTOCOL_EXAMPLES", "60"))
+FEW_EXAMPLES = 20
 SHRINK = "PROTOCOL_SHRINK" in os.environ
 MOST_ACTORS = 4
 _ANY = st.integers(0, 2**16)
@@ -349,7 +351,8 @@ def _die_while_maintaining() -> None:
 
 
 @pytest.mark.protocol
-def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("examples", [FEW_EXAMPLES, pytest.param(EXAMPLES, marks=pytest.mark.long)])
+def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.MonkeyPatch, examples: int) -> None:
     """All invariants of the publication protocol, at every moment of many histories, and after recovery.
 
     A protocol that was only tried in the order that everybody has in mind fails in the others.
@@ -358,7 +361,7 @@ def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.Mo
     monkeypatch.setattr(log_fold, "FOLD_FROM_FILES", 3)
     machine = hypothesis.seed(SEED)(Lakehouse)
     chosen = settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         stateful_step_count=40,
         deadline=None,
         database=None,
@@ -374,6 +377,6 @@ def test_every_promise_holds_while_processes_work_and_die(monkeypatch: pytest.Mo
         _die_while_streaming()
         _die_while_maintaining()
     finally:
-        print(f"seed {SEED}, {EXAMPLES} histories\n{report()}")
+        print(f"seed {SEED}, {examples} histories\n{report()}")
     assert not never_hit(), "steps that no history reached"
     assert not never_hit("died at "), "steps at which no actor died"
