@@ -122,7 +122,7 @@ def test_two_actors_overtake_each_other_at_every_step(pair: Pair, dies: bool) ->
     assert turns > 2, "the actor must have steps to be overtaken at"
 
 
-@pytest.mark.parametrize("second_turn", [4, 7, 10])
+@pytest.mark.parametrize("second_turn", [7, *(pytest.param(turn, marks=pytest.mark.long) for turn in (4, 10))])
 def test_two_publishers_of_two_tables_take_turns(second_turn: int) -> None:
     """Both stop in the middle: an entry is finished by the process that meets it, and the one that wakes up sees it."""
     turns = 0
@@ -140,7 +140,7 @@ def test_a_foreign_write_at_every_step_of_a_publication_of_two_tables(ambushed: 
         turns += 1
 
 
-@pytest.mark.parametrize("ambushed", ["fact", "report"])
+@pytest.mark.parametrize("ambushed", [pytest.param("fact", marks=pytest.mark.long), "report"])
 def test_a_slow_publisher_wakes_up_after_its_publication_was_finished(ambushed: str) -> None:
     """It finds its transaction or the fence, with any earlier reads: an aborted publication stays aborted."""
     turns = 0
@@ -148,7 +148,7 @@ def test_a_slow_publisher_wakes_up_after_its_publication_was_finished(ambushed: 
         turns += 1
 
 
-@pytest.mark.parametrize("ambushed", RAW)
+@pytest.mark.parametrize("ambushed", [pytest.param(RAW[0], marks=pytest.mark.long), RAW[1]])
 def test_a_foreign_write_at_every_step_of_an_append_to_two_tables(ambushed: str) -> None:
     """Positions go back with the rows or stay with them: else a landed file counts twice, or never."""
     turns = 0

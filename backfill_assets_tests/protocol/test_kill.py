@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.publication.crash_points import CrashPoint
+from backfill_assets_tests.protocol import victim
 from backfill_assets_tests.protocol.lake import Lake
-from backfill_assets_tests.protocol.victim import ROUNDS, TOLD
+from backfill_assets_tests.protocol.victim import ENDED, ROUNDS, TOLD
 
 pytestmark = pytest.mark.protocol
 SEED = 20170301
@@ -26,26 +31,61 @@ ROWS_OF = ("fact", "report", "raw", "raw_more")
 _KILLED = -9
 
 
-def _command(root: Path, *where: str) -> list[str]:
-    return [sys.executable, "-m", "backfill_assets_tests.protocol.victim", str(root), *where]
+@dataclass
+class Victims:
+    """The process that starts them, one after the other."""
+
+    process: subprocess.Popen[str]
+
+    def start(self, root: Path, *where: str) -> int:
+        """Its process id."""
+        assert self.process.stdin
+        self.process.stdin.write("\t".join([str(root), *where]) + "\n")
+        self.process.stdin.flush()
+        return int(self._line())
+
+    def next_step(self) -> str:
+        """The step that is reached next, or how it ended."""
+        return self._line().strip()
+
+    def end(self, reached: Sequence[str] = ()) -> tuple[int, list[str]]:
+        """Exit code, and the steps that were reached, with those that were read already."""
+        steps = list(reached)
+        while not (step := self.next_step()).startswith(ENDED):
+            steps.append(step)
+        code = int(step.removeprefix(ENDED))
+        assert code in (0, _KILLED), "its traceback is in standard error"
+        return code, steps
+
+    def run(self, root: Path, *where: str) -> tuple[int, list[str]]:
+        self.start(root, *where)
+        return self.end()
+
+    def _line(self) -> str:
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line, "the process that starts them has ended"
+        return line
 
 
-def _run(root: Path, *where: str) -> tuple[int, list[str]]:
-    """Exit code, and the steps that were reached."""
-    done = subprocess.run(_command(root, *where), capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode in (0, _KILLED), done.stderr
-    return done.returncode, done.stdout.splitlines()
+@pytest.fixture(scope="module")
+def victims() -> Iterator[Victims]:
+    command = [sys.executable, "-m", victim.__name__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Victims(process)
+        assert process.stdin
+        process.stdin.close()
 
 
-def _killed_after(root: Path, seconds: float) -> str:
+def _killed_after(victims: Victims, root: Path, seconds: float) -> str:
     """Start a run, let it work for so long after its first step, kill it, and say which step it had reached last."""
-    with subprocess.Popen(_command(root), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        time.sleep(seconds)
-        process.kill()
-        steps: list[str] = [first, *process.stdout]
-    return steps[-1].strip()
+    process = victims.start(root)
+    first = victims.next_step()
+    time.sleep(seconds)
+    with suppress(ProcessLookupError):  # it has ended
+        os.kill(process, signal.SIGKILL)
+    _, steps = victims.end([first])
+    return steps[-1]
 
 
 def _rows(root: Path) -> dict[str, dict[date, list[str]]]:
@@ -67,20 +107,19 @@ class Undisturbed:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+def undisturbed(victims: Victims, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     root = tmp_path_factory.mktemp("undisturbed")
-    with subprocess.Popen(_command(root), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        started = time.monotonic()
-        steps = [step.strip() for step in (first, *process.stdout)]
-        seconds = time.monotonic() - started
-    assert process.returncode == 0
+    victims.start(root)
+    first = victims.next_step()
+    started = time.monotonic()
+    code, steps = victims.end([first])
+    seconds = time.monotonic() - started
+    assert code == 0
     return Undisturbed(_rows(root), steps, seconds)
 
 
-def _assert_as_undisturbed(root: Path, undisturbed: Undisturbed) -> None:
-    code, _ = _run(root)
+def _assert_as_undisturbed(victims: Victims, root: Path, undisturbed: Undisturbed) -> None:
+    code, _ = victims.run(root)
     assert code == 0
     assert _rows(root) == undisturbed.rows
     assert _told(root) == {f"p{number}" for number in range(ROUNDS)}, "each is sent; that of an abort is not"
@@ -102,40 +141,42 @@ _EACH_STEP = pytest.mark.parametrize("step", list(CrashPoint), ids=lambda step: 
 
 
 @_EACH_STEP
-def test_killed_at_a_step(tmp_path: Path, step: CrashPoint, undisturbed: Undisturbed) -> None:
+def test_killed_at_a_step(tmp_path: Path, step: CrashPoint, victims: Victims, undisturbed: Undisturbed) -> None:
     """The first time that it is reached: a re-run ends with just the rows of an undisturbed run."""
-    _assert_survives(tmp_path, step, 1, undisturbed)
+    _assert_survives(victims, tmp_path, step, 1, undisturbed)
 
 
 @pytest.mark.long
 @_EACH_STEP
-def test_killed_at_a_step_the_last_time(tmp_path: Path, step: CrashPoint, undisturbed: Undisturbed) -> None:
+def test_killed_at_a_step_the_last_time(
+    tmp_path: Path, step: CrashPoint, victims: Victims, undisturbed: Undisturbed
+) -> None:
     """Beside all that was done before it."""
-    _assert_survives(tmp_path, step, undisturbed.steps.count(step.value), undisturbed)
+    _assert_survives(victims, tmp_path, step, undisturbed.steps.count(step.value), undisturbed)
 
 
-def _assert_survives(root: Path, step: CrashPoint, number: int, undisturbed: Undisturbed) -> None:
-    code, steps = _run(root, step.value, str(number))
+def _assert_survives(victims: Victims, root: Path, step: CrashPoint, number: int, undisturbed: Undisturbed) -> None:
+    code, steps = victims.run(root, step.value, str(number))
     assert (code, steps[-1]) == (_KILLED, step.value), "it must have died there"
-    _assert_as_undisturbed(root, undisturbed)
+    _assert_as_undisturbed(victims, root, undisturbed)
 
 
 @pytest.mark.long
-def test_killed_again_and_again(tmp_path: Path, undisturbed: Undisturbed) -> None:
+def test_killed_again_and_again(tmp_path: Path, victims: Victims, undisturbed: Undisturbed) -> None:
     """The run that recovers dies too, at every step in turn, on one lakehouse: recovery is safe to repeat."""
     for step in CrashPoint:
-        _run(tmp_path, step.value, "1")
-    _assert_as_undisturbed(tmp_path, undisturbed)
+        victims.run(tmp_path, step.value, "1")
+    _assert_as_undisturbed(victims, tmp_path, undisturbed)
 
 
 @pytest.mark.parametrize("kills", [FEW_RANDOM_KILLS, pytest.param(RANDOM_KILLS, marks=pytest.mark.long)])
-def test_killed_at_random_moments(tmp_path: Path, undisturbed: Undisturbed, kills: int) -> None:
+def test_killed_at_random_moments(tmp_path: Path, victims: Victims, undisturbed: Undisturbed, kills: int) -> None:
     """Between the named steps as well: in the middle of a file, a commit, a deletion."""
     moments = random.Random(SEED)
     hits: Counter[str] = Counter()
     for number in range(kills):
         root = tmp_path / str(number)
-        hits[_killed_after(root, moments.uniform(0.0, 0.9 * undisturbed.seconds))] += 1
-        _assert_as_undisturbed(root, undisturbed)
+        hits[_killed_after(victims, root, moments.uniform(0.0, 0.9 * undisturbed.seconds))] += 1
+        _assert_as_undisturbed(victims, root, undisturbed)
     print(f"seed {SEED}: last step before the kill {dict(hits)}")
     assert len(hits) > 1

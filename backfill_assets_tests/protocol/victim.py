@@ -1,7 +1,10 @@
-"""A process that publishes two tables and appends to two more, and that dies at a chosen step.
+"""Processes that publish two tables and append to two more, and that die at a chosen step.
 
-Run as ``python -m backfill_assets_tests.protocol.victim ROOT [STEP NUMBER]``: SIGKILL at the NUMBERth time STEP is
-reached. Every step that is reached goes to standard output, unbuffered, so that a parent knows where a kill hit.
+Run as ``python -m backfill_assets_tests.protocol.victim``. Each line of standard input, with tabs between
+``ROOT [STEP NUMBER]``, starts one: SIGKILL at the NUMBERth time STEP is reached. It is forked from here, where
+everything is imported and nothing was opened: a second or two less than a new one. The first answer is its process id,
+the last one ``ended`` and its status. Between them is every step that is reached, unbuffered, so that it is known where
+a kill hit.
 """
 
 from __future__ import annotations
@@ -9,9 +12,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
-from backfill_assets.errors import PublicationRefused
 from backfill_assets.lakehouse.main_table import MainTable
 from backfill_assets.lakehouse.records import Notice, Position
 from backfill_assets.publication.compact import compact
@@ -23,6 +27,7 @@ from backfill_assets.publication.rollback import roll_back
 from backfill_assets.publication.senders import FileSender
 from backfill_assets_tests.protocol.lake import D1, D2, D3, Lake, RowsOfTables
 
+ENDED = "ended"
 ROUNDS = 3
 TOLD = "sent.jsonl"
 """The file that notices are sent to; a publication without a notice is nowhere in it."""
@@ -95,16 +100,26 @@ def killing(step: str, number: int) -> Reached:
     return reached
 
 
-def main(arguments: list[str]) -> int:
-    root, *rest = arguments
-    step, number = (rest[0], int(rest[1])) if rest else ("", 0)
+def serve() -> None:
+    for line in sys.stdin:
+        root, *where = line.rstrip("\n").split("\t")
+        child = os.fork()
+        if child == 0:
+            os._exit(_run(Path(root), where))
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(ENDED, os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _run(root: Path, where: Sequence[str]) -> int:
+    step, number = (where[0], int(where[1])) if where else ("", 0)
     try:
-        work(Lake(Path(root)), killing(step, number))
-    except PublicationRefused as error:
-        print(error, file=sys.stderr)
+        work(Lake(root), killing(step, number))
+    except Exception:
+        traceback.print_exc()
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    serve()
