@@ -180,24 +180,28 @@ def test_a_source_whose_day_is_part_of_its_key_has_none(spark: SparkSession) -> 
     assert markers.collect() == []
 
 
-@settings(max_examples=drawn(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=drawn(3), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     arrivals=st.lists(
         st.builds(
-            lambda day, second, n: _on(day, second, source_line=n),
+            lambda basket, day, second, n: _on(day, second, source_line=n, basket_id=basket),
+            st.sampled_from(["one", "two", "three", "four"]),
             st.integers(1, 12),
             st.integers(0, 3),
             st.integers(1, 9),
         ),
-        min_size=2,
-        max_size=6,
+        min_size=8,
+        max_size=24,
     ),
     data=st.data(),
 )
 def test_markers_do_not_depend_on_order_or_chunks(
     spark: SparkSession, arrivals: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    """Each day must be a function of its own raw day, so raw must come out the same however it was ingested."""
+    """Each day must be a function of its own raw day, so raw must come out the same however it was ingested.
+
+    Four transactions at once: each has the versions that it would have alone, and all take one look.
+    """
     at_once = _ingested(spark, [arrivals])
     shuffled = data.draw(st.permutations(arrivals))
     cut = data.draw(st.integers(1, len(arrivals) - 1))

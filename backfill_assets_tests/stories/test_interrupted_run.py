@@ -17,11 +17,18 @@ from backfill_assets.sample.synthetic_tally import SyntheticSpec
 from backfill_assets.text import format_are
 from backfill_assets_tests.workshop import Workshop
 
-DAYS = DayRange.parse("2017-03-01..2017-06-28")
-CHUNKS_OF_DAYS = 45
+DAYS = DayRange.parse("2017-03-01..2017-03-15")
+CHUNKS_OF_DAYS = 5
 _PATIENCE = 240
 _RUN = ("run", "bronze_sales", "--days", str(DAYS))
-_BACKFILL = [sys.executable, "-c", "import sys; from backfill_assets.cli import main; main(sys.argv[1:])"]
+_BACKFILL = f"""
+import sys
+from backfill_assets.cli import main
+from backfill_assets.rebuild import decide
+decide._MOST_DAYS = {CHUNKS_OF_DAYS}
+main(sys.argv[1:])
+"""
+"""Days are staged in chunks of 45 otherwise."""
 
 
 def staged(home: Path) -> set[date]:
@@ -44,12 +51,12 @@ def interrupt_once_days_are_staged(process: subprocess.Popen[str], home: Path) -
 
 
 def test_an_interrupted_run_publishes_nothing_and_its_days_are_used_again(workshop: Workshop) -> None:
-    """120 days in three chunks, interrupted after the first."""
+    """15 days in three chunks, interrupted after the first."""
     home = workshop.settings.home
     workshop.land_synthetic(SyntheticSpec(days=DAYS, rows_per_day=3, seed=7, defects={}))
     workshop.build("raw_sales", DAYS)
     environment = os.environ | {"BACKFILL_HOME": str(home)}
-    command = [*_BACKFILL, *_RUN]
+    command = [sys.executable, "-c", _BACKFILL, *_RUN]
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
