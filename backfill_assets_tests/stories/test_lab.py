@@ -31,6 +31,7 @@ def ways(hazard: Hazard) -> dict[str, WayCounts]:
     return {way.way: way for way in hazard.ways}
 
 
+@pytest.mark.long
 def test_a_backfill_collides_with_a_stream(bench: Workbench) -> None:
     """``replaceWhere`` loses what the stream appended, and doubles what both have read."""
     found = ways(collision.run(bench, thin=ONE_LINE_OF))

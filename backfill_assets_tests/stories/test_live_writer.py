@@ -18,6 +18,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from backfill_assets.campaign.cutover import cut_over
 from backfill_assets.days import DayRange
 from backfill_assets.rebuild.shadow import shadow
@@ -117,6 +119,7 @@ class LiveWriter:
         self._stop.set()
 
 
+@pytest.mark.long
 def test_every_row_is_there_once_though_they_came_all_the_time(wrong: Workshop) -> None:
     """Rows that came into the campaign's days while it was staged and cut over are in its result, or come after it."""
     landed_before = [sale for path in wrong.settings.landing.glob("sales/*/*") for sale in sent(path)]

@@ -29,6 +29,7 @@ VERSIONS = {"as-v1": "v1", "as-v2": "v2", "draft": DRAFT, "with-late-rows": "v2"
 """By which version of the fact's logic each timeline has gone forward from the first one."""
 
 
+@pytest.mark.long
 def test_five_timelines_are_read_by_every_engine_while_one_goes_and_files_are_reclaimed(
     wrong: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

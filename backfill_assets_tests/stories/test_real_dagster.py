@@ -221,6 +221,7 @@ def test_a_campaign_goes_on_after_kills_and_is_published_once(played: Played) ->
     played.assert_is_cut_over(campaign)
 
 
+@pytest.mark.long
 def test_a_damaged_day_is_repaired_though_the_repair_is_killed(played: Played) -> None:
     """A foreign writer overwrites a published day past the protocol; the sensor launches backfills in turn."""
     damage_and_repair(played)

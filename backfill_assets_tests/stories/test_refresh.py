@@ -153,6 +153,7 @@ def test_a_corrected_source_ends_as_if_it_had_always_been_so(sales: Workshop, sa
     assert {day: of.get("deleted") for day, of in metrics.items()} == {FIRST: 5, SECOND: 1, THIRD: 2, FOURTH: None}
 
 
+@pytest.mark.long
 def test_the_undo_of_a_refresh_leaves_it_to_be_done_again(sales: Workshop, say: Any) -> None:
     before = sales.contents()["raw_sales"]
     correct_everything(sales)
@@ -171,6 +172,7 @@ class _Died(BaseException):
     """The process was killed."""
 
 
+@pytest.mark.long
 def test_a_killed_refresh_has_published_all_or_nothing(sales: Workshop, say: Any) -> None:
     """Rows and positions are one commit: the next refresh finds everything to do, or nothing."""
     before = sales.contents()["raw_sales"]

@@ -15,9 +15,9 @@ from backfill_assets.cli import foreground, main
 from backfill_assets.lakehouse.named_timelines import NamedTimeline, find_timeline
 from backfill_assets.publication.reclaim import reclaim
 from backfill_assets.rebuild import replace
-from backfill_assets.timeline.opened import open_timeline
 from backfill_assets_tests.stories.landed_lines import land_lines
 from backfill_assets_tests.stories.staged_campaign import DAYS, FACT
+from backfill_assets_tests.stories.test_many_timelines import assert_read_by_every_engine, main_rows
 from backfill_assets_tests.stories.test_shadow import LATE_DAY
 from backfill_assets_tests.workshop import Workshop
 
@@ -25,7 +25,7 @@ from backfill_assets_tests.workshop import Workshop
 def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """v1 is published, v2 over it; on the timeline the days are v1's again, then v2's, and main stays as it is."""
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    old, old_rows = contents(wrong), wrong.read(FACT)
+    old, old_rows, frozen = contents(wrong), wrong.read(FACT), main_rows(wrong)
     wrong.build_all(DAYS, "v2")
     wrong.build_reports(DAYS)
     new, new_rows = contents(wrong), wrong.read(FACT)
@@ -64,20 +64,7 @@ def test_back_to_before_it_and_forward_by_another_version(wrong: Workshop, monke
     assert started == [], "rows that differ are compared without Spark, wherever a state has them"
     monkeypatch.undo()
     monkeypatch.setenv("BACKFILL_HOME", str(wrong.settings.home))
-    frozen = read_by_spark(wrong, "before-v2", FACT)
-    assert frozen == sorted(old_rows[["transaction_id", "amount_eur"]].itertuples(index=False, name=None))
-
-
-def read_by_spark(workshop: Workshop, name: str, table: str) -> list[tuple[str, Decimal]]:
-    """By the view of Spark SQL that the command prints; the rows for Arrow are the same."""
-    view = types("open", name, "--table", table)["tables"][table]["view"]
-    spark = workshop.builder.lake.spark()
-    spark.sql(view.rstrip(";"))
-    rows = spark.sql("SELECT transaction_id, amount_eur FROM fact_sales_transactions").collect()
-    arrow = open_timeline(workshop.builder.lake.storage, name).dataset(table).to_table().to_pylist()
-    found = sorted((row["transaction_id"], row["amount_eur"]) for row in rows)
-    assert found == sorted((row["transaction_id"], row["amount_eur"]) for row in arrow)
-    return found
+    assert_read_by_every_engine(wrong, {"before-v2": frozen})
 
 
 def _change(day: dict[str, Any]) -> Decimal:

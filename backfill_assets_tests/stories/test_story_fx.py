@@ -1,7 +1,7 @@
 """The mission's case on 90 real days, against what pandas makes of the packages' own files.
 
-The 90 days are built once for each size, by the old logic: one store in five for `make test`, all stores for
-`make test-long`. Some of the newest lines are withheld: they arrive during the story.
+The days are built once, by the old logic: nine of a few stores for `make test`, 90 of all stores for `make test-long`.
+Some of the newest lines are withheld: they arrive during the story.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 FACT = "fact_sales_transactions"
 REPORTS = ("report_department_revenue", "report_store_ranking", "report_monthly_close")
+Completeness = dict[str, set[tuple[int, bool]]]
+"""By the first day of a period: how many days of it are published, and whether that is all of them."""
 LAST_DAYS = DayRange.parse("2017-05-25..2017-05-29")
 """Thursday to Monday. The first and the last of them get late lines."""
 MAY = DayRange.parse("2017-05-01..2017-05-29")
@@ -46,11 +48,45 @@ ARRIVAL = date(2017, 5, 30)
 _GENERATED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much of the real data is built, and what reports say of the periods that it cuts."""
+
+    days: DayRange
+    one_store_in: int
+    months: Completeness
+    weeks: Completeness
+    """Those that are cut; all others are whole."""
+    cut: str
+
+    @property
+    def late_days(self) -> set[date]:
+        """The first and the last of :data:`LAST_DAYS`, of those that are built."""
+        return {LAST_DAYS.first, LAST_DAYS.last} & set(self.days)
+
+
+NINE = Size(
+    DayRange.parse("2017-03-27..2017-04-04"),
+    20,
+    months={"2017-03-01": {(5, False)}, "2017-04-01": {(4, False)}},
+    weeks={"2017-04-03": {(2, False)}},
+    cut="report_monthly_close 2017-03-01..2017-03-31 is cut: 5 of 31 days",
+)
+NINETY = Size(
+    NINETY_DAYS,
+    1,
+    months={"2017-03-01": {(31, True)}, "2017-04-01": {(30, True)}, "2017-05-01": {(29, False)}},
+    weeks={"2017-02-27": {(5, False)}, "2017-05-29": {(1, False)}},
+    cut="report_monthly_close 2017-05-01..2017-05-31 is cut: 29 of 31 days",
+)
+
+
 @dataclass
 class Ninety:
-    """The lakehouse of 90 days by the old logic, and the lines that have not arrived yet, by day."""
+    """The lakehouse of the days of a size by the old logic, and the lines that have not arrived yet, by day."""
 
     workshop: Workshop
+    size: Size
     stores: frozenset[int]
     late: dict[date, list[str]]
 
@@ -64,11 +100,11 @@ class Ninety:
         return without(lines, [line for day, late in self.late.items() if day not in days for line in late])
 
 
-def completeness(workshop: Workshop, table: str) -> dict[str, set[tuple[int, bool]]]:
-    """Days published and whether that is all of them, by period; each row of a period must say the same."""
+def completeness(workshop: Workshop, table: str) -> Completeness:
+    """Each row of a period must say the same."""
     rows = workshop.read(table)
     columns = (rows[name].tolist() for name in ("day", "days_published", "complete"))
-    found: dict[str, set[tuple[int, bool]]] = defaultdict(set)
+    found: Completeness = defaultdict(set)
     for day, published, complete in zip(*columns, strict=True):
         found[str(day)].add((published, complete))
     return found
@@ -129,9 +165,7 @@ def compiled(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(name, INTERPRETED[name])
 
 
-def of_stores(one_in: int) -> pytest.MarkDecorator:
-    """The 90 days have the lines of one store in so many."""
-    return pytest.mark.parametrize("ninety", [pytest.param(one_in, id=f"one store in {one_in}")], indirect=True)
+_OF_ALL = pytest.mark.parametrize("ninety", [pytest.param(NINETY, id="90 days")], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -139,14 +173,16 @@ def ninety(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, reques
     """Every table of the mission, from landed files to the reports; the fact by the previous day's rate."""
     workshop = Workshop(tmp_path_factory.mktemp("ninety") / "home", lambda: spark)
     landing = workshop.settings.landing
-    every_store = sorted(oracle.transactions(NINETY_DAYS.first, NINETY_DAYS.last, "v2")["store_id"].unique().tolist())
-    stores = frozenset(every_store[:: request.param])
-    land_sold(NINETY_DAYS, landing, stores)
-    late = {day: withhold(landing, day, LATE_LINES // request.param) for day in (LAST_DAYS.first, LAST_DAYS.last)}
+    size: Size = request.param
+    days = size.days
+    every_store = sorted(oracle.transactions(days.first, days.last, "v2")["store_id"].unique().tolist())
+    stores = frozenset(every_store[:: size.one_store_in])
+    land_sold(days, landing, stores)
+    late = {day: withhold(landing, day, LATE_LINES) for day in size.late_days}
     with compiled(spark):
-        workshop.build_all(NINETY_DAYS, "v1")
-        workshop.build_reports(NINETY_DAYS)
-    return Ninety(workshop, stores, late)
+        workshop.build_all(days, "v1")
+        workshop.build_reports(days)
+    return Ninety(workshop, size, stores, late)
 
 
 @pytest.fixture
@@ -165,17 +201,17 @@ def story(ninety: Ninety, tmp_path: Path, spark: SparkSession, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     "ninety",
-    [pytest.param(5, id="one store in 5"), pytest.param(1, id="every store", marks=pytest.mark.long)],
+    [pytest.param(NINE, id="9 days"), pytest.param(NINETY, id="90 days", marks=pytest.mark.long)],
     indirect=True,
 )
-def test_ninety_real_days_are_what_pandas_makes_of_them(ninety: Ninety) -> None:
+def test_real_days_are_what_pandas_makes_of_them(ninety: Ninety) -> None:
     """Every line of the fact and every sum of what is made of it, to the cent; periods that are cut say so."""
-    assert_published(ninety.workshop, ninety.landed(ninety.lines_of(NINETY_DAYS, "v1")))
-    assert_cut_periods_say_so(ninety.workshop)
+    assert_published(ninety.workshop, ninety.landed(ninety.lines_of(ninety.size.days, "v1")))
+    assert_cut_periods_say_so(ninety.workshop, ninety.size)
 
 
 @pytest.mark.long
-@of_stores(one_in=1)
+@_OF_ALL
 @pytest.mark.timeout(900)
 def test_the_last_days_are_put_right_beside_a_stream_and_put_back(ninety: Ninety, story: Story) -> None:
     """The mission's case on five of the 90 days. Late lines arrive for what is staged, and while it is cut over."""
@@ -204,7 +240,7 @@ def test_the_last_days_are_put_right_beside_a_stream_and_put_back(ninety: Ninety
     assert story.contents_before(MAY.first) == others
 
 
-@of_stores(one_in=1)
+@_OF_ALL
 @pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_ninety_days_are_planned_shadowed_compared_approved_undone_and_cut_over_again(
@@ -258,13 +294,9 @@ def _changed(table: dict[str, Any]) -> list[date]:
     ]
 
 
-def assert_cut_periods_say_so(workshop: Workshop) -> None:
-    assert completeness(workshop, "report_monthly_close") == {
-        "2017-03-01": {(31, True)},
-        "2017-04-01": {(30, True)},
-        "2017-05-01": {(29, False)},
-    }
+def assert_cut_periods_say_so(workshop: Workshop, size: Size) -> None:
+    assert completeness(workshop, "report_monthly_close") == size.months
     weeks = completeness(workshop, "report_store_ranking")
-    assert (weeks.pop("2017-02-27"), weeks.pop("2017-05-29")) == ({(5, False)}, {(1, False)})
+    assert {first: weeks.pop(first) for first in size.weeks} == size.weeks
     assert set().union(*weeks.values()) == {(7, True)}
-    assert any("report_monthly_close 2017-05-01..2017-05-31 is cut: 29 of 31 days" in m for m in workshop.messages)
+    assert any(size.cut in message for message in workshop.messages)

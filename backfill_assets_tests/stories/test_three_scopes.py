@@ -162,6 +162,7 @@ def test_source_side_refresh(sales: Workshop, say: Say, tmp_path: Path) -> None:
     assert checksums(sales) == before, "as if the source had never been read again"
 
 
+@pytest.mark.long
 def test_whole_pipeline_from_raw_on(sales: Workshop, say: Say, tmp_path: Path) -> None:
     """Raw takes in what landed late, and keeps every file that it had; all that is made of it is built again."""
     before, raw_files = checksums(sales), files(sales, "raw_sales")
@@ -198,6 +199,7 @@ def test_whole_pipeline_from_raw_on(sales: Workshop, say: Say, tmp_path: Path) -
     assert undone["bronze_sales"] == rows["bronze_sales"], "it reads raw: the fact is stale, until it is built"
 
 
+@pytest.mark.long
 def test_downstream_only(sales: Workshop, say: Say) -> None:
     """The target and all that it is computed from stay as they are, to the byte; only the reports are built."""
     sales.build(FACT, [SECOND], "v1")

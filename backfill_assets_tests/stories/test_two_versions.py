@@ -36,6 +36,7 @@ def types(*arguments: object) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.mark.long
 def test_both_are_kept_up_to_date_and_the_switch_there_and_back_is_each_of_them_whole(
     wrong: Workshop, only_one: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

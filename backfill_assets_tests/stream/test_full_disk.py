@@ -72,6 +72,7 @@ def _require_own_mounts() -> None:
         pytest.skip("this machine lets no process mount a small disk of its own")
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_is_named_and_no_event_is_lost(kafka_broker: Broker, tmp_path: Path) -> None:
     """It is full in the middle: some batches are published before, and the others after a new start."""
     _require_own_mounts()
