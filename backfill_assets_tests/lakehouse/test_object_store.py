@@ -105,7 +105,8 @@ def test_publish_replace_and_roll_back(lakehouse: str) -> None:
     assert not lake.publisher().log.head().state.open
 
 
-def test_two_writers_compete_and_nothing_is_lost(lakehouse: str) -> None:
+@pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_two_writers_compete_and_nothing_is_lost(lakehouse: str, rounds: int) -> None:
     """Both publish days of one table again and again, each on what it has seen: every success is in the table."""
     lake = Lake(lakehouse_path(lakehouse))
     lake.publish("p0", {"t": {D1: ["start"], D2: ["start"]}})
@@ -114,7 +115,7 @@ def test_two_writers_compete_and_nothing_is_lost(lakehouse: str) -> None:
 
     def write(who: str, day: date) -> None:
         try:
-            for number in range(4):
+            for number in range(rounds):
                 shared = lake.publish(
                     f"{who}-{number}", {"t": {day: [f"{who}{number}"]}, "u": {D1: [f"{who}{number}"]}}
                 )
@@ -130,7 +131,7 @@ def test_two_writers_compete_and_nothing_is_lost(lakehouse: str) -> None:
     assert failed == []
     log = lake.publisher().log
     states = log.day_states(log.head())
-    assert outcomes["published"] + outcomes["moved"] == 8 and outcomes["published"] >= 4
+    assert outcomes["published"] + outcomes["moved"] == 2 * rounds and outcomes["published"] >= rounds
     for day in (D1, D2):
         assert lake.rows("t")[day] == [_row(states[TableDay("t", day)].publication)]
     assert lake.rows("u") == {D1: [_row(states[TableDay("u", D1)].publication)]}

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,8 @@ from backfill_assets_tests.strategies.every_type import (
 )
 from backfill_assets_tests.strategies.how_many import drawn
 
-ROWS = 500
+_ROWS = pytest.mark.parametrize("rows", [150, pytest.param(500, marks=pytest.mark.long)])
+"""A type has some twenty edges: each of them is met in the fewer rows too."""
 SETTINGS = settings(max_examples=drawn(2), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 """One seed gives all rows: a smaller one would be other rows, and each attempt a query."""
 
@@ -120,25 +122,27 @@ def _differences(one: Mapping[date, Metrics], other: Mapping[date, Metrics]) -> 
     }
 
 
+@_ROWS
 @given(seed=st.integers(0, 2**32))
 @SETTINGS
-def test_typed_rows_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
+def test_typed_rows_are_measured_as_spark_does(spark: SparkSession, rows: int, seed: int) -> None:
     """Each row is a day, so that one value that is hashed, added up or judged differently is seen."""
-    _require_equal(spark, every_type(seed, ROWS), TYPED, EveryType)
+    _require_equal(spark, every_type(seed, rows), TYPED, EveryType)
 
 
+@_ROWS
 @given(seed=st.integers(0, 2**32))
 @SETTINGS
-def test_landed_texts_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
+def test_landed_texts_are_measured_as_spark_does(spark: SparkSession, rows: int, seed: int) -> None:
     """Text that is a value, in whichever way it is written, and text that is none."""
-    _require_equal(spark, every_landed_text(seed, ROWS), numbers(RAW), RAW.contract)
+    _require_equal(spark, every_landed_text(seed, rows), numbers(RAW), RAW.contract)
 
 
 @given(seed=st.integers(0, 2**32))
 @SETTINGS
 def test_days_of_many_rows_are_measured_as_spark_does(spark: SparkSession, seed: int) -> None:
     """A day is more than one batch, and a key may be in several of them."""
-    _require_equal(spark, every_type(seed, ROWS, rows_a_day=50), TOGETHER, EveryType)
+    _require_equal(spark, every_type(seed, 500, rows_a_day=50), TOGETHER, EveryType)
 
 
 class Sale(Contract):

@@ -102,15 +102,18 @@ def contents(home: Path) -> dict[str, dict[date, str]]:
     return found
 
 
+@pytest.mark.parametrize("one_in", [3, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", list(COMMANDS), ids=lambda name: str(name).replace(" ", "_"))
 def test_killed_at_every_write(
-    name: str, homes: dict[str, tuple[Path, Path, int]], commands: Commands, tmp_path: Path
+    name: str, one_in: int, homes: dict[str, tuple[Path, Path, int]], commands: Commands, tmp_path: Path
 ) -> None:
+    """At its beginning, after its first two writes and its last one, and after one in so many of the others."""
     before, after, reached = homes[name]
     words, there = COMMANDS[name]
     published = [each.publication for each in history(Storage(str(before / "lakehouse")))]
     assert reached >= 2, "it must write something"
-    for number in range(1, reached + 1):
+    places = sorted({*range(1, min(3, reached) + 1), *range(1, reached + 1, one_in), reached})
+    for number in places:
         home = tmp_path / str(number)
         shutil.copytree(before, home)
         status, died_at = commands.run(home, words, number)
@@ -123,7 +126,7 @@ def test_killed_at_every_write(
         assert contents(home) == contents(after), number
         assert [each.publication for each in history(Storage(str(home / "lakehouse")))] == published
         shutil.rmtree(home)
-    print(f"{name}: killed at {reached} places")
+    print(f"{name}: killed at {len(places)} of {reached} places")
 
 
 def test_a_name_is_free_again_after_a_death_between_its_claim_and_its_first_revision(
