@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,9 @@ class _Day:
     files: tuple[AddedFile, ...]
     rows: list[dict[str, Any]]
     gone: tuple[str, ...] = ()
-    """Files that the day names and that are not there: it is damaged, and no row of it is shown."""
+    """Files that the day names and that are not there: no row of it is shown."""
+    reclaimed: bool = False
+    """They are those of an earlier publication, and main does not name them any more: nothing is damaged."""
     now: _WrittenSince | None = None
     """What another writer has made of the day; state and rows are those that were published."""
 
@@ -69,7 +71,7 @@ class _Day:
             **known,
             "metrics": known.get("metrics", {}),
             "files": [{"path": file.path, "bytes": file.size, "rows": file.rows} for file in self.files],
-            **({"damaged": {"gone": list(self.gone)}} if self.gone else {}),
+            **({"reclaimed" if self.reclaimed else "damaged": {"gone": list(self.gone)}} if self.gone else {}),
             **({"written_since": asdict(self.now)} if self.now else {}),
         }
 
@@ -112,7 +114,7 @@ def show(table: str, day_text: str, limit: int, publication: str | None, name: s
         return
     _say_facts(table, day, found)
     if found.gone:
-        _say_damage(table, day, found)
+        (_say_reclaimed if found.reclaimed else _say_damage)(table, day, found)
         return
     if found.now is not None:
         _say_written_since(table, day, found, found.now)
@@ -130,7 +132,8 @@ def _look(storage: Storage, table: str, day: date, limit: int, publication: str 
         return _Day(None, status, None, (), [])
     files = read_log(storage, table, version).of_days([day])[day]
     gone = tuple(gone_files(storage, table, files))
-    if gone and publication is None:
+    reclaimed = bool(gone) and publication is not None and not _is_named_now(storage, table, day, gone)
+    if gone and not reclaimed:
         note_damage(storage, table, day, gone)
     return _Day(
         version=version,
@@ -139,8 +142,18 @@ def _look(storage: Storage, table: str, day: date, limit: int, publication: str 
         files=files,
         rows=[] if gone else _rows(storage, table, day, limit, publication),
         gone=gone,
+        reclaimed=reclaimed,
         now=_written_since(storage, table, day) if status == FOREIGN_WRITE else None,
     )
+
+
+def _is_named_now(storage: Storage, table: str, day: date, paths: Collection[str]) -> bool:
+    from backfill_assets.lakehouse.delta_log import read_log
+    from backfill_assets.published.reading import pinned_version
+
+    version = pinned_version(storage, table)
+    files = read_log(storage, table, version).of_days([day])[day] if version is not None else ()
+    return not {file.path for file in files}.isdisjoint(paths)
 
 
 def _written_since(storage: Storage, table: str, day: date) -> _WrittenSince | None:
@@ -204,6 +217,8 @@ def _rows(storage: Storage, table: str, day: date, limit: int, publication: str 
 def _say_facts(table: str, day: date, found: _Day) -> None:
     facts = found.facts()
     metrics, files = facts.pop("metrics"), facts.pop("files")
+    for told_below in ("damaged", "reclaimed", "written_since"):
+        facts.pop(told_below, None)
     known = [(name.replace("_", " "), _text(value)) for name, value in facts.items() if value not in (None, "")]
     say_facts(
         f"{table} {day}",
@@ -226,6 +241,17 @@ def _say_damage(table: str, day: date, found: _Day) -> None:
     else:
         say("  -> Put the files back from a backup: raw cannot be built again, since each landed file counts once.")
     say(f"  -> backfill history {table} --days {day}     has the publications: one before may still have its files")
+
+
+def _say_reclaimed(table: str, day: date, found: _Day) -> None:
+    say(
+        f"{len(found.gone)} of the day's {format_count(len(found.files), 'file')} gone; main does not name "
+        f"{'it' if len(found.gone) == 1 else 'them'} any more:",
+        *(f"  {path}" for path in found.gone),
+        "Files that a later publication replaced are kept for the rollback window; then maintenance deletes them. "
+        "The numbers above are those that were published; no row is left to show.",
+        f"  -> backfill show {table} --day {day}     shows the day as it is now",
+    )
 
 
 def _say_written_since(table: str, day: date, found: _Day, now: _WrittenSince) -> None:

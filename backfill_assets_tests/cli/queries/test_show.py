@@ -126,6 +126,28 @@ def test_a_damaged_day_that_was_published_again_is_whole(backfill: Backfill) -> 
     assert backfill.json("show", TABLE, "--day", DAY)["sample"] == [{"id": 1, "day": str(DAY)}]
 
 
+def test_files_of_an_earlier_publication_that_maintenance_deleted_are_no_damage(backfill: Backfill) -> None:
+    """The day is whole as it is now: to compute it again would be wrong advice."""
+    backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
+    file = _file_of(backfill, DAY)
+    backfill.lakehouse.publish("second", {TABLE: {DAY: [2]}})
+    file.unlink()
+    said = backfill("show", TABLE, "--day", DAY, "--publication", "first").output
+    assert "amaged" not in said and "--force" not in said and "no reader" not in said
+    assert file.name in said and f"backfill show {TABLE} --day {DAY} " in said
+    found = backfill.json("show", TABLE, "--day", DAY, "--publication", "first")
+    assert "damaged" not in found and found["reclaimed"]["gone"][0].endswith(file.name) and found["sample"] == []
+    assert backfill.json("show", TABLE, "--day", DAY)["sample"] == [{"id": 2, "day": str(DAY)}]
+
+
+def test_a_file_that_main_names_too_is_damage_of_an_earlier_publication_as_well(backfill: Backfill) -> None:
+    backfill.lakehouse.publish("first", {TABLE: {DAY: [1]}})
+    backfill.lakehouse.publish("second", {TABLE: {NEXT: [2]}})
+    _file_of(backfill, DAY).unlink()
+    said = backfill("show", TABLE, "--day", DAY, "--publication", "first").output
+    assert "Damaged: 1 of the day's 1 file gone" in said and "--force" in said
+
+
 def test_damage_of_raw_is_not_said_to_be_rebuilt(backfill: Backfill) -> None:
     """Each landed file counts once."""
     backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
