@@ -51,6 +51,8 @@ class Conflict:
     reasons: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
     """Source positions that have moved on since they were read."""
+    gone: bool = False
+    """Files that were to be published are not there; that is among the reasons."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,10 @@ class Preparation:
         inputs: dict[str, frozenset[date]] = {}
         reasons: list[str] = []
         passed: list[str] = []
+        gone = False
         for change in publication.tables:
             lost = self._reclaimed_days(head, change, reasons)
+            gone = gone or bool(lost)
             lost |= _changed_days(change, states, active[change.table], reasons)
             moved_on = _passed_positions(change, mains[change.table], reasons)
             passed += moved_on
@@ -195,7 +199,7 @@ class Preparation:
             if withdrawn := self._withdrawn(read, head, states, reasons):
                 inputs[read.table] = inputs.get(read.table, frozenset()) | withdrawn
         reasons += _moved_switches(publication, head.state)
-        return Conflict(days, inputs, tuple(reasons), tuple(passed)) if reasons else None
+        return Conflict(days, inputs, tuple(reasons), tuple(passed), gone) if reasons else None
 
     def _reclaimed_days(self, head: Head, change: TableChange, reasons: list[str]) -> set[date]:
         """Days with a staged file that is being, or was, reclaimed: main must never name a file that is not there."""

@@ -29,6 +29,8 @@ from backfill_assets.publication.publisher import Conflict, Published, Publisher
 
 _MOST_REASONS = 3
 _UNDONE, _BACK = "Undone: ", "In force again: "
+_MOVED = "Roll back the later publications first (backfill history shows them), or rebuild the days."
+_GONE = "Bring the files back from a copy, or rebuild the days with the version of the code that they had then."
 FindPrepared = Callable[[str], tuple[Prepared, datetime] | None]
 
 
@@ -110,7 +112,7 @@ def _refusal(publication: str, moved: Conflict) -> PublicationRefused:
     others = f"; and {more} more" if more > 0 else ""
     return PublicationRefused(
         f"{publication} cannot be rolled back as it is: {'; '.join(named)}{others}.",
-        hint="Roll back the later publications first (backfill history shows them), or rebuild the days.",
+        hint=_GONE if moved.gone else _MOVED,
     )
 
 

@@ -92,10 +92,10 @@ def _roll_back_publication(
     publisher: Publisher, prepared: Prepared, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     from backfill_assets.landing.raw_rollback import require_sound_rollback
-    from backfill_assets.publication.rollback import require_done, require_in_force, require_in_place
+    from backfill_assets.publication.rollback import require_in_force, require_in_place, undoable
 
     publisher.recover()
-    require_done(publisher, prepared.publication.id)
+    undoable(publisher, prepared.publication.id)
     require_in_force(publisher, prepared)
     if not as_json:
         _say_plan(prepared, short_ids(publisher.storage))

@@ -112,7 +112,28 @@ def test_one_that_cannot_be_finished_is_refused_with_what_to_do(two: Backfill) -
 def test_the_window_is_reported(backfill: Backfill) -> None:
     """Files are kept for the window only."""
     backfill.lakehouse.publish("first", {"raw_sales": {DAY: [1]}})
-    assert "rollback window of first is over" in backfill("rollback", "first", "--yes", exit_code=1).stderr
+    for option in ("--yes", "--dry-run"):
+        refused = backfill("rollback", "first", option, exit_code=1)
+        assert "rollback window of first is over" in refused.stderr and "Nothing was done" not in refused.output
+
+
+def test_a_rollback_after_the_window_says_so_when_maintenance_has_deleted_the_files(backfill: Backfill) -> None:
+    """There may be no later publication that could be rolled back first."""
+    backfill.lakehouse.publish("first", {"bronze_sales": {DAY: [1]}})
+    (file,) = backfill.json("show", "bronze_sales", "--day", str(DAY))["files"]
+    backfill.lakehouse.publish("second", {"bronze_sales": {DAY: [2]}})
+    (backfill.home / "lakehouse" / "bronze_sales" / file["path"]).unlink()
+    refused = backfill("rollback", "second", "--dry-run", exit_code=1).stderr
+    assert "rollback window of second is over" in refused and "later publications" not in refused
+
+
+def test_files_that_are_gone_are_no_reason_to_roll_back_later_publications(two: Backfill) -> None:
+    """A VACUUM took them: another rollback does not bring them back."""
+    (file,) = two.json("show", "bronze_sales", "--day", str(DAY), "--publication", "first")["files"]
+    (two.home / "lakehouse" / "bronze_sales" / file["path"]).unlink()
+    refused = two("rollback", "second", "--dry-run", exit_code=1).stderr
+    assert file["path"] in refused and "later publications" not in refused
+    assert "Bring the files back from a copy" in refused and "rebuild the days" in refused
 
 
 def test_nothing_is_created_by_a_rollback_in_an_empty_place(backfill: Backfill) -> None:
