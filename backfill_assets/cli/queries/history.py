@@ -11,7 +11,7 @@ from rich.text import Text
 
 from backfill_assets.cli.completion import complete_days, complete_table
 from backfill_assets.cli.ids import Show, short_ids
-from backfill_assets.cli.output import moment, ranges, say, say_json, short_commit
+from backfill_assets.cli.output import moment, ranges, say, say_json, screen, short_commit
 from backfill_assets.cli.output import table as new_table
 from backfill_assets.cli.wiring import current_settings, open_storage
 from backfill_assets.days import DayRange, contiguous
@@ -67,7 +67,8 @@ def history(table: str | None, days_text: str | None, limit: int, as_json: bool)
     elif found:
         _say(found[:limit], made_from, short_ids(storage))
         if len(found) > limit:
-            say(f"Older publications are not shown: --limit {5 * limit}")
+            # On a pipe it is no line of the table that a script reads.
+            click.echo(f"Older publications are not shown: --limit {5 * limit}", err=not screen())
     elif table or days:
         say(f"No such publication in {settings.lakehouse}.")
     else:

@@ -55,6 +55,15 @@ def test_the_limit_says_what_it_hides(backfill: Backfill) -> None:
     assert "not shown" not in backfill("history").output
 
 
+def test_a_pipe_gets_the_table_and_no_other_line(backfill: Backfill) -> None:
+    """What docs/terminal.md types, ``backfill history | cut -f 1,4``, prints publications and tables."""
+    _three_publications(backfill)
+    shown = backfill("history", "--limit", 1)
+    lines = shown.stdout.splitlines()
+    assert {line.count("\t") for line in lines} == {lines[0].count("\t")}
+    assert "Older publications are not shown: --limit 5" in shown.stderr
+
+
 def test_open_and_aborted_entries_are_listed(backfill: Backfill) -> None:
     """They are what a person looks for after a crash."""
     backfill.lakehouse.publish("first", {"raw_sales": {FIRST: [1]}})
