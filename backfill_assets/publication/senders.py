@@ -7,12 +7,13 @@ import logging
 import os
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from backfill_assets.errors import NotDelivered
 from backfill_assets.lakehouse.records import Notice
@@ -147,8 +148,9 @@ class WebhookSender:
 
     def send(self, due: DueNotice) -> None:
         body = json.dumps(as_json(due)).encode()
-        headers = {"Content-Type": "application/json", "Idempotency-Key": due.key}
-        request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310 - settings took http only
+        headers = {"Content-Type": "application/json", "Idempotency-Key": due.key, **self._credentials()}
+        address = urlsplit(self.url)._replace(netloc=self.host).geturl()
+        request = urllib.request.Request(address, body, headers, method="POST")  # noqa: S310 - settings took http only
         try:
             with urllib.request.build_opener(_NoRedirect()).open(request, timeout=self.timeout) as answer:
                 answer.read(1)
@@ -157,6 +159,13 @@ class WebhookSender:
             raise NotDelivered(f"{self.host} answered {error.code}") from None
         except (OSError, HTTPException, ValueError) as error:  # their text may repeat the URL
             raise NotDelivered(f"{self.host} did not answer ({_kind(error)})") from None
+
+    def _credentials(self) -> dict[str, str]:
+        """A name and a password in the URL, as the header that they stand for: urllib takes them for the host."""
+        user, at, _ = urlsplit(self.url).netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        both = f"{unquote(name)}:{unquote(password)}".encode()
+        return {"Authorization": f"Basic {b64encode(both).decode()}"} if at else {}
 
     @property
     def host(self) -> str:

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 import time
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -243,6 +244,7 @@ class Server:
 
     answers: list[int | str]
     keys: list[str] = field(default_factory=list)
+    credentials: list[str | None] = field(default_factory=list)
     bodies: dict[str, object] = field(default_factory=dict)
     url: str = ""
 
@@ -257,6 +259,7 @@ def serving(*answers: int | str) -> Iterator[Server]:
             answer = state.answers.pop(0) if state.answers else 200
             key = self.headers["Idempotency-Key"]
             state.keys.append(key)
+            state.credentials.append(self.headers["Authorization"])
             if answer == "slow":
                 time.sleep(0.4)
                 answer = 200
@@ -294,6 +297,15 @@ def test_a_web_server_that_fails_redirects_and_sleeps_gets_it_in_the_end(lake: L
     assert reasons == [f"{host} answered 500", f"{host} answered 302", f"{host} did not answer (timed out)"]
     assert server.keys == ["p1"] * 4
     assert list(server.bodies) == ["p1"] and server.bodies["p1"] == {"key": "p1", **NOTICE.model_dump(mode="json")}
+
+
+def test_a_name_and_a_password_in_the_address_are_sent_as_such() -> None:
+    """As curl does; percent-encoded, as a colon and an at sign of a password have to be."""
+    with serving(200, 200) as server:
+        WebhookSender(server.url).send(DUE)
+        WebhookSender(server.url.replace("://", "://ana:p%40ss%3A1@")).send(DUE)
+    assert server.keys == [DUE.key] * 2
+    assert server.credentials == [None, "Basic " + b64encode(b"ana:p@ss:1").decode()]
 
 
 def test_a_server_that_is_not_there_is_named_without_its_secret() -> None:
