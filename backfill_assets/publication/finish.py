@@ -56,10 +56,10 @@ class Finish:
     def require_open(self, head: Head, publication: str) -> OpenEntry:
         """Raises :class:`InvalidRequest` for a publication that is not open."""
         if (entry := head.state.open.get(publication)) is None:
-            raise InvalidRequest(
-                f"{publication} is not open: it is {self._outcome(head, publication)}.",
-                hint=f"What is done is put back by: backfill rollback {publication}",
-            )
+            outcome = self._outcome(head, publication)
+            back = f"What is done is put back by: backfill rollback {publication}"
+            hint = back if outcome == "done" else "Its days hold what they held before it: nothing is left to do."
+            raise InvalidRequest(f"{publication} is not open: it is {outcome}.", hint=hint)
         return entry
 
     def abort(self, publication: str, by: str, reason: str) -> dict[str, str]:

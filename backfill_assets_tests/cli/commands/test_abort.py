@@ -49,3 +49,10 @@ def test_only_open_publications_are_given_up(stuck: Backfill) -> None:
     """A mistyped name gets the nearest one, what is done the command that puts it back."""
     assert "Did you mean dead?" in stuck("abort", "deda", "--yes", exit_code=1).stderr
     assert "backfill rollback first" in stuck("abort", "first", exit_code=1).stderr, "before it asks"
+
+
+def test_what_is_aborted_already_is_not_to_be_rolled_back(stuck: Backfill) -> None:
+    """`backfill rollback` would refuse it: there is nothing to put back."""
+    stuck("abort", "dead", "--yes")
+    again = stuck("abort", "dead", "--yes", exit_code=1).stderr
+    assert "dead is not open: it is aborted" in again and "rollback" not in again and "nothing is left to do" in again
