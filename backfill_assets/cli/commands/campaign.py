@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from backfill_assets.cli.commands.notices import notice_sender, say_undelivered
+from backfill_assets.cli.commands.notices import deliver_notices, notice_sender, say_undelivered
 from backfill_assets.cli.completion import complete_plan
 from backfill_assets.cli.foreground import foreground_builder, report_progress, report_step, run_info
 from backfill_assets.cli.ids import Show, campaigns, find_plan, plans, short_ids, typed_storage
@@ -214,6 +214,8 @@ def stage_plan(plan: str, options_of: Callable[[Plan], Options], first: str | No
             _say_waits(plan, words, as_json)
             return
         move = _carry_on(at, as_json=as_json)
+        # What could not be sent when the campaign was announced is sent now, or named.
+        deliver_notices(current_settings(), at.builder.lake.publisher, as_json=as_json)
         done, changes = at.shadowed, _beside_published(at)
         times = _times(at.plan, at.entries())
     if as_json:
@@ -293,10 +295,14 @@ def _say_what_is_published(at: CampaignRun, quiet: bool) -> None:
         return
     found = campaign_days(at.builder.lake.storage, at.plan)
     count, tables = sum(len(each.staged) for each in found), sum(bool(each.staged) for each in found)
-    say(
-        f"A yes publishes {format_count(count, 'day')} of {format_count(tables, 'table')}, all at once, "
-        f"for {_short_plan(at.plan.id)}:"
+    days = f"{format_count(count, 'day')} of {format_count(tables, 'table')}"
+    needed, given = at.plan.terms.approvals, len(at.state.given)
+    publishes = (
+        f"A yes publishes {days}"
+        if needed == 1
+        else f"{needed} people have to say yes, {given} {'has' if given == 1 else 'have'}. The last one publishes {days}"
     )
+    say(f"{publishes}, all at once, for {_short_plan(at.plan.id)}:")
     if found:
         say(campaign_table(found))
     say("It is one publication: one `backfill rollback` puts all of it back.", "The notice that is sent then:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -22,7 +23,9 @@ from backfill_assets.difference.records import TableDifference
 from backfill_assets.lakehouse import campaign_journal as journal
 from backfill_assets.lakehouse.campaign_journal import JournalEntry, campaign_of
 from backfill_assets.lakehouse.plans import keep_plan
+from backfill_assets.lakehouse.records import Notice
 from backfill_assets.lakehouse.storage import Storage
+from backfill_assets.publication.outbox import announce, begins_key
 from backfill_assets.rebuild.builder import Builder
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.replace import ReplaceBuild
@@ -108,6 +111,33 @@ def test_the_notice_to_readers_is_shown_before_a_yes(storage: Storage) -> None:
     assert lines[at + 2] == "  Rates of the right day: v1 took those of the day before"
     assert lines[at + 3].startswith(f"  {REVENUE}: 3 of 3 published days change; on these 3 days rows +100")
     assert f"  To undo: backfill rollback {PLAN.id}" in lines and lines[-2].startswith("Publish this?")
+
+
+def test_with_two_approvals_the_first_yes_is_not_said_to_publish(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who is the first learns that another person is needed."""
+    monkeypatch.setattr("backfill_assets.campaign.steps.staged_notice", lambda _: Notice(title="It was rebuilt"))
+    plan = PLAN.model_copy(update={"terms": PLAN.terms.model_copy(update={"approvals": 2})})
+    builder = SimpleNamespace(lake=SimpleNamespace(storage=storage))
+    at: Any = SimpleNamespace(builder=builder, plan=plan, state=SimpleNamespace(given=()))
+    campaign._say_what_is_published(at, quiet=False)
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said.startswith("2 people have to say yes, 0 have. The last one publishes ") and "A yes" not in said
+
+
+def test_a_run_names_the_notice_that_could_not_be_sent(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its announcement is the first thing that fails when a webhook is not there; the campaign goes on."""
+    monkeypatch.setattr(campaign, "_carry_on", _staged_again)
+    monkeypatch.setattr(campaign, "_beside_published", lambda _: [])
+    announce(storage, begins_key(campaign_of(PLAN.id)), Notice(title="It is going to be rebuilt"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("BACKFILL_NOTICES", f"webhook:http://127.0.0.1:{port}/hook")
+    unsent = f"Not sent yet: {begins_key(campaign_of(PLAN.id))}: 127.0.0.1:{port} did not answer"
+    (said,) = [line for line in _lines("run", SHORT) if line.startswith(unsent)]
+    assert said.endswith("To try again: backfill notices send")
 
 
 def test_a_day_is_held_back_in_each_table_of_its_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
