@@ -35,6 +35,8 @@ class RunningDev:
     """Where its runs read what has landed; empty in a note of an earlier version."""
     token_key_file: str = ""
     """The key that its runs make tokens with; empty in a note of an earlier version."""
+    home: str = ""
+    """The folder that it serves: a copy of it has a copy of this note. Empty in a note of an earlier version."""
 
 
 def dev_file(settings: Settings) -> Path:
@@ -49,8 +51,8 @@ def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
 
     pid = os.getpid()
     created = psutil.Process(pid).create_time()
-    places = (str(settings.lakehouse), str(settings.landing), str(settings.token_key_file))
-    dev = RunningDev(pid, created, ui, spark, *places)
+    places = (settings.lakehouse, settings.landing, settings.token_key_file, settings.home.resolve())
+    dev = RunningDev(pid, created, ui, spark, *map(str, places))
     file = dev_file(settings)
     unfinished = file.with_suffix(f".{pid}.tmp")
     unfinished.write_text(json.dumps(asdict(dev), indent=2))
@@ -65,7 +67,7 @@ def noted_dev(settings: Settings, ui: str, spark: str) -> Iterator[None]:
 def running_dev(settings: Settings) -> RunningDev | None:
     """The ``make dev`` of this home, if its process is alive."""
     noted = _read(dev_file(settings))
-    if noted is None:
+    if noted is None or noted.home not in ("", str(settings.home.resolve())):
         return None
     import psutil
 

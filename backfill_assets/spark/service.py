@@ -147,13 +147,16 @@ def _wait_while(condition: Callable[[], bool]) -> None:
 def _note(settings: Settings, service: SparkService) -> None:
     file = record_file(settings)
     unfinished = file.with_suffix(".tmp")
-    unfinished.write_text(json.dumps(service.as_json(), indent=2))
+    unfinished.write_text(json.dumps({**service.as_json(), "home": str(settings.home.resolve())}, indent=2))
     unfinished.replace(file)
 
 
 def _read_record(settings: Settings) -> SparkService | None:
     try:
         record = json.loads(record_file(settings).read_text())
+        # A copy of a home has a copy of the note; one of an earlier version names no home.
+        if record.pop("home", "") not in ("", str(settings.home.resolve())):
+            return None
         processes = tuple(SparkProcess(**process) for process in record.pop("processes"))
         return SparkService(**record, processes=processes) if processes else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

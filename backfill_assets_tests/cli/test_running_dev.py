@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -45,6 +46,21 @@ def test_the_note_is_there_while_it_runs_and_ignored_after_a_kill(tmp_path: Path
     assert running_dev(settings) is None, "another process has its number now"
     dev_file(settings).write_text("{")
     assert running_dev(settings) is None
+
+
+def test_a_copy_of_a_home_is_not_served_by_what_serves_the_home(tmp_path: Path, port: int) -> None:
+    """`cp -a` copies the notes as well: a demo would wait for a daemon that does not know the copy."""
+    settings, copy, link = Settings.at(tmp_path / "home"), Settings.at(tmp_path / "copy"), Settings.at(tmp_path / "link")
+    settings.home.mkdir()
+    link.home.symlink_to(settings.home)
+    with noted_dev(settings, f"http://127.0.0.1:{port}", f"sc://127.0.0.1:{port}"):
+        shutil.copytree(settings.home, copy.home)
+        assert running_dev(copy) is None and running_ui(copy) == "" and shared_spark(copy) == (copy, "")
+        assert running_dev(link) == running_dev(settings) is not None
+        left = json.loads(dev_file(settings).read_text())
+        del left["home"]
+        dev_file(settings).write_text(json.dumps(left))
+        assert running_dev(settings) is not None, "an earlier version has noted no home"
 
 
 def test_its_spark_is_used_while_it_answers_unless_another_is_chosen(tmp_path: Path, port: int) -> None:
