@@ -50,7 +50,7 @@ def test_the_note_is_there_while_it_runs_and_ignored_after_a_kill(tmp_path: Path
 
 def test_a_copy_of_a_home_is_not_served_by_what_serves_the_home(tmp_path: Path, port: int) -> None:
     """`cp -a` copies the notes as well: a demo would wait for a daemon that does not know the copy."""
-    settings, copy, link = Settings.at(tmp_path / "home"), Settings.at(tmp_path / "copy"), Settings.at(tmp_path / "link")
+    settings, copy, link = (Settings.at(tmp_path / name) for name in ("home", "copy", "link"))
     settings.home.mkdir()
     link.home.symlink_to(settings.home)
     with noted_dev(settings, f"http://127.0.0.1:{port}", f"sc://127.0.0.1:{port}"):

@@ -47,17 +47,16 @@ def test_a_number_that_another_process_has_by_now_is_not_the_server(backfill: Ba
 
 def test_the_server_of_another_home_is_not_stopped_from_a_copy_of_it(backfill: Backfill, tmp_path: Path) -> None:
     """`cp -a` copies the note as well; without a home in it, it is one of an earlier version."""
-    server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", CONNECT_PLUGIN])
-    try:
+    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)", CONNECT_PLUGIN]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None and server.stdout.readline() == "up\n"
         file = _note(backfill.home, server.pid)
         assert backfill.json("spark", "status", exit_code=1)["running"] is True, "its port does not answer"
         file.write_text(json.dumps({**json.loads(file.read_text()), "home": str(tmp_path / "original")}))
         assert backfill.json("spark", "status", exit_code=1)["running"] is False
         assert "No Spark server" in backfill("spark", "stop").stdout
         assert server.poll() is None
-    finally:
         server.kill()
-        server.wait()
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", '{"processes": [{"pid": 1}]}', '{"processes": []}'])
