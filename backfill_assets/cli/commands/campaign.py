@@ -297,11 +297,10 @@ def _say_what_is_published(at: CampaignRun, quiet: bool) -> None:
     count, tables = sum(len(each.staged) for each in found), sum(bool(each.staged) for each in found)
     days = f"{format_count(count, 'day')} of {format_count(tables, 'table')}"
     needed, given = at.plan.terms.approvals, len(at.state.given)
-    publishes = (
-        f"A yes publishes {days}"
-        if needed == 1
-        else f"{needed} people have to say yes, {given} {'has' if given == 1 else 'have'}. The last one publishes {days}"
-    )
+    publishes = f"A yes publishes {days}"
+    if needed > 1:
+        so_far = f"{given} {'has' if given == 1 else 'have'}"
+        publishes = f"{needed} people have to say yes, {so_far}. The last one publishes {days}"
     say(f"{publishes}, all at once, for {_short_plan(at.plan.id)}:")
     if found:
         say(campaign_table(found))

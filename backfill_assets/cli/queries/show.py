@@ -217,8 +217,8 @@ def _rows(storage: Storage, table: str, day: date, limit: int, publication: str 
 def _say_facts(table: str, day: date, found: _Day) -> None:
     facts = found.facts()
     metrics, files = facts.pop("metrics"), facts.pop("files")
-    for told_below in ("damaged", "reclaimed", "written_since"):
-        facts.pop(told_below, None)
+    for shown_below in ("damaged", "reclaimed", "written_since"):
+        facts.pop(shown_below, None)
     known = [(name.replace("_", " "), _text(value)) for name, value in facts.items() if value not in (None, "")]
     say_facts(
         f"{table} {day}",
