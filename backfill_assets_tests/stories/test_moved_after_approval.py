@@ -57,6 +57,7 @@ def compared(plan: str, exit_code: int = 0) -> tuple[Decimal, Decimal]:
     return Decimal(sums["before"]), Decimal(sums["after"])
 
 
+@pytest.mark.long
 def test_what_moved_after_the_approval_was_asked_for_is_judged_before_it_is_published(
     wrong: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ def drawn_line(chance: random.Random) -> Line:
 
 
 def drawn_batches(seed: int) -> list[list[Line]]:
-    """Lists that hypothesis draws begin with one that has nothing in it, and it takes as long as any other."""
+    """By a seed: the first lists that hypothesis would draw by itself have next to nothing in them, at full price."""
     chance = random.Random(seed)
     return [[drawn_line(chance) for _ in range(chance.randint(4, 16))] for _ in range(chance.randint(2, 3))]
 
