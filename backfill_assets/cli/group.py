@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from backfill_assets.cli.quick_end import end_at_once
 from backfill_assets.errors import BackfillError
 from backfill_assets.settings import lakehouse_path
 
@@ -160,6 +161,10 @@ class _Lakehouse(click.Path):
 
 class CommandGroup(click.Group):
     """Takes its commands from :data:`COMMANDS`, and turns this project's errors into one clear message."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        end_at_once()
+        return super().main(*args, **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from backfill_assets.cli.output import remember_typed

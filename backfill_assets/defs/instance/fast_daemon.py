@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backfill_assets.defs.instance.quick_end import end_at_once
+from backfill_assets.cli.quick_end import end_at_once
 from backfill_assets.defs.private_dagster import daemon_modules
 
 EVERY_SECONDS = 2

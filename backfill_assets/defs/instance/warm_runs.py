@@ -13,7 +13,7 @@ from multiprocessing import forkserver
 from types import SimpleNamespace
 from typing import Any
 
-from backfill_assets.defs.instance.quick_end import end_at_once
+from backfill_assets.cli.quick_end import end_at_once
 from backfill_assets.defs.private_dagster import code_server_modules
 
 _NAME = "backfill_assets.defs.instance.warm_runs"

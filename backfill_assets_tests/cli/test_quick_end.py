@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from backfill_assets.cli import group
 from backfill_assets.defs.instance import fast_daemon, warm_runs
 
 _PROGRAM = """
@@ -21,7 +22,7 @@ kept = Kept()
 kept.itself = kept
 atexit.register(print, "handlers run")
 """
-_QUICK = "from backfill_assets.defs.instance.quick_end import end_at_once; end_at_once()"
+_QUICK = "from backfill_assets.cli.quick_end import end_at_once; end_at_once()"
 
 
 @pytest.mark.parametrize(("first", "said"), [("", ["handlers run", "looked at"]), (_QUICK, ["handlers run"])])
@@ -33,7 +34,7 @@ def test_what_is_in_memory_is_left_as_it_is(first: str, said: list[str]) -> None
     assert done.stdout.splitlines() == said
 
 
-@pytest.mark.parametrize("module", [warm_runs, fast_daemon])
-def test_code_server_and_daemon_end_so(module: object) -> None:
+@pytest.mark.parametrize("module", [group, warm_runs, fast_daemon])
+def test_commands_code_server_and_daemon_end_so(module: object) -> None:
     """Those that have imported everything."""
     assert hasattr(module, "end_at_once")
