@@ -122,15 +122,20 @@ def suggest_or_list(name: str, known: Collection[str], title: str) -> str:
 
 
 def period(days: Sequence[date], cadence: Cadence = Cadence.DAILY) -> str:
-    """The month that ``days`` lie in, or the range from the first to the last."""
+    """The month, where ``days`` reach from its first to its last; else the range from the first of them to the last."""
     first, last = min(days), max(days)
-    if cadence is not Cadence.WEEKLY and len(days) > 1 and (first.year, first.month) == (last.year, last.month):
-        return f"{calendar.month_name[first.month]} {first.year}"
     if cadence is Cadence.MONTHLY:
         months = [f"{calendar.month_name[day.month]} {day.year}" for day in (first, last)]
         return months[0] if first == last else " to ".join(months)
     whole = cadence.period(last).last
+    if cadence is Cadence.DAILY and (first, last) == _month_of(first):
+        return f"{calendar.month_name[first.month]} {first.year}"
     return str(first) if first == whole else f"{first}..{whole}"
+
+
+def _month_of(day: date) -> tuple[date, date]:
+    month = Cadence.MONTHLY.period(day)
+    return month.first, month.last
 
 
 def percent(share: Decimal) -> str:

@@ -65,6 +65,9 @@ def test_periods_have_names() -> None:
     """A month by its name, a week by its days."""
     first = date(2017, 3, 1)
     assert period([first]) == "2017-03-01"
+    assert period([first, date(2017, 3, 31)]) == "March 2017"
+    assert period([first, date(2017, 3, 30)]) == "2017-03-01..2017-03-30", "part of a month is not the month"
+    assert period([date(2017, 3, 2), date(2017, 3, 31)]) == "2017-03-02..2017-03-31"
     assert period([first, date(2017, 5, 29)]) == "2017-03-01..2017-05-29"
     assert period([date(2017, 2, 27), date(2017, 3, 6)], Cadence.WEEKLY) == "2017-02-27..2017-03-12"
     assert period([first], Cadence.MONTHLY) == "March 2017"

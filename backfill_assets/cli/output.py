@@ -16,7 +16,7 @@ from rich.text import Text
 
 from backfill_assets.cli.tables import Cell, ShownTable, visible
 from backfill_assets.days import DayRange, contiguous
-from backfill_assets.text import escape_controls, format_range
+from backfill_assets.text import escape_controls, format_count, format_range
 
 _PIPED_WIDTH = 200
 _MOST_RANGES = 6
@@ -156,12 +156,12 @@ def short_commit(commit: str) -> str:
 
 
 def ranges(days: Iterable[date] | Sequence[DayRange], most: int = _MOST_RANGES) -> str:
-    """Days as ``A..B, C``; of many ranges the first few, and how many more there are."""
+    """Days as ``A..B, C``; on a screen, of many ranges the first few, and how many more there are."""
     found = [item if isinstance(item, DayRange) else DayRange.of(item) for item in days]
     merged = contiguous(day for item in found for day in item)
-    texts = [format_range(item) for item in merged[:most]]
-    more = [f"and {len(merged) - most} more ranges"] if len(merged) > most else []
-    return ", ".join(texts + more)
+    shown = merged[:most] if screen() else merged
+    more = [f"and {format_count(len(merged) - most, 'more range')}"] if len(shown) < len(merged) else []
+    return ", ".join([*map(format_range, shown), *more])
 
 
 def moment(at: datetime | None) -> str:

@@ -7,9 +7,11 @@ from datetime import date
 from io import StringIO
 
 import click
+import pytest
 from click.testing import CliRunner
 
-from backfill_assets.cli.output import say, say_facts, table
+from backfill_assets.cli import output
+from backfill_assets.cli.output import ranges, say, say_facts, table
 from backfill_assets_tests.cli.command import Backfill
 from backfill_assets_tests.cli.terminal import terminal
 
@@ -25,6 +27,14 @@ def _printed(*lines: str) -> str:
 def test_a_sentence_is_one_line_and_shows_control_characters() -> None:
     """A landed value cannot clear the screen, nor look like a line of its own."""
     assert _printed("quantity: \x1b[2Jmany\nis no number") == "quantity: \\x1b[2Jmany\\nis no number\n"
+
+
+def test_a_screen_has_the_first_ranges_of_many_and_a_pipe_has_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = [date(2017, 3, number) for number in (1, 2, 5, 7, 9)]
+    assert ranges(days, most=2) == "2017-03-01..2017-03-02, 2017-03-05, 2017-03-07, 2017-03-09"
+    monkeypatch.setattr(output, "screen", lambda: True)
+    assert ranges(days, most=2) == "2017-03-01..2017-03-02, 2017-03-05, and 2 more ranges"
+    assert ranges(days, most=3).endswith("2017-03-07, and 1 more range")
 
 
 def test_facts_are_tab_separated_on_a_pipe() -> None:

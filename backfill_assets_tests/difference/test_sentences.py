@@ -108,7 +108,7 @@ def test_a_canary_is_called_a_canary() -> None:
     """Days that are not staged yet are in no share and no count, and the sentence says how many they are."""
     assert table_sentence(canary()) == "March 2017: revenue eur -0.28 %, 1 of 2 days, 29 days not staged."
     waiting = [day for day in canary().days if not day.known]
-    assert table_sentence(month(0, days=waiting)) == "March 2017: nothing is staged yet."
+    assert table_sentence(month(0, days=waiting)) == "2017-03-03..2017-03-31: nothing is staged yet."
     first = a_day(MARCH.first, "100")
     rest = [a_day(SECOND, "100", "held back"), a_day(date(2017, 3, 3), "100", "held back"), waiting[-1]]
     assert table_sentence(month(0, days=[first, *rest])) == (

@@ -86,7 +86,7 @@ def test_a_person_sees_what_approving_would_change(workshop: Workshop, monkeypat
     assert {each.value for each in currencies.most if not each.rows.differing} == {"EUR"}
     assert [each.expectation for each in found.verdicts] == list(expected)
     assert not found.unmet
-    assert shown["sentence"].startswith(f"{FACT}, March 2017: amount eur ") and "3 of 5 days" in shown["sentence"]
+    assert shown["sentence"].startswith(f"{FACT}, {DAYS}: amount eur ") and "3 of 5 days" in shown["sentence"]
     for row in tables[FACT].sample:
         assert {cell.column for cell in row.cells} <= {"rate", "rate_day", "amount_eur"}
     assert len(tables[FACT].sample) == 10

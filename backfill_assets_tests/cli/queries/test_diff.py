@@ -49,7 +49,7 @@ def test_a_broken_expectation_is_reported_and_fails(backfill: Backfill, tmp_path
     assert "met  rows unchanged" in output
     assert "id row-1" in output and "id row-2" not in output and "(personal, differs)" in output
     shown = backfill.json("diff", id, "--kept", exit_code=1)
-    assert shown["sentences"] == {"bronze_sales": "March 2017: revenue eur -0.50 %, 1 of 2 days."}
+    assert shown["sentences"] == {"bronze_sales": "2017-03-01..2017-03-02: revenue eur -0.50 %, 1 of 2 days."}
     assert Difference.model_validate({name: shown[name] for name in Difference.model_fields if name in shown}) == found
     assert plan_ids(backfill.lakehouse.storage) == [id], "what is kept beside plans is not one of them"
 
