@@ -23,7 +23,8 @@ from backfill_assets.publication.publisher import Conflict, Pin, Published
 from backfill_assets.quality import gates
 from backfill_assets.rebuild import decide
 from backfill_assets.rebuild.extension.earlier_states import InputMemory
-from backfill_assets.rebuild.extension.table_growth import Extended, Growth, extend_followers, extend_refined
+from backfill_assets.rebuild.extension.step_growth import extend_followers, extend_refined
+from backfill_assets.rebuild.extension.table_growth import Extended, Growth
 from backfill_assets.rebuild.lake import Lake, Progress, provenance
 from backfill_assets.rebuild.outcome import RunInfo
 from backfill_assets.rebuild.overlay import NOTHING_STAGED, DayBefore, Overlay
