@@ -58,6 +58,8 @@ class _Day:
     """Files that the day names and that are not there: no row of it is shown."""
     reclaimed: bool = False
     """They are those of an earlier publication, and main does not name them any more: nothing is damaged."""
+    on: str = ""
+    """The timeline that it is a day of; empty for main."""
     now: _WrittenSince | None = None
     """What another writer has made of the day; state and rows are those that were published."""
 
@@ -192,6 +194,7 @@ def _look_on_timeline(storage: Storage, table: str, day: date, limit: int, name:
         files=held.files,
         rows=rows,
         gone=gone,
+        on=name,
     )
 
 
@@ -235,12 +238,26 @@ def _say_damage(table: str, day: date, found: _Day) -> None:
 
     say(Text(f"Damaged: {len(found.gone)} of the day's {format_count(len(found.files), 'file')} gone:", "bold red"))
     say(*(f"  {path}" for path in found.gone))
-    say("The numbers above are those that were published; no row is shown, and no reader can read the day.")
-    if registry.step(table).source is None:
-        say(f"  -> backfill run {table} --days {day} --force     computes it again, from what is published above it")
-    else:
+    known = "published" if not found.on else "staged"
+    readers = "no reader" if not found.on else f"no reader of {found.on}"
+    say(f"The numbers above are those that were {known}; no row is shown, and {readers} can read the day.")
+    if registry.step(table).source is not None:
         say("  -> Put the files back from a backup: raw cannot be built again, since each landed file counts once.")
-    say(f"  -> backfill history {table} --days {day}     has the publications: one before may still have its files")
+    elif found.on:
+        say(f"  -> {_computed_again(table, day, found.on)}     computes it again on the timeline")
+    else:
+        say(f"  -> backfill run {table} --days {day} --force     computes it again, from what is published above it")
+    if not found.on:
+        say(f"  -> backfill history {table} --days {day}     has the publications: one before may still have its files")
+
+
+def _computed_again(table: str, day: date, name: str) -> str:
+    from backfill_assets.lakehouse.campaign_journal import plan_of
+    from backfill_assets.lakehouse.timelines import CAMPAIGN
+
+    if name.startswith(CAMPAIGN):
+        return f"backfill run {plan_of(name)}"
+    return f"backfill run {table} --days {day} --on {name} --force"
 
 
 def _say_reclaimed(table: str, day: date, found: _Day) -> None:

@@ -49,6 +49,15 @@ def test_a_day_is_shown_as_it_is_on_the_timeline(rewound: Backfill) -> None:
     assert "There is no timeline 'elsewhere'" in output
 
 
+def test_a_damaged_day_of_a_timeline_is_computed_again_there(rewound: Backfill) -> None:
+    """On main it would change what is published, and leave the timeline as it is."""
+    (file,) = rewound.json("show", REVENUE, "--day", SECOND, "--on", "before-v2")["files"]
+    (rewound.home / "lakehouse" / REVENUE / str(file["path"])).unlink()
+    output = rewound("show", REVENUE, "--day", SECOND, "--on", "before-v2").output
+    assert f"backfill run {REVENUE} --days {SECOND} --on before-v2 --force" in output
+    assert f"--days {SECOND} --force" not in output and "no reader of before-v2" in output
+
+
 def test_it_is_listed_renamed_and_deleted(rewound: Backfill) -> None:
     """What is published does not change by any of it."""
     before = rewound.json("history")
