@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.quality import xxh64 as xxh64_of_arrays
 from backfill_assets.quality.arrow_hashes import NotRendered, hash_of_row
 from backfill_assets.quality.xxh64 import hash_of_bytes
 from backfill_assets_tests.strategies.xxh64 import xxh64
@@ -24,6 +25,13 @@ def _hashes(columns: Sequence[pa.Array]) -> list[int]:
     return [int(each) for each in hash_of_row(columns, len(columns[0]))]
 
 
+@pytest.fixture(params=[0, 16], ids=["all by numpy", "few by Python"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xxh64_of_arrays, "_FEW", request.param)
+
+
+@pytest.mark.usefixtures("few")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.binary(max_size=140), st.integers(0, 2**64 - 1)), max_size=12))
 @example([(b"a" * length, length) for length in (70, 3, 130, 32, 96, 0, 41, 64)])
 def test_bytes_of_any_length_are_hashed_as_the_specification_says(texts: list[tuple[bytes, int]]) -> None:
@@ -33,6 +41,15 @@ def test_bytes_of_any_length_are_hashed_as_the_specification_says(texts: list[tu
     data = np.frombuffer(b"".join(text for text, _ in texts), np.uint8)
     found = hash_of_bytes(data, starts, lengths, np.array([seed for _, seed in texts], np.uint64))
     assert [int(each) for each in found] == [xxh64(text, seed) for text, seed in texts]
+
+
+def test_many_texts_are_hashed_together_and_the_longest_few_by_themselves() -> None:
+    texts = [b"a" * length for length in (*range(40), 200, 7_000, 1_000_003)]
+    lengths = np.array([len(text) for text in texts], np.int64)
+    found = hash_of_bytes(
+        np.frombuffer(b"".join(texts), np.uint8), np.cumsum(lengths) - lengths, lengths, np.arange(43, dtype=np.uint64)
+    )
+    assert [int(each) for each in found] == [xxh64(text, seed) for seed, text in enumerate(texts)]
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 8, 11, 12, 31, 32, 33, 63, 64, 65, 100])
