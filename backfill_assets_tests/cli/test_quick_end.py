@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
+from click.testing import CliRunner
 
 from backfill_assets.cli import group
 from backfill_assets.defs.instance import fast_daemon, warm_runs
@@ -34,7 +37,15 @@ def test_what_is_in_memory_is_left_as_it_is(first: str, said: list[str]) -> None
     assert done.stdout.splitlines() == said
 
 
-@pytest.mark.parametrize("module", [group, warm_runs, fast_daemon])
-def test_commands_code_server_and_daemon_end_so(module: object) -> None:
-    """Those that have imported everything."""
-    assert hasattr(module, "end_at_once")
+def test_a_command_ends_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(group, "end_at_once", lambda: asked.append("at once"))
+    assert CliRunner().invoke(group.main, ["--version"]).exit_code == 0
+    assert asked == ["at once"]
+
+
+@pytest.mark.parametrize("module", [warm_runs, fast_daemon])
+def test_code_server_and_daemon_end_so(module: ModuleType) -> None:
+    """Before anything else that they do: handlers of what is imported later run first."""
+    started = inspect.getsource(module).partition('if __name__ == "__main__":')[2]
+    assert started.split()[0] == "end_at_once()"
